@@ -88,7 +88,8 @@ class Step(Section):
 
     A step of this project is called like its class, `ZScore` is `z_score`; one of your own by
     `package.module:Class`. A class with an `apply` of its own inherits none of `layer`,
-    `statistics_after` and `together`: what holds for one op need not hold for another.
+    `statistics_after`, `together` and `layers_together`: what holds for one op need not hold for
+    another.
     """
 
     step: str = ""
@@ -117,7 +118,7 @@ class Step(Section):
         super().__pydantic_init_subclass__(**kwargs)
         own = vars(cls)
         if "apply" in own:
-            for name in ("layer", "statistics_after", "together"):
+            for name in ("layer", "statistics_after", "together", "layers_together"):
                 if name not in own:
                     setattr(cls, name, getattr(Step, name))
         if not getattr(cls, "takes", ()):
@@ -230,6 +231,16 @@ class Step(Section):
     def layer(self, x: Any) -> Any:
         """Returns the same for a tensor of a Keras model, out of what Keras can save."""
         return self.apply(x)
+
+    @property
+    def layers_together(self) -> bool:
+        """Tells if `layer_all` does what `layer` does, for many columns in a few layers."""
+        return self.together and type(self).layer is Step.layer
+
+    @classmethod
+    def layer_all(cls, steps: Sequence[Any], x: Any) -> Any:
+        """Returns what `apply_all` does, for a tensor of a Keras model."""
+        return cls.apply_all(steps, x)
 
 
 def known_after(step: Step, known: frozenset[Statistic]) -> frozenset[Statistic]:

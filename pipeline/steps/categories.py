@@ -90,6 +90,12 @@ class Buckets(Step):
         return tf.cast(layer(tf.cast(x, tf.float32)), tf.int64)
 
 
+# Values of a vocabulary, at most, with which each of a column is compared in a Keras model.
+_COMPARED = 32
+# Keras takes a list of three or four that begins with a text for a reference to a layer.
+_NO_REFERENCE = 5
+
+
 class Vocabulary(Step):
     """Turns a value into its place in the vocabulary; all other values share the ids after it."""
 
@@ -191,6 +197,24 @@ class Vocabulary(Step):
             known = layers.IntegerLookup(vocabulary=values, oov_token=lowest - 1)(x)
         unknown = tf.strings.to_hash_bucket_fast(text_of(x), self.oov) + len(values)
         return tf.where(known > 0, known - 1, unknown)
+
+    @property
+    def layers_together(self) -> bool:
+        """Where a value can be compared with each of the vocabulary."""
+        return self.together and 0 < len(self.values or ()) <= _COMPARED
+
+    @classmethod
+    def layer_all(cls, steps: Sequence[Vocabulary], x: tf.Tensor) -> tf.Tensor:
+        """The same: a value of each column is compared with all of its vocabulary."""
+        import tensorflow as tf
+
+        listed = [list(step.values or ()) for step in steps]
+        longest = max(_NO_REFERENCE, *map(len, listed))
+        # The first that is equal counts, so that a value may be there again behind the last.
+        filled = [values + values[:1] * (longest - len(values)) for values in listed]
+        equal = tf.equal(tf.expand_dims(x, 2), filled)
+        found = tf.argmax(tf.cast(equal, tf.int32), axis=2)
+        return tf.where(tf.reduce_any(equal, axis=2), found, [len(values) for values in listed])
 
 
 class Hash(Step):

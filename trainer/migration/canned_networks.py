@@ -5,7 +5,6 @@ The names of variables are those that `tf.compat.v1.estimator` and `tf.feature_c
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -108,27 +107,29 @@ class Network:
     ) -> None:
         self._params, self.read = params, parameters
         self._units = heads.Head(params).logits_dimension
-        self._inputs = keras_columns.keras_inputs(columns.features)
+        features = columns.features
+        self._given = keras_columns.keras_inputs(keras_columns.packed(features))
+        self._inputs = keras_columns.packing_of(features).unpack(self._given)
         self._tables: dict[str, Any] = {}
         tables = [planned.table for planned in columns.planned if planned.table]
-        self._names = parsing.of_ops(dict.fromkeys([*columns.features, *tables]))
+        self._names = parsing.of_ops(dict.fromkeys([*features, *tables]))
 
     def model(self, logits: Any) -> Any:
         """Returns the whole, from features to probabilities or a number; of several labels, to
         those of each."""
         goals = self._params.get(model_config.GOALS)
         if goals is None:
-            return tf.keras.Model(self._inputs, self._output(logits, self._params), name="network")
+            return tf.keras.Model(self._given, self._output(logits, self._params), name="network")
         outputs, first = [], 0
         for number, params in enumerate(goals.values()):
             last = first + heads.width(params)
             outputs.append(self._output(logits[:, first:last], params, str(number)))
             first = last
-        return tf.keras.Model(self._inputs, outputs, name="network")
+        return tf.keras.Model(self._given, outputs, name="network")
 
     def model_of(self, outputs: Mapping[str, Any]) -> Any:
         """Returns the whole, from features to answers by name."""
-        return tf.keras.Model(self._inputs, dict(outputs), name="network")
+        return tf.keras.Model(self._given, dict(outputs), name="network")
 
     def _output(self, logits: Any, params: Mapping[str, Any], number: str = "") -> Any:
         last = "linear" if heads.regression(params) else "softmax"
@@ -219,6 +220,7 @@ class Network:
         """Returns all features, by what `tf.feature_column` calls them: `[batch, width]` each, or
         `[batch]` numbers."""
         x = {name: self._inputs[name] for name in _numbers(chosen)}
+        counted: dict[int, list[Planned]] = {}
         for planned in chosen:
             if not planned.ids:
                 continue
@@ -228,8 +230,17 @@ class Network:
                     planned, self._table(planned), "vectors", combiner=combiner
                 )
                 x[f"{planned.name}_embedding"] = vectors
+            elif self._inputs[planned.name].shape.rank == 1:
+                counted.setdefault(planned.ids, []).append(planned)
             else:
-                x[f"{planned.name}_indicator"] = self._counts(planned)
+                # How often each id is there.
+                hot = tf.one_hot(self._inputs[planned.name], planned.ids)
+                x[f"{planned.name}_indicator"] = tf.reduce_sum(hot, axis=1)
+        for ids, alike in counted.items():
+            # One layer for all the features of as many ids.
+            hot = tf.one_hot(_stacked([self._inputs[planned.name] for planned in alike]), ids)
+            for planned, one in zip(alike, tf.unstack(hot, len(alike), axis=1), strict=True):
+                x[f"{planned.name}_indicator"] = one
         return x
 
     def sequence(self, planned: Planned) -> tuple[Any, Any]:
@@ -250,14 +261,6 @@ class Network:
         y = layer(x)
         self.read.load(layer, scope)
         return y
-
-    def _counts(self, planned: Planned) -> Any:
-        """Returns how often each id is there."""
-        x = self._inputs[planned.name]
-        if x.shape.rank == 1:
-            # It takes the ids of a batch of one for those of one example, unless they are a column.
-            return _layers.CategoryEncoding(planned.ids, output_mode="one_hot")(_flat(x))
-        return tf.reduce_sum(tf.one_hot(x, planned.ids), axis=1)
 
     def _looked_up(self, planned: Planned, table: np.ndarray, kind: str, *, combiner: str) -> Any:
         """Returns rows of a table; those of several ids are combined. -1 is no id."""
@@ -305,13 +308,20 @@ def _numbers(chosen: Sequence[Planned]) -> list[str]:
 def joined(inputs: Mapping[str, Any]) -> Any:
     """Returns features side by side, in the order of `tf.feature_column`: by name, as that is
     there."""
-    x: list[Any] = []
-    ordered = (inputs[name] for name in sorted(inputs, key=feature_columns.name_of))
-    for rank, run in itertools.groupby(ordered, key=lambda one: one.shape.rank):
-        together = list(run)
-        # One layer for all the numbers that follow each other, not one for each.
-        x += [_stacked(together)] if rank == 1 else map(_flat, together)
-    return x[0] if len(x) == 1 else _layers.Concatenate()(x)
+    ordered = [inputs[name] for name in sorted(inputs, key=feature_columns.name_of)]
+    places = list(range(len(ordered)))
+    numbers = [place for place in places if ordered[place].shape.rank == 1]
+    others = [place for place in places if ordered[place].shape.rank != 1]
+    # One layer for all the numbers, not one for each.
+    x = [_stacked([ordered[place] for place in numbers])] if numbers else []
+    x += [_flat(ordered[place]) for place in others]
+    together = x[0] if len(x) == 1 else _layers.Concatenate()(x)
+    # Each feature's columns in that, put back to where they belong.
+    widths = [1] * len(numbers) + [one.shape[-1] for one in x[bool(numbers) :]]
+    starts = dict(zip(numbers + others, np.cumsum([0, *widths[:-1]]), strict=True))
+    width = dict(zip(numbers + others, widths, strict=True))
+    columns = [int(starts[place]) + n for place in places for n in range(width[place])]
+    return together if columns == sorted(columns) else tf.gather(together, columns, axis=1)
 
 
 def _stacked(x: Sequence[Any]) -> Any:

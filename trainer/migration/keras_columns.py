@@ -8,6 +8,7 @@ what the model is fed.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,9 +17,11 @@ import tensorflow as tf
 from pipeline import config
 from pipeline.records.feature_plan import Planned
 from trainer.input import parsing
-from trainer.models import heads
+from trainer.models import heads, packing
 from trainer.models.transforms import Tensors, Transforms, as_fed, make
 
+# Values of an example, at most, of which each is an input of its own.
+_INPUTS = 1000
 _TYPES = {"uint8": "uint8", "string": "string", "int64": "int64", "float32": "float32"}
 
 
@@ -42,6 +45,21 @@ def keras_inputs(specs: Mapping[str, Spec]) -> dict[str, Any]:
     }
 
 
+def packing_of(specs: Mapping[str, Spec]) -> packing.Packing:
+    """Returns which inputs of a Keras model are columns of one input of their type: all with one
+    value an example, where there are so many that Keras would take minutes for an input of each."""
+    single = {name: tf.as_dtype(spec.dtype) for name, spec in specs.items() if spec.shape == ()}
+    return packing.Packing(single if len(single) > _INPUTS else {})
+
+
+def packed(specs: Mapping[str, Spec]) -> dict[str, Spec]:
+    """Returns inputs as `packing_of` packs them."""
+    parts = packing_of(specs).parts
+    found = {name: Spec((len(each),), specs[each[0]].dtype) for name, each in parts.items()}
+    inside = set().union(*parts.values())
+    return {name: spec for name, spec in specs.items() if name not in inside} | found
+
+
 class KerasColumns:
     """What a Keras model is fed in place of columns, and the features it makes of that."""
 
@@ -56,7 +74,16 @@ class KerasColumns:
 
     @property
     def inputs(self) -> dict[str, Spec]:
-        """Columns, and features that are made outside in place of theirs."""
+        """Columns, and features that are made outside in place of theirs; many are packed."""
+        return packed(self._parts)
+
+    @property
+    def packed(self) -> dict[str, list[str]]:
+        """The inputs that many columns are packed in, with these in their order."""
+        return packing_of(self._parts).parts
+
+    @functools.cached_property
+    def _parts(self) -> dict[str, Spec]:
         columns = self._transforms.serving_columns
         made = {before.name: _of_cut(before) for before in self._outside}
         for before in self._outside:
@@ -85,7 +112,7 @@ class KerasColumns:
     def features(self) -> dict[str, Spec]:
         """What networks get."""
         if not self._transforms.plan.features:
-            return self.inputs
+            return self._parts
         found = {}
         for planned in self._transforms.plan.features:
             if planned.indicator:
@@ -100,10 +127,12 @@ class KerasColumns:
     def fed(self, columns: Mapping[str, tf.Tensor]) -> Tensors:
         """Returns inputs of the model out of columns."""
         made = make(self._outside, columns)
-        return {name: made.get(name, columns.get(name)) for name in self.inputs}
+        parts = {name: made.get(name, columns.get(name)) for name in self._parts}
+        return packing_of(self._parts).pack(parts)
 
     def made(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Returns features out of the inputs of a Keras model, as tensors of that model."""
+        inputs = packing_of(self._parts).unpack(inputs)
         if not self._transforms.plan.features:
             return dict(inputs)
         pairs = zip(self._outside, self._of_outside, strict=True)

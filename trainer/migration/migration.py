@@ -37,13 +37,15 @@ _KERAS, _SAVED_MODEL = "model.keras", "saved_model"
 class Migrated:
     """A published model: `new` if it was not there before.
 
-    `rows` were compared; `needs` are the classes outside of Keras that `model.keras` is made of.
+    `rows` were compared; `needs` are the classes outside of Keras that `model.keras` is made of;
+    `packed` are its inputs that many columns lie in side by side, with these in their order.
     """
 
     path: str
     step: int
     rows: int
     needs: tuple[str, ...]
+    packed: dict[str, list[str]]
     new: bool
 
     def __str__(self) -> str:
@@ -53,6 +55,11 @@ class Migrated:
             f"step {self.step}: {how}" if self.new else f"step {self.step}: was there already",
             f"  {keras}: tf.keras.models.load_model takes it",
             f"  {storage.join(self.path, _SAVED_MODEL)}: for TensorFlow Serving",
+        ]
+        lines += [
+            f"  it takes {len(columns):,} columns side by side in {name!r}, in the order that "
+            f"{_LAST} has under 'packed'"
+            for name, columns in self.packed.items()
         ]
         if self.needs:
             lines.append(f"  load_model(…, custom_objects=…) needs {', '.join(self.needs)}")
@@ -97,6 +104,7 @@ class Migration:
                 "step": step,
                 "rows": rows,
                 "needs": needs,
+                "packed": self._columns.packed,
                 "manifest": self._records.manifest.sha256,
                 "versions": versions.installed(),
                 "sha256": export_files.digests(beside),
@@ -107,7 +115,7 @@ class Migration:
             storage.publish_folder(beside, target, last=_LAST)
         finally:
             storage.remove(beside)
-        return Migrated(target, step, rows, needs, new=True)
+        return Migrated(target, step, rows, needs, self._columns.packed, new=True)
 
     def _model(self, checkpoint: str) -> Any:
         averaged = self._job.train.optimizer.average is not None
@@ -189,4 +197,11 @@ def _found(target: str) -> Migrated:
             f"{target!r}: {changed[0]!r} is not as it was published. Remove the folder and run "
             "make migrate again"
         )
-    return Migrated(target, content["step"], content["rows"], tuple(content["needs"]), new=False)
+    return Migrated(
+        target,
+        content["step"],
+        content["rows"],
+        tuple(content["needs"]),
+        content.get("packed", {}),  # not in those of before
+        new=False,
+    )

@@ -69,6 +69,7 @@ def whole(model: model_config.Model, columns: KerasColumns, parameters: Paramete
     else:
         # A Keras model of the user's own gets its inputs by name in training, too.
         named = inner.input_names if model.name == "keras" else sorted(inner.input)
+        made |= keras_columns.packing_of(columns.features).pack(made)
         given = [made[name] for name in named]
     pairs = zip(given, inner.inputs, strict=True)
     given = [keras.fitting(x, input_.shape) for x, input_ in pairs]

@@ -21,13 +21,14 @@ _MANY = 32
 
 
 class Packing:
-    """The tensors `[records]` of each type of which there are many, by name."""
+    """The tensors `[records]` of each type of which there are many, by name. `parts` are those that
+    are packed together, in their order."""
 
     def __init__(self, types: Mapping[str, tf.DType]) -> None:
         alike: dict[str, list[str]] = {}
         for name, dtype in types.items():
             alike.setdefault(f"packed/{dtype.name}", []).append(name)
-        self._packed = {name: parts for name, parts in alike.items() if len(parts) >= _MANY}
+        self.parts = {name: parts for name, parts in alike.items() if len(parts) >= _MANY}
 
     @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
     def pack(self, values: Mapping[str, tf.Tensor]) -> Tensors:
@@ -36,14 +37,14 @@ class Packing:
         rest = dict(values)
         return {
             name: side_by_side([rest.pop(part) for part in parts])
-            for name, parts in self._packed.items()
+            for name, parts in self.parts.items()
         } | rest
 
     @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
     def unpack(self, values: Mapping[str, tf.Tensor]) -> Tensors:
         """Returns what `pack` was given; what has not been packed as it is."""
         found = dict(values)
-        for name, parts in self._packed.items():
+        for name, parts in self.parts.items():
             if name in found:
                 found |= zip(parts, tf.unstack(found.pop(name), len(parts), axis=1), strict=True)
         return found

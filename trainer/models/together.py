@@ -9,7 +9,6 @@ from typing import Any
 import tensorflow as tf
 
 from pipeline.records.feature_plan import Planned
-from pipeline.steps.base import Step
 from trainer.models import packing
 
 Tensors = dict[str, tf.Tensor]
@@ -37,7 +36,7 @@ def make(
     found: dict[str, Tensors] = {}
     for group in alike.values():
         if len(group) >= _MANY:
-            found |= _of_group(group, columns, training=training)
+            found |= _of_group(group, columns, training=training, layers=layers)
     return found
 
 
@@ -47,15 +46,12 @@ def _fits(planned: Planned, *, layers: bool) -> bool:
         and bool(planned.steps)
         and planned.weights is None
         and all(point.shape == () and not point.listed for point in planned.points)
-        and all(
-            step.together and not (layers and type(step).layer is not Step.layer)
-            for step in planned.steps
-        )
+        and all(step.layers_together if layers else step.together for step in planned.steps)
     )
 
 
 def _of_group(
-    group: list[Planned], columns: Mapping[str, tf.Tensor], *, training: bool
+    group: list[Planned], columns: Mapping[str, tf.Tensor], *, training: bool, layers: bool
 ) -> dict[str, Tensors]:
     made: dict[str, Tensors] = {planned.name: {} for planned in group}
     x = packing.side_by_side([columns[planned.inputs[0]] for planned in group])
@@ -73,6 +69,7 @@ def _of_group(
         if number == group[0].indicated_by:
             put((planned.indicator for planned in group), type(first).indicated_all(steps, x))
         if training or not first.in_training_only:
-            x = type(first).apply_all(steps, x)
+            kind = type(first)
+            x = kind.layer_all(steps, x) if layers else kind.apply_all(steps, x)
     put((planned.name for planned in group), x)
     return made

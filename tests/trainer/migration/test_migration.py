@@ -158,6 +158,75 @@ def test_many_numbers_are_few_layers(tmp_path):
     assert len(layers) - len(inputs) < 1.5 * len(_MANY)
 
 
+_NUMBERS = [f"n{i}" for i in range(900)]
+_TEXTS = [f"t{i}" for i in range(150)]
+_WIDER = "\n".join(
+    [
+        "name: table\ndata:\n  source: csv\n  inputs: {train: {files: none.csv}}\n  columns:",
+        *(f"    {name}: {{type: float32, missing: allow}}" for name in _NUMBERS),
+        *(f"    {name}: {{type: string, missing: allow}}" for name in _TEXTS),
+        "    size: {type: float32, shape: [2]}",
+        "    late: {type: int64, min: 0, max: 1}\n  label: late\nfeatures:",
+        *(
+            f"  {name}: {{steps: [{{missing: {{fill: 1, indicator: {str(n % 9 == 0).lower()}}}}}, "
+            f"{{z_score: {{mean: {n % 7}, deviation: 7}}}}]}}"
+            for n, name in enumerate(_NUMBERS)
+        ),
+        *(
+            f"  {name}: {{steps: [{{vocabulary: {{values: {['A', 'B', 'C'][: 1 + n % 3]}}}}}]}}"
+            for n, name in enumerate(_TEXTS)
+        ),
+        "  size: {steps: []}",
+        "model: {name: dnn_linear_combined, params: {hidden_units: [8]}}",
+        "train: {steps: 20, batch_size: 20}",
+        "eval: {metric: accuracy, batch_size: 40}\ncluster: {strategy: none}\n",
+    ]
+)
+
+
+def _wider(split):
+    rng = np.random.default_rng(len(split))
+    made = []
+    for _ in range(small_table.ROWS[split]):
+        numbers, texts = 10 * rng.normal(size=len(_NUMBERS)), rng.integers(0, 5, len(_TEXTS))
+        values = {n: [float(x)] for n, x in zip(_NUMBERS, numbers, strict=True) if abs(x) < 15}
+        # "D" is in no vocabulary.
+        values |= {n: b"ABCD"[x : x + 1] for n, x in zip(_TEXTS, texts, strict=True) if x < 4}
+        made.append(small_table.example(**values, size=[1.0, 2.0], late=int(numbers[0] > 0)))
+    return made
+
+
+@pytest.mark.slow
+def test_more_than_a_thousand_columns_are_few_inputs(tmp_path):
+    """Keras needs minutes for a model of so many inputs."""
+    found = Scene(tmp_path, text=_WIDER, made=_wider).publish()
+    assert found.rows >= 100
+    content = json.loads(pathlib.Path(f"{found.path}/migration.json").read_text())
+    assert content["packed"] == found.packed
+    assert {name: len(columns) for name, columns in found.packed.items()} == {
+        "packed/float32": 900,
+        "packed/string": 150,
+    }
+    assert "900 columns side by side in 'packed/float32'" in str(found)
+    model = tf.keras.models.load_model(f"{found.path}/model.keras")
+    assert set(model.input) == {*found.packed, "size"}
+    rng = np.random.default_rng(1)
+    rows: dict[str, np.ndarray] = {name: 9 * rng.normal(size=5) for name in _NUMBERS}
+    rows |= {name: rng.choice(["A", "B", "C", "D", ""], 5) for name in _TEXTS}
+    fed = {
+        name: tf.stack([tf.constant(rows[column], kind) for column in columns], axis=1)
+        for (name, columns), kind in zip(found.packed.items(), ("float32", "string"), strict=True)
+    }
+    size = tf.constant(rng.normal(size=(5, 2)), "float32")
+    answers = model({**fed, "size": size})
+    served = tf.saved_model.load(f"{found.path}/saved_model").signatures["serving_default"]
+    kinds = dict.fromkeys(_NUMBERS, "float32") | dict.fromkeys(_TEXTS, "string")
+    columns = {name: tf.constant(values, kinds[name]) for name, values in rows.items()}
+    np.testing.assert_allclose(
+        answers["probabilities"], served(**columns, size=size)["probabilities"], atol=1e-6
+    )
+
+
 @pytest.mark.slow
 def test_averages_are_what_is_migrated(tmp_path):
     scene = Scene(tmp_path, "model={name: linear}", "train.optimizer.average=0.9")
