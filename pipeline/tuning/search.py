@@ -245,7 +245,9 @@ class Search:
         best = methods.best(self._plan, trials)
         if best is not None:
             notes.append(f"best {self._metric} {figure(best.reached[-1])} (trial {best.number})")
-        shown.reach(max(shown.done, self._examples(trials)), *notes)
+        # Trials make whole batches, which may be a little more than is planned.
+        most = planned(self._plan, self._jobs.rungs)
+        shown.reach(min(most, max(shown.done, self._examples(trials))), *notes)
 
     def _examples(self, trials: Sequence[Trial]) -> int:
         total = examples(trials, self._jobs.rungs)
