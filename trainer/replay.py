@@ -1,4 +1,4 @@
-"""Repeats the steps of a run up to the one whose loss was no number, and says what broke.
+"""Reproduces the steps that led to a NaN loss, and reports the first non-finite tensor.
 
 estimator-pipeline replay --run=NAME          the newest run without --run
 make replay [RUN=name]
