@@ -8,18 +8,12 @@ Pure functions of the config, and of the number of GPUs of a machine.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from pipeline import config, errors
 from pipeline.cluster import topology
 from pipeline.config import strategy_table
 
-# Keys that only some strategies look at, and which.
-_BELONGS: Mapping[str, tuple[str, ...]] = {
-    key: tuple(name for name, one in strategy_table.STRATEGIES.items() if key in one.keys)
-    for strategy in strategy_table.STRATEGIES.values()
-    for key in strategy.keys
-}
 # On a CPU, or on one GPU, these hang before the first step.
 _GPU_REDUCTIONS = ("nccl", "hierarchical_copy")
 _DEVICE = re.compile(r"/?(?:device:)?(cpu|gpu):(\d+)", re.IGNORECASE)
@@ -116,7 +110,7 @@ def _named_devices(cluster: config.Cluster) -> list[tuple[str, str]]:
 
 def _check_keys(cluster: config.Cluster) -> None:
     used = {cluster.strategy, cluster.eval_strategy}
-    for key, owners in _BELONGS.items():
+    for key, owners in strategy_table.OWNERS.items():
         given = getattr(cluster, key)
         # One replica, and defaults that a stored config spells out, change nothing anywhere.
         usual = given == config.Cluster.model_fields[key].default or (key, given) == ("replicas", 1)

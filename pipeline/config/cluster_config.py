@@ -31,37 +31,31 @@ class Cluster(Section):
     max_workers: Positive | None = None
     """Most workers that the run can have while it trains: the parameter servers keep a place for
     each, and `make scale` starts and ends workers without a restart of the others. Not set: as many
-    as `workers`. Only with `strategy: parameter_server` or `parameter_server_strategy`."""
+    as `workers`."""
     ps: NotNegative | None = None
     """Parameter server processes. Not set: 1 in strategies that use them. The other strategies
     allow none."""
     replicas: Positive | None = None
     """Copies of the model in one process: on `devices` if given, else on GPUs, else on logical
-    CPUs. Not set: one per device in `devices`, or 2; in `multi_worker_mirrored` and
-    `parameter_server_strategy` one per GPU that the process sees. Only with these, and with
-    `mirrored` or `central_storage` as `strategy` or `eval_strategy`."""
+    CPUs. Not set: one per device in `devices`, or 2; in strategies with several processes one per
+    GPU that the process sees."""
     devices: tuple[str, ...] = ()
-    """Devices of a process such as `/cpu:0` or `/gpu:1`, each named once. Only with
-    `multi_worker_mirrored` or `parameter_server_strategy`, and with `one_device`, `mirrored` or
-    `central_storage` as `strategy` or `eval_strategy`."""
+    """Devices of a process such as `/cpu:0` or `/gpu:1`, each named once."""
     cross_device_ops: Literal["auto", "nccl", "hierarchical_copy", "reduction_to_one_device"] = (
         "auto"
     )
     """How gradients of several devices are added up. `auto`: TensorFlow chooses on GPUs;
-    `reduction_to_one_device` on CPUs. `nccl` and `hierarchical_copy` need at least 2 GPUs. Only
-    with `mirrored`."""
+    `reduction_to_one_device` on CPUs. `nccl` and `hierarchical_copy` need at least 2 GPUs."""
     communication: Literal["auto", "ring", "nccl"] = "auto"
-    """How gradients of several processes are added up; `nccl` needs GPUs. Only with `strategy:
-    multi_worker_mirrored`."""
+    """How gradients of several processes are added up; `nccl` needs GPUs."""
     parameter_device: str = "/cpu:0"
-    """Device that holds the variables. Only with `central_storage`."""
+    """Device that holds the variables."""
     backup_workers: NotNegative = 0
     """Number of the slowest training processes whose gradients a step does not wait for; fewer than
-    there are training processes. Only with `strategy: parameter_server_sync`."""
+    there are training processes."""
     partition_bytes: Positive = 4 << 20
     """Size in bytes above which a variable is cut over the parameter servers. The default is 4 MiB.
-    Each server gets rows of all frequencies of a table; checkpoints keep the order of the rows.
-    Only with `strategy: parameter_server` or `parameter_server_sync`."""
+    Each server gets rows of all frequencies of a table; checkpoints keep the order of the rows."""
     eval_strategy: EvaluationName = "none"
     """Strategy of the process that evaluates."""
     watchdog_seconds: Above0 = 120.0

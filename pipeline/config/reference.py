@@ -18,7 +18,7 @@ import sys
 import textwrap
 import types
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Literal
 
 import annotated_types
@@ -28,7 +28,8 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from pipeline import sections, storage
-from pipeline.config import schema
+from pipeline.config import schema, strategy_table
+from pipeline.config.cluster_config import Cluster
 from pipeline.config.model_config import PARAMS
 from pipeline.steps import STEPS
 from pipeline.steps.base import Step
@@ -171,7 +172,21 @@ def docstrings(section: type[pydantic.BaseModel]) -> dict[str, str]:
                     ast.Expr(value=ast.Constant(value=str(meaning))),
                 ):
                     meanings[name] = " ".join(meaning.split())
+    if section is Cluster:
+        for key, owners in strategy_table.OWNERS.items():
+            meanings[key] = f"{meanings[key]} {_belongs_to(owners)}"
     return meanings
+
+
+def _belongs_to(owners: tuple[str, ...]) -> str:
+    """Returns the sentence that names the strategies a key is for, as their table has them."""
+    evaluating = [name for name in owners if strategy_table.STRATEGIES[name].evaluates]
+    also = f", or {_either(_code(evaluating))} as `eval_strategy`" if evaluating else ""
+    return f"Only with {_either(_code(owners))} as `strategy`{also}."
+
+
+def _code(names: Sequence[str]) -> list[str]:
+    return [f"`{name}`" for name in names]
 
 
 def describe_type(annotation: Any) -> str:

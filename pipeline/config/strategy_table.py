@@ -123,3 +123,10 @@ STRATEGIES: Mapping[str, Strategy] = {
         keys=("max_workers", "replicas", "devices"),
     ),
 }
+
+# The keys of the section `cluster` that only some strategies look at, and which.
+OWNERS: Mapping[str, tuple[str, ...]] = {
+    key: tuple(name for name, one in STRATEGIES.items() if key in one.keys)
+    for strategy in STRATEGIES.values()
+    for key in strategy.keys
+}

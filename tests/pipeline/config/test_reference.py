@@ -9,8 +9,8 @@ import pydantic
 import pytest
 import yaml
 
-from pipeline import sections
-from pipeline.config import config_file, reference, schema
+from pipeline import config, sections
+from pipeline.config import config_file, reference, schema, strategy_table
 from pipeline.steps import STEPS
 
 PAGE = reference.page()
@@ -115,3 +115,12 @@ def test_a_key_without_a_meaning_fails(monkeypatch):
 )
 def test_types_and_ranges_in_words(annotation, words):
     assert reference.describe_type(annotation) == words
+
+
+def test_keys_of_some_strategies_name_all_of_these():
+    meanings = reference.docstrings(config.Cluster)
+    assert meanings["parameter_device"].endswith(
+        "Only with `central_storage` as `strategy`, or `central_storage` as `eval_strategy`."
+    )
+    for name, strategy in strategy_table.STRATEGIES.items():
+        assert all(f"`{name}`" in meanings[key].partition("Only with")[2] for key in strategy.keys)
