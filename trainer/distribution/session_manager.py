@@ -21,7 +21,16 @@ from tensorflow.python.training import session_manager  # where TensorFlow's cre
 from pipeline import errors
 from pipeline.processes import signals
 
+# What fails if another process of the cluster is lost; the framework then makes another session.
+LOST_PEER = (tf.errors.AbortedError, tf.errors.UnavailableError)
 _PAUSE = 0.5  # seconds between looks of a worker
+
+
+def lost_peer(error: Exception) -> errors.RetryableError:
+    """Returns the error that ends a process which cannot continue without a lost one."""
+    return errors.RetryableError(
+        f"a peer was lost: {errors.first_line(error)}. Run the same command to resume."
+    )
 
 
 class _Manager(session_manager.SessionManager):

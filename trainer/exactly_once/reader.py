@@ -23,14 +23,12 @@ from pipeline.config import strategy_table
 from pipeline.processes import signals
 from pipeline.runs import run_folder
 from trainer import optimizers
-from trainer.distribution import replicas
+from trainer.distribution import replicas, session_manager
 from trainer.exactly_once import assignments, counters, dispatcher, pending
 from trainer.exactly_once.lost_readers import LeaseTimeouts
 from trainer.input import epoch_order, shares, window_feed
 
 _POLL = 0.1  # seconds
-# After these the framework makes another session.
-_OF_PEERS = (tf.errors.AbortedError, tf.errors.UnavailableError)
 _LOOK = 1.0  # seconds between looks of the chief for readers that have left
 # Says of a piece of work how much of it is done, and of how much.
 Progress = Callable[[str, int, int | None], None]
@@ -367,10 +365,8 @@ def translate_failures(session: Any, *, together: bool) -> None:
         except tf.errors.OpError as error:
             if dispatcher.refused(error):
                 raise dispatcher.refusal() from error
-            if together and isinstance(error, _OF_PEERS):
-                raise errors.RetryableError(
-                    f"a peer was lost: {errors.first_line(error)}. Run the same command to resume."
-                ) from error
+            if together and isinstance(error, session_manager.LOST_PEER):
+                raise session_manager.lost_peer(error) from error
             raise
 
     session.run = recovering

@@ -11,6 +11,7 @@ import tensorflow as tf
 from pipeline import errors
 from pipeline.processes import signals
 from pipeline.storage import gcs_errors
+from trainer.distribution import session_manager
 from trainer.monitoring.status_reporter import Reporter
 
 
@@ -47,12 +48,9 @@ def _as_ours(error: Exception) -> Exception:
         (tf.estimator.NanLossDuringTrainingError, errors.ModelError, "the loss is not a number"),
         (tf.errors.DataLossError, errors.DataError, "a record is damaged"),
         (tf.errors.ResourceExhaustedError, errors.RetryableError, "out of memory or disk"),
-        (
-            (tf.errors.UnavailableError, tf.errors.AbortedError),
-            errors.RetryableError,
-            "a peer was lost",
-        ),
     ]
+    if isinstance(error, session_manager.LOST_PEER):
+        return session_manager.lost_peer(error)
     for kind, ours, meaning in kinds:
         if isinstance(error, kind):
             return ours(f"{meaning}: {first_line}")
