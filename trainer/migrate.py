@@ -14,6 +14,7 @@ from pipeline import cli, versions
 from pipeline.config import own_input
 from pipeline.records import builds
 from pipeline.runs import run_search
+from trainer.checkpoints import checkpoint_files
 
 _RUN = flags.DEFINE_string("run", None, "Name of the run; the newest one if empty.")
 _CONFIG = flags.DEFINE_string("config", None, "The newest run of this config, if no run is named.")
@@ -28,13 +29,12 @@ def main() -> None:
         _STORAGE.value, _RUN.value or None, _CONFIG.value or None, trained=True
     )
     own_input.refuse(run.read_config(), "migrate")
-    from trainer.checkpoints import checkpoint_files
+    wanted = checkpoint_files.chosen(run.path, _CHECKPOINT.value or None)
     from trainer.migration import migration
     from trainer.monitoring import tf_logging
 
     tf_logging.configure_logging(verbose=False)
     folder = builds.of_run(_STORAGE.value, run, run.read_config().name)
-    wanted = checkpoint_files.chosen(run.path, _CHECKPOINT.value or None)
     migrated = migration.Migration(run, folder)
     for checkpoint in wanted:
         print(f"run {run.name}, {migrated.publish(checkpoint)}")

@@ -89,6 +89,8 @@ def test_a_split_without_records():
         (["evaluate", "--checkpoint=8"], "--checkpoint '8': must be best, all or one of 7, 12"),
         (["evaluate", "--run=q"], "run 'q': not in"),
         (["ledger", "--run=q"], "run 'q': not in"),
+        (["migrate", "--run=q"], "run 'q': not in"),
+        (["migrate", "--checkpoint=8"], "--checkpoint '8': must be best, all or one of 7, 12"),
         (["replay", "--run=q"], "run 'q': not in"),
         (["replay"], "its loss was always finite; nothing to repeat"),
     ],
