@@ -25,10 +25,10 @@ def _blocks(*records):
     return epoch_order.Blocks(("a",), zeros, zeros, np.array(records))
 
 
-def _position(reached, *, strategy="none", role="chief", blocks=(4, 4, 4, 4)):
+def _position(reached, *more, strategy="none", role="chief", blocks=(4, 4, 4, 4)):
     overrides = ["train.batch_size=4", "train.open_blocks=1", "cluster.watchdog_seconds=10"]
     overrides.append("cluster.watchdog_start_seconds=20")
-    job = config_file.load("mnist", [f"cluster.strategy={strategy}", *overrides])
+    job = config_file.load("mnist", [f"cluster.strategy={strategy}", *overrides, *more])
     cluster = CLUSTER if strategy != "none" else {}
     return Position(
         job, topology.Task(role, 0, cluster), _blocks(*blocks), reached=np.array(reached)
@@ -48,6 +48,19 @@ def test_a_process_on_its_own_begins_where_the_checkpoint_is():
     assert rows[0] == (3, 0, fresh[1])
     assert rows[1:3] == [(0, 0, fresh[2]), (0, 0, fresh[3])]
     assert rows[3][1] == 1
+
+
+@pytest.mark.parametrize(
+    ("length", "left"),
+    [
+        (("train.steps=null", "train.epochs=2"), 0 + 4 + 5 + 8),
+        (("train.steps=null", "train.epochs=1.25"), 0 + 4 + 5 + 8),  # the second is read, too
+        (("train.steps=null", "train.epochs=1"), 0 + 0 + 1 + 4),
+        ((), 0),
+    ],
+)
+def test_what_is_left_of_all_epochs(length, left):
+    assert _position([0, 0, 0, 0], *length).left(np.array([8, 4, 3, 0])) == left
 
 
 class _Process:
