@@ -26,11 +26,11 @@ _A = flags.DEFINE_string(
 _B = flags.DEFINE_string("b", None, "Record set to compare with --a.", required=True)
 _CONFIG = flags.DEFINE_string("config", "", "Config with the limits. Default: see above.")
 _SET = flags.DEFINE_multi_string("set", [], "Overrides a value: section.key=value. Repeatable.")
-_STORAGE = flags.DEFINE_string("storage", "output", "Root of all that is written; may be gs://.")
+_STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written, local or gs://.")
 
 
 def main() -> None:
-    """Prints the table, writes the page, and judges."""
+    """Prints the table, writes the page, and checks the limits."""
     of = _CONFIG.value or _shipped(_A.value, _B.value)
     if _SET.value and not of:
         raise errors.UsageError(

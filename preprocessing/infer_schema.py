@@ -20,9 +20,14 @@ _OUT = flags.DEFINE_string(
     "out", "", "Config to write. Default: <name of the data>.yaml, in the current folder."
 )
 _HEADER = flags.DEFINE_enum(
-    "header", None, ["0", "1"], "Whether the first row of CSV names its columns. Default: a guess."
+    "header",
+    None,
+    ["0", "1"],
+    "Whether the first row of a CSV file has the column names. Default: detected.",
 )
-_LABEL = flags.DEFINE_string("label", "", "Column to predict, or several: a,b. Default: a guess.")
+_LABEL = flags.DEFINE_string(
+    "label", "", "Column to predict, or several: a,b. Default: a likely one."
+)
 
 
 def main() -> None:

@@ -23,12 +23,12 @@ _CONFIG = flags.DEFINE_string(
     "config", None, "Name in configs/, or path of a config file.", required=True
 )
 _SET = flags.DEFINE_multi_string("set", [], "Overrides a value: section.key=value. Repeatable.")
-_STORAGE = flags.DEFINE_string("storage", "output", "Root of all that is written; may be gs://.")
-_WORKERS = flags.DEFINE_integer("num_workers", 1, "Local processes that work.", lower_bound=1)
-_BEAM = flags.DEFINE_list("pipeline_options", [], "Beam's own flags, separated by commas.")
-_CLUSTER = flags.DEFINE_enum(
-    "cluster", places.HERE, places.preprocessing(), "Here, on Dataflow (gcp), or in a job there."
+_STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written, local or gs://.")
+_WORKERS = flags.DEFINE_integer(
+    "num_workers", 1, "Number of local worker processes.", lower_bound=1
 )
+_BEAM = flags.DEFINE_list("pipeline_options", [], "Beam's own flags, separated by commas.")
+_CLUSTER = flags.DEFINE_enum("cluster", places.HERE, places.preprocessing(), "Where to preprocess.")
 _FORCE = flags.DEFINE_bool("force", False, "Make the records again though they are up to date.")
 _RUN = flags.DEFINE_string("run", None, "Run that is to train on them. Default: none.")
 _DRY_RUN = flags.DEFINE_bool("dry_run", False, "Only show the job; for any --cluster but local.")

@@ -20,8 +20,10 @@ _CONFIG = flags.DEFINE_string(
 )
 _FIXED = flags.DEFINE_string("fixed", "", "Corrected copy of a dead-letter file.")
 _SET = flags.DEFINE_multi_string("set", [], "Overrides a value: section.key=value. Repeatable.")
-_STORAGE = flags.DEFINE_string("storage", "output", "Root of all that is written; may be gs://.")
-_WORKERS = flags.DEFINE_integer("num_workers", 1, "Local processes that work.", lower_bound=1)
+_STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written, local or gs://.")
+_WORKERS = flags.DEFINE_integer(
+    "num_workers", 1, "Number of local worker processes.", lower_bound=1
+)
 _BEAM = flags.DEFINE_list("pipeline_options", [], "Beam's own flags, separated by commas.")
 
 

@@ -26,7 +26,7 @@ from serving.batch.outputs import FORMATS
 
 _RUN = flags.DEFINE_string("run", None, "Name of the run; the newest one if empty.")
 _CONFIG = flags.DEFINE_string("config", None, "The newest run of this config, if no run is named.")
-_STORAGE = flags.DEFINE_string("storage", "output", "Root of all that is written; may be gs://.")
+_STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written, local or gs://.")
 _INPUT = flags.DEFINE_string("input", None, "Raw rows or images; the test split if empty.")
 _OUTPUT = flags.DEFINE_string("output", None, "File to write; in the run's folder if empty.")
 _FORMAT = flags.DEFINE_enum(
@@ -40,7 +40,9 @@ _BUDGET = flags.DEFINE_float(
     "error_budget", None, "Replaces data.error_budget: how many rows may be bad.", lower_bound=0
 )
 _ROWS = flags.DEFINE_integer("rows", 10, "Predictions to show.", lower_bound=0)
-_WORKERS = flags.DEFINE_integer("num_workers", 1, "Local processes that work.", lower_bound=1)
+_WORKERS = flags.DEFINE_integer(
+    "num_workers", 1, "Number of local worker processes.", lower_bound=1
+)
 _BEAM = flags.DEFINE_list("pipeline_options", [], "Beam's own flags, separated by commas.")
 
 

@@ -22,7 +22,7 @@ from serving.rest import session
 
 _RUN = flags.DEFINE_string("run", None, "Name of the run; the newest one if empty.")
 _CONFIG = flags.DEFINE_string("config", None, "The newest run of this config, if no run is named.")
-_STORAGE = flags.DEFINE_string("storage", "output", "Root of all that is written; may be gs://.")
+_STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written, local or gs://.")
 _EXPORT = flags.DEFINE_enum("export", "final", exported.KINDS, "Which exported model.")
 _PORT = flags.DEFINE_integer(
     "port", 8501, "Where to listen; 0 for any that is free.", lower_bound=0, upper_bound=65535

@@ -288,7 +288,7 @@ def _outlast(process: Process) -> None:
     if awaiting_result.is_written(run, submission, process.reporter, patience=patience):
         return
     process.reporter.add_note(
-        f"the evaluator gave no sign of life for {patience:g} s; the chief evaluates"
+        f"the evaluator has not reported for {patience:g} s; the chief evaluates instead"
     )
     # One that comes back meanwhile is refused, and tries again.
     with run_lock.of_role(run, topology.EVALUATOR):
@@ -359,7 +359,7 @@ def declare_done(job: config.Config, run: RunFolder, reason: str | None) -> None
         )
     if step < job.train.max_steps and reason is None:
         raise errors.ModelError(
-            f"training ended at step {step} of {job.train.max_steps} without being asked to"
+            f"training ended unexpectedly at step {step} of {job.train.max_steps}"
         )
     if reason is None and job.train.pauses_at(step):
         reason = f"{run_folder.PAUSED} at step {step}"

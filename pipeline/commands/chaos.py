@@ -44,8 +44,10 @@ _FAULTS = flags.DEFINE_integer("faults", 20, "How many faults.", lower_bound=1)
 _SECONDS = flags.DEFINE_integer(
     "seconds", 300, "Cuts longer training to what is done in so many seconds.", lower_bound=10
 )
-_SEED = flags.DEFINE_integer("seed", None, "Decides the faults. Default: another one each time.")
-_BASELINE = flags.DEFINE_integer("baseline", 2, "How many undisturbed runs.", lower_bound=1)
+_SEED = flags.DEFINE_integer("seed", None, "Seed of the faults. Default: a new one each time.")
+_BASELINE = flags.DEFINE_integer(
+    "baseline", 2, "Runs without faults to compare with.", lower_bound=1
+)
 _KINDS = flags.DEFINE_list("kinds", list(draw.KINDS), "Kinds of faults.")
 
 

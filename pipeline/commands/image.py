@@ -14,9 +14,12 @@ from pipeline import cli, errors
 from pipeline.launchers import image_build
 
 _IMAGE = flags.DEFINE_string("image", "", "Registry, path and tag of the image.")
-_CUDA = flags.DEFINE_bool("cuda", False, "With what machines with GPUs need.")
+_CUDA = flags.DEFINE_bool("cuda", False, "Include CUDA, for machines with GPUs.")
 _BUILDER = flags.DEFINE_enum(
-    "builder", "", ["", *image_build.BUILDERS], "What builds; gcloud is Cloud Build."
+    "builder",
+    "",
+    ["", *image_build.BUILDERS],
+    "Program that builds the image; gcloud stands for Cloud Build.",
 )
 
 

@@ -36,7 +36,7 @@ def main() -> None:
     there = [name for name in files if (folder / name).exists()]
     if there:
         raise errors.UsageError(
-            f"{str(folder)!r}: has {', '.join(there)} already; name a folder without"
+            f"{str(folder)!r}: already has {', '.join(there)}; name a new or empty folder"
         )
     try:
         folder.mkdir(parents=True, exist_ok=True)

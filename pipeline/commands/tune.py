@@ -57,7 +57,7 @@ _RUNGS = flags.DEFINE_integer(
     "rungs", None, "How often a trial may be stopped, the end included.", lower_bound=1
 )
 _REDUCTION = flags.DEFINE_integer(
-    "reduction", 3, "With asha, one trial of so many goes on to the next rung.", lower_bound=2
+    "reduction", 3, "With asha, one of so many trials advances to the next rung.", lower_bound=2
 )
 _CLUSTER = flags.DEFINE_enum("cluster", places.HERE, places.training(), "Where trials run.")
 _RUN = flags.DEFINE_string("run", None, "Name of the search. Default: named after the config.")

@@ -100,7 +100,7 @@ def check(
         _check_missing(f"features.{name}", features[name], [columns.get(i) for i in inputs])
     for name in features:
         if name.removesuffix("_missing") in features and name.endswith("_missing"):
-            raise ValueError(f"features.{name}: indicators are called so; use another name")
+            raise ValueError(f"features.{name}: this name is taken by an indicator; use another")
     date_rules.check(features, columns)
     shared_tables.check(features, columns)
     list_weights.check(features, columns)
@@ -287,6 +287,6 @@ def _check_missing(key: str, feature: Feature, columns: list[Any]) -> None:
             and not takes
         ):
             raise ValueError(
-                f"{key}: its column may be missing, and no default stands for that; begin with "
+                f"{key}: values of its column may be missing, and it has no default; begin with "
                 "{missing: {fill: mean}}, {missing: {fill: 0, indicator: true}} or the like"
             )

@@ -87,7 +87,7 @@ def check(job: Any) -> None:
     """Raises `ValueError` for labels, and what depends on them, that cannot be."""
     if not job.labels:
         if job.data.labels:
-            raise ValueError("data.labels: follows from labels; write labels")
+            raise ValueError("data.labels is set from labels; write labels instead")
         return
     if job.data.label not in job.labels:
         raise ValueError(
@@ -95,7 +95,7 @@ def check(job: Any) -> None:
             "it out, and it is the first"
         )
     if len(job.labels) < 2:
-        raise ValueError(f"labels: names one column; write data.label: {job.data.label}")
+        raise ValueError(f"labels: has one column only; write data.label: {job.data.label} instead")
     for name in job.labels:
         if (problem := _of_column(job, name)) is not None:
             raise ValueError(f"labels.{name}: {problem}")

@@ -20,7 +20,7 @@ def check(features: Mapping[str, Feature], columns: Mapping[str, Any]) -> None:
         if feature.weights is None:
             continue
         if called(name) in features:
-            raise ValueError(f"features.{called(name)}: weights are called so; use another name")
+            raise ValueError(f"features.{called(name)}: this name is taken by weights; use another")
         key = f"features.{name}.embedding.weights"
         _check(key, feature.weights, of=feature.inputs(name), columns=columns)
 

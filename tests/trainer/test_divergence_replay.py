@@ -36,8 +36,8 @@ def _flags(small_records, run):
 
 def test_the_error_says_the_step_and_how_to_repeat_it(diverged):
     assert re.fullmatch(
-        r"error: the loss is (nan|inf) at step \d+, of chief-0\. "
-        r"make replay RUN=diverged STORAGE=\S+ repeats it",
+        r"error: the loss is (nan|inf) at step \d+ \(chief-0\)\. "
+        r"Reproduce it with make replay RUN=diverged STORAGE=\S+",
         error_line(diverged),
     )
 

@@ -70,7 +70,7 @@ def test_a_chief_that_is_started_again_leaves_the_metric_to_the_evaluator(
 def test_an_end_without_a_reason_is_no_success(finished, tmp_path):
     """Input that runs dry looks like success to the framework."""
     run = finished.copy(tmp_path, 200)
-    with pytest.raises(errors.ModelError, match="ended at step 200 of 300 without being asked to"):
+    with pytest.raises(errors.ModelError, match="ended unexpectedly at step 200 of 300"):
         roles.declare_done(finished.job, run, None)
     assert run.read(run_folder.TRAINING_DONE) is None
     roles.declare_done(finished.job, run, "stop requested")

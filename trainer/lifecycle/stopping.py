@@ -113,9 +113,9 @@ class StopHook(tf.compat.v1.train.SessionRunHook):
         for tolerance in filter(None, (self._looking, self._writing)):
             if tolerance.seconds > self._patience:
                 self.failure = errors.RetryableError(
-                    f"small files of {self._run.path!r} have failed for {tolerance.seconds:.0f} s "
-                    f"({tolerance.failure}), so training was saved and ended. Run the same command "
-                    "again to resume."
+                    f"files in {self._run.path!r} could not be read or written for "
+                    f"{tolerance.seconds:.0f} s ({tolerance.failure}), so training saved a "
+                    "checkpoint and ended. Run the same command again to resume."
                 )
                 return str(self.failure)
         return None

@@ -112,8 +112,8 @@ class DivergenceHook(tf.compat.v1.train.SessionRunHook):
         if not math.isfinite(loss):
             self._keep(float(loss))
             raise errors.ModelError(
-                f"the loss is {loss:g} at step {self._step}, of {self._task.name}. "
-                f"make replay RUN={self._run.name} repeats it"
+                f"the loss is {loss:g} at step {self._step} ({self._task.name}). "
+                f"Reproduce it with make replay RUN={self._run.name}"
             )
 
     def _note(self, positions: np.ndarray) -> None:

@@ -43,7 +43,10 @@ def test_hints_are_of_the_command_that_was_typed(monkeypatch, text, typed):
             "Run make preprocess SET=data.in_place=values CONFIG=flights STORAGE='/my data'",
         ),
         ("make train CONFIG=x.yaml", "make train CONFIG=x.yaml STORAGE='/my data'"),
-        ("make replay RUN=r repeats it", "make replay RUN=r STORAGE='/my data' repeats it"),
+        (
+            "Reproduce it with make replay RUN=r",
+            "Reproduce it with make replay RUN=r STORAGE='/my data'",
+        ),
         (
             "make train with the same RUN= continues",
             "make train CONFIG=flights STORAGE='/my data' with the same RUN= continues",
@@ -118,7 +121,10 @@ GIVEN = {"config": "my job.yaml", "run": "r1", "storage": "gs://b/x", "data": "a
     ("text", "completed"),
     [
         ("Run make preprocess.", "Run make preprocess CONFIG='my job.yaml' STORAGE=gs://b/x."),
-        ("make replay RUN=x repeats it", "make replay RUN=x STORAGE=gs://b/x repeats it"),
+        (
+            "Reproduce it with make replay RUN=x",
+            "Reproduce it with make replay RUN=x STORAGE=gs://b/x",
+        ),
         ("make verify RECORDS=/a REPAIR=1", "make verify RECORDS=/a REPAIR=1"),
         ("make runs lists them", "make runs STORAGE=gs://b/x lists them"),
         ("see make logs ROLE=chief. No", "see make logs ROLE=chief RUN=r1 STORAGE=gs://b/x. No"),

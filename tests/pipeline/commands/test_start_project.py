@@ -61,7 +61,7 @@ def test_what_is_there_is_not_overwritten(project):
     done = run("init", str(project))
     assert (done.returncode, done.stderr.count("\n")) == (64, 1)
     assert "has Makefile, README.md, config.yaml" in done.stderr
-    assert "already; name a folder without" in done.stderr
+    assert "; name a new or empty folder" in done.stderr
     assert {path: path.read_bytes() for path in before} == before
 
 

@@ -40,7 +40,7 @@ from tests.pipeline.feature_tables import make
         ({"origin": {"steps": [{"cross": {"buckets": 3}}]}}, "cross takes several inputs, got one"),
         (
             {"delay": {"steps": ["z_score"]}},
-            r"features\.delay: its column may be missing, and no default stands for that; begin",
+            r"features\.delay: values of its column may be missing, and it has no default; begin",
         ),
         (
             {
@@ -54,7 +54,7 @@ from tests.pipeline.feature_tables import make
                 "delay": {"steps": [{"missing": {"indicator": True}}]},
                 "delay_missing": {"of": "time", "steps": ["z_score"]},
             },
-            "indicators are called so",
+            "this name is taken by an indicator; use another",
         ),
     ],
 )

@@ -69,7 +69,7 @@ def test_a_view_has_one_label():
 @pytest.mark.parametrize(
     ("labels", "words"),
     [
-        ({"clicked": {}}, "labels: names one column; write data.label: clicked"),
+        ({"clicked": {}}, "labels: has one column only; write data.label: clicked instead"),
         ({"clicked": {"weight": 0}, "bought": {}}, "labels.clicked.weight: .* greater than 0"),
         ({"clicked": {"weight": -1}, "bought": {}}, "labels.clicked.weight: .* greater than 0"),
         ({"clicked": {}, "sold": {}}, "labels.sold: is not a column.*; columns: x, user"),
@@ -149,5 +149,7 @@ def test_groups_need_a_label_of_two_classes():
 
 def test_labels_are_no_key_of_data():
     tree = _job().model_dump(mode="json") | {"labels": {}}
-    with pytest.raises(errors.UsageError, match=r"data\.labels: follows from labels; write labels"):
+    with pytest.raises(
+        errors.UsageError, match=r"data\.labels is set from labels; write labels instead"
+    ):
         config_file.validate(tree, where="test")

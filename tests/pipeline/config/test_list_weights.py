@@ -54,7 +54,7 @@ def test_the_column_is_read_and_served():
         ),
         (
             {"others": {"flown_item_weights": {"of": "time", "steps": ["z_score"]}}},
-            r"features\.flown_item_weights: weights are called so; use another name",
+            r"features\.flown_item_weights: this name is taken by weights; use another",
         ),
     ],
 )

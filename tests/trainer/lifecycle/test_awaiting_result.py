@@ -142,4 +142,4 @@ def test_without_an_evaluator_the_chief_evaluates_and_exports(commands, task_fla
     assert found is not None, output
     assert {"eval", "test"} <= found["metrics"].keys()
     assert run.read("run.json")["status"] == "done"
-    assert "the evaluator gave no sign of life for 1 s" in output[1]
+    assert "the evaluator has not reported for 1 s" in output[1]

@@ -135,7 +135,7 @@ def test_looks_that_fail_for_long_save_and_end_training(tmp_path):
     (tmp_path / "STOP.json").mkdir()
     assert not stepping.stops_at(1010.0)
     assert stepping.stops_at(1071.0)
-    assert "have failed for 61 s (cannot read" in str(stepping.hook.failure)
+    assert "could not be read or written for 61 s (cannot read" in str(stepping.hook.failure)
     assert stepping.hook.failure.exit_code == 75
 
 
