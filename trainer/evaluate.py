@@ -25,7 +25,7 @@ from pipeline.storage import strict_json
 from trainer.evaluation import request
 
 if TYPE_CHECKING:
-    from trainer.metrics.slice_metrics import Judgement
+    from trainer.metrics.slice_metrics import SliceResult
     from trainer.reevaluation import Reevaluation
 
 _RUN = flags.DEFINE_string("run", None, "Name of the run; the newest one if empty.")
@@ -55,12 +55,12 @@ def main() -> None:
     from trainer.reevaluation import Reevaluation
 
     tf_logging.configure_logging(verbose=False)
-    judged = Reevaluation(run, folder, _SPLIT.value or None, slices=slices, job=job)
-    found: dict[str, slice_metrics.Judgement] = {}
-    here: Mapping[str, slice_metrics.Judgement] = {}
+    evaluation = Reevaluation(run, folder, _SPLIT.value or None, slices=slices, job=job)
+    found: dict[str, slice_metrics.SliceResult] = {}
+    here: Mapping[str, slice_metrics.SliceResult] = {}
     metrics: dict[str, Mapping[str, float]] = {}
-    for checkpoint in judged.checkpoints(_CHECKPOINT.value or None):
-        here, of_model = look_at(judged, checkpoint)
+    for checkpoint in evaluation.checkpoints(_CHECKPOINT.value or None):
+        here, of_model = look_at(evaluation, checkpoint)
         found |= here
         metrics |= of_model
     machine = storage.join(run.path, report_page.CONTENT_NAME)
@@ -78,22 +78,22 @@ def main() -> None:
 
 
 def look_at(
-    judged: Reevaluation, checkpoint: str
-) -> tuple[Mapping[str, Judgement], Mapping[str, Mapping[str, float]]]:
+    evaluation: Reevaluation, checkpoint: str
+) -> tuple[Mapping[str, SliceResult], Mapping[str, Mapping[str, float]]]:
     """Prints the model's own metrics of a checkpoint; returns its slices, and these metrics, by
     step, split and, where there are several, label."""
-    by_split = judged.evaluate(checkpoint)
-    print(judged.table({split: one.metrics for split, one in by_split.items()}))
+    by_split = evaluation.evaluate(checkpoint)
+    print(evaluation.table({split: one.metrics for split, one in by_split.items()}))
     here, metrics = {}, {}
     for split, one in by_split.items():
-        for label, judgement in one.judgements.items():
+        for label, result in one.results.items():
             of = " ".join(filter(None, (f"{one.metrics['global_step']:.0f}", split, label)))
-            here[of], metrics[of] = judgement, one.metrics
+            here[of], metrics[of] = result, one.metrics
     return here, metrics
 
 
 def content(
-    found: Mapping[str, Judgement], metrics: Mapping[str, Mapping[str, float]]
+    found: Mapping[str, SliceResult], metrics: Mapping[str, Mapping[str, float]]
 ) -> list[dict[str, Any]]:
     """Returns what was found for JSON: an object for each step, split and label."""
     from trainer.metrics import report_page
@@ -106,7 +106,7 @@ def content(
     return contents
 
 
-def _by_step(found: Mapping[str, Judgement]) -> dict[str, Any]:
+def _by_step(found: Mapping[str, SliceResult]) -> dict[str, Any]:
     from trainer.metrics import report_page
 
     return {of: report_page.content(one)["slices"] for of, one in found.items()}

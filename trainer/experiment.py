@@ -1,4 +1,4 @@
-"""The trainer's centre: an Estimator with what it trains on and how it is judged."""
+"""The trainer's centre: an Estimator with what it trains on and how it is evaluated."""
 
 from __future__ import annotations
 

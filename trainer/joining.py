@@ -133,7 +133,7 @@ def _limits(job: config.Config, patience: float) -> watchdog.Limits:
 @contextlib.contextmanager
 def _alone(run: run_folder.RunFolder, task: topology.Task) -> Iterator[None]:
     """Keeps a second chief from a run, and on a disk launchers too: both would write checkpoints;
-    and a second evaluator: both would judge the best."""
+    and a second evaluator: both would choose the best."""
     with contextlib.ExitStack() as stack:
         if task.is_chief and not storage.is_remote(run.path):
             stack.enter_context(run_lock.held(run))

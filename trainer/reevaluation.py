@@ -21,11 +21,11 @@ from trainer.metrics import one_pass, slice_metrics
 
 @dataclasses.dataclass(frozen=True)
 class Evaluation:
-    """A checkpoint on one split: the model's own metrics, and its judgement by each label; of a
+    """A checkpoint on one split: the model's own metrics, and its result by each label; of a
     single label, by `None`."""
 
     metrics: dict[str, float]
-    judgements: dict[str | None, slice_metrics.Judgement]
+    results: dict[str | None, slice_metrics.SliceResult]
 
 
 class Reevaluation:
@@ -75,14 +75,14 @@ class Reevaluation:
                 slices=self._slices,
                 name=f"{split}_again",
             )
-        judgements = found.judgements
-        if judgements is None:
+        results = found.results
+        if results is None:
             # It is known only by what it serves.
             with self._counted(f"predicting {split}, step {step}", split):
-                judgements = slice_metrics.judge(
+                results = slice_metrics.evaluate(
                     self._records, self._estimator, checkpoint, split=split, slices=self._slices
                 )
-        return Evaluation(found.metrics, judgements)
+        return Evaluation(found.metrics, results)
 
     @contextlib.contextmanager
     def _counted(self, what: str, split: str) -> Iterator[None]:

@@ -1,4 +1,4 @@
-"""What `make verify` does: judges a whole set of records, and leaves out what is damaged."""
+"""What `make verify` does: checks a whole set of records, and leaves out what is damaged."""
 
 from __future__ import annotations
 

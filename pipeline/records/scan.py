@@ -1,6 +1,6 @@
 """Walks shards record by record and says what is damaged, and where.
 
-The manifest says where each block begins and how many records it has, so each block is judged by
+The manifest says where each block begins and how many records it has, so each block is checked by
 itself: damage in one hides nothing of those behind it.
 """
 

@@ -182,7 +182,7 @@ def _supervise(
             stop,
             observer=record_keeper.Keeper(record, plan_.run, shown),
             policy=restart_policy.Policy(options.unit),
-            booked=record.restarts,
+            restarts=record.restarts,
         )
         try:
             boss.run()

@@ -49,15 +49,15 @@ class Supervisor:
         *,
         observer: Observer,
         policy: restart_policy.Policy,
-        booked: list[run_record.Restart] | None = None,
+        restarts: list[run_record.Restart] | None = None,
         scaled: scaling.Note = lambda workers, step: None,
         reserve: Callable[[int], Reservation] = Reservation,
     ) -> None:
-        """Restarts are added to `booked`; the cost of each is filled in when it is over. `scaled`
+        """New ones are added to `restarts`; the cost of each is filled in when it is over. `scaled`
         is called for each request for another number of workers."""
         files = functools.partial(watchdog.checkpoint_files, plan.run)
         saving = watchdog.Saving(plan.patience.start, files)
-        restarts = [] if booked is None else booked
+        restarts = [] if restarts is None else restarts
         self._plan, self._stop, self._policy = plan, stop, policy
         self._processes = processes = ProcessTable(plan, server, reserve=reserve)
         self._seen = seen = Observation(plan, processes, observer, restarts=restarts)

@@ -151,7 +151,7 @@ class Predict(beam.DoFn):
         made = self._places(part)
         made |= answers.keys(good.batch, asked.key, found)
         if not self._answering.goals:
-            columns, agreement = self._judged(
+            columns, agreement = self._compared(
                 good.batch,
                 found,
                 asked.data.label,
@@ -162,13 +162,13 @@ class Predict(beam.DoFn):
         agreements = {}
         for name, (label, classes) in self._answering.goals.items():
             of_label = answers.of_label(found, name)
-            columns, agreements[name] = self._judged(
+            columns, agreements[name] = self._compared(
                 good.batch, of_label, name, label=label, classes=classes
             )
             made |= {f"{name}/{column}": values for column, values in columns.items()}
         return pa.table(made), agreements
 
-    def _judged(
+    def _compared(
         self,
         batch: pa.RecordBatch,
         found: Mapping[str, np.ndarray],

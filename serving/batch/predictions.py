@@ -105,7 +105,7 @@ def predict(
                 pipeline_options=pipeline_options,
                 part=part,
             )
-            total = _judged(asked, output, parts)
+            total = _keep_dead_letters(asked, output, parts)
             _write(export, asked, output, parts=parts, rows_shown=rows_shown)
     except OSError as error:
         raise errors.from_os_error(
@@ -167,7 +167,7 @@ def _report(folder: str, rows: int | None, more: Callable[[], bool]) -> None:
             bar.reach(done + bad, f"{bad:,} dead letters" if bad else "")
 
 
-def _judged(asked: Asked, output: Output, parts: str) -> letter_files.Tally:
+def _keep_dead_letters(asked: Asked, output: Output, parts: str) -> letter_files.Tally:
     """Keeps the dead letters, says what they are, and fails if they are too many or all."""
     total = letter_files.Tally()
     for tally in letter_files.collect(parts, lambda _: output.dead_letters).values():

@@ -152,7 +152,7 @@ def test_metrics_are_those_of_rows_with_the_label(published):
     assert {"clicked/grouped_auc", "bought/grouped_auc"} <= set(found)
     assert not any(name.startswith(("mood/grouped", "dwell/grouped")) for name in found)
     checkpoint = tf.train.latest_checkpoint(published.run.path)
-    judged = slice_metrics.judge(
+    judged = slice_metrics.evaluate(
         published.records,
         published.estimator,
         checkpoint,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import os
 import pathlib
@@ -21,6 +22,7 @@ from pipeline.runs.run_folder import RunFolder
 from tests.trainer.commands import Commands
 from trainer import experiment
 from trainer.evaluation.evaluator import Evaluation
+from trainer.export import exporters
 from trainer.input.dataset import Records
 from trainer.models.transforms import Transforms
 from trainer.monitoring.status_reporter import Reporter
@@ -123,18 +125,45 @@ def transforms(small_records) -> Transforms:
     return Transforms(small_records.job, small_records.contents)
 
 
+@dataclasses.dataclass(frozen=True)
+class Side:
+    """What the evaluator process of a run has."""
+
+    job: config.Config
+    run: RunFolder
+    records: Records
+    estimator: Any
+    reporter: Reporter
+
+    @functools.cached_property
+    def evaluation(self) -> Evaluation:
+        return Evaluation(
+            self.job, self.run, self.records, estimator=self.estimator, reporter=self.reporter
+        )
+
+    @functools.cached_property
+    def publisher(self) -> exporters.Publisher:
+        return exporters.Publisher(self.job, self.run, self.records, reporter=self.reporter)
+
+
 @pytest.fixture
-def evaluation_of(small_records):
-    """Returns the evaluating side of a run as the evaluator process has it."""
+def side_of(small_records):
+    """Returns the evaluating side of a run."""
 
     def build(
         run: RunFolder, *overrides: str, contents: manifest.Manifest = small_records.contents
-    ) -> Evaluation:
+    ) -> Side:
         job = small_records.config(*FINISHED, *overrides)
         task = topology.Task(topology.EVALUATOR, 0)
         records = Records(job, small_records.folder, contents)
         reporter = Reporter(run, task.name, job.train.steps)
         built = experiment.estimator(job, run, task, transforms=records.transforms)
-        return Evaluation(job, run, records, estimator=built, reporter=reporter)
+        return Side(job, run, records, built, reporter)
 
     return build
+
+
+@pytest.fixture
+def evaluation_of(side_of):
+    """Returns the evaluation of a run."""
+    return lambda run, *overrides: side_of(run, *overrides).evaluation

@@ -1,4 +1,4 @@
-"""A run whose checkpoints are judged with whatever values a test makes up."""
+"""A run whose checkpoints get whatever metrics a test makes up."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from pipeline.runs import run_folder
 
 
 class Scene:
-    """A run with three checkpoints, judged with whatever values a test makes up."""
+    """A run with three checkpoints, which get whatever metrics a test makes up."""
 
-    def __init__(self, finished, evaluation_of, folder):
+    def __init__(self, finished, side_of, folder):
         self.run = finished.copy(folder, 100, 200, 300)
-        self._evaluation_of = evaluation_of
+        self._side_of = side_of
 
-    def judge(self, step, value, *overrides, **records):
-        """Starts again, as after a restart, and judges one evaluation."""
-        evaluation = self._evaluation_of(self.run, *overrides, **records)
+    def evaluated(self, step, value, *overrides, **records):
+        """Starts again, as after a restart, with one evaluation."""
+        side = self._side_of(self.run, *overrides, **records)
         checkpoint = f"{self.run.path}/model.ckpt-{step}"
         metrics = {"accuracy": np.float32(value), "loss": 1.0, "global_step": np.int64(step)}
-        return evaluation.best_exporter.export(
-            evaluation.estimator, "unused", checkpoint, metrics, step == 300
+        return side.evaluation.best_exporter.export(
+            side.estimator, "unused", checkpoint, metrics, step == 300
         )
 
     @property
     def records(self):
-        return self._evaluation_of(self.run).records
+        return self._side_of(self.run).records
 
     @property
     def best(self):

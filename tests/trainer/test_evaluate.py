@@ -12,7 +12,7 @@ import pytest
 from pipeline.runs import exported, run_search
 from tests.trainer.commands import error_line
 from trainer import evaluate
-from trainer.metrics.slice_metrics import Judgement
+from trainer.metrics.slice_metrics import SliceResult
 from trainer.reevaluation import Evaluation
 
 EVALUATE = "trainer.evaluate"
@@ -106,7 +106,7 @@ def test_of_several_labels_each_has_its_own_part(capsys):
         evaluate=lambda checkpoint: {
             split: Evaluation(
                 metrics,
-                {label: Judgement([], notes=(label,)) for label in ("clicked", "time spent")},
+                {label: SliceResult([], notes=(label,)) for label in ("clicked", "time spent")},
             )
             for split, metrics in of_model.items()
         },
@@ -128,5 +128,5 @@ def test_of_several_labels_each_has_its_own_part(capsys):
 
 
 def test_a_single_label_is_not_named():
-    (one,) = evaluate.content({"60 eval": Judgement([])}, {"60 eval": {"loss": 0.5}})
+    (one,) = evaluate.content({"60 eval": SliceResult([])}, {"60 eval": {"loss": 0.5}})
     assert one == {"step": 60, "split": "eval", "metrics": {"loss": 0.5}, "slices": [], "notes": []}

@@ -48,7 +48,7 @@ def test_a_column_there_is_not(judged):
 def test_a_slice_for_each_value(judged, capsys):
     one = judged("test", ["label"])
     (found,) = one.evaluate(one.checkpoints("200")[0]).values()
-    slices = [row.slice for row in found.judgements[None].rows]  # the most frequent first
+    slices = [row.slice for row in found.results[None].rows]  # the most frequent first
     assert slices[0] == "all"
     assert sorted(slices[1:]) == [f"label={n}" for n in range(10)]
     assert 0 < found.metrics["accuracy"] <= 1

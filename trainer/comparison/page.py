@@ -161,10 +161,10 @@ def _page_overview(found: Sequence[Result]) -> str:
 
 
 def _lead(found: Result) -> str:
-    judged = _CLASSES.get(found.verdict, "")
+    kind = _CLASSES.get(found.verdict, "")
     return "<br>".join(
         [
-            f'<b class="{judged}">{html.escape(verdict(found))}</b>',
+            f'<b class="{kind}">{html.escape(verdict(found))}</b>',
             *(html.escape(f"{side}: {describe(found, n)}") for n, side in enumerate("AB")),
             html.escape(_compared_on(found)),
             *map(html.escape, found.notes),
@@ -234,17 +234,17 @@ def _span(shown: Sequence[Difference]) -> float:
 
 
 def _drawn(one: Difference, higher: bool | None, span: float) -> tuple[str, ...]:
-    judged = one.verdict(higher)
-    word = Markup(f'<span class="{_CLASSES.get(judged, "")}">{judged}</span>')
+    found = one.verdict(higher)
+    word = Markup(f'<span class="{_CLASSES.get(found, "")}">{found}</span>')
     values = figure(one.a), figure(one.b), _signed(one.change.value)
-    return *values, Markup(_bar(one, judged, span)), _interval(one), word
+    return *values, Markup(_bar(one, found, span)), _interval(one), word
 
 
-def _bar(one: Difference, judged: str, span: float) -> str:
+def _bar(one: Difference, verdict: str, span: float) -> str:
     def at(value: float) -> float:
         return _WIDTH / 2 + max(-1.0, min(1.0, value / span)) * (_WIDTH / 2 - 6)
 
-    color = {"better": charts.GREEN, "worse": "#c0504d"}.get(judged, charts.BLUE)
+    color = {"better": charts.GREEN, "worse": "#c0504d"}.get(verdict, charts.BLUE)
     kind = "paper" if one.change.few else "full"
     low, high = at(one.change.low), at(one.change.high)
     bar = f'<path d="M{low:.1f} 9H{high:.1f}" stroke="{color}" stroke-width="2"/>'

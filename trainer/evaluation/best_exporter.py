@@ -64,12 +64,12 @@ class BestExporter(tf.estimator.Exporter):
         """Exports and keeps `checkpoint_path` if its metric beats the recorded best; returns the
         path of the export."""
         self._publisher.evaluated("eval", checkpoint_path)
-        exported = self._judge(estimator, checkpoint_path, plain(eval_result))
+        exported = self._take(estimator, checkpoint_path, plain(eval_result))
         # What comes until the next step is no longer the evaluation.
         self._reporter.watch.enter("between")
         return exported
 
-    def _judge(self, estimator: Any, checkpoint_path: str, metrics: dict[str, float]) -> str | None:
+    def _take(self, estimator: Any, checkpoint_path: str, metrics: dict[str, float]) -> str | None:
         self._newest = checkpoint_files.digest(checkpoint_path), metrics
         step = int(metrics["global_step"])
         self._reporter.say("evaluating", step=step, evaluation={"step": step, **metrics})
@@ -174,11 +174,11 @@ class BestExporter(tf.estimator.Exporter):
     def _note(self, metrics: dict[str, float], checkpoint: str) -> None:
         """Adds to the list of evaluations, and asks for the end of training if it is time.
 
-        The same step judged again replaces what was said of it: after a restart it may be.
+        The same step evaluated again replaces what was said of it: after a restart it may be.
         """
         content = self._run.read(early_stopping.EVALUATIONS) or {}
         known = content.get("evaluations", [])
-        judged = sorted({*content.get("judged", []), int(checkpoint.rpartition("-")[2])})
+        evaluated = sorted({*content.get("judged", []), int(checkpoint.rpartition("-")[2])})
         others = [m for m in known if m["global_step"] != metrics["global_step"]]
         noted = {**metrics, "settings": self._settings}
         every = sorted([*others, noted], key=lambda m: float(m["global_step"]))
@@ -187,8 +187,8 @@ class BestExporter(tf.estimator.Exporter):
             early_stopping.EVALUATIONS,
             {
                 "evaluations": evaluations,
-                "judged": judged,
-                "skipped": skipped.steps(self._run, judged),
+                "judged": evaluated,
+                "skipped": skipped.steps(self._run, evaluated),
             },
         )
         alike = early_stopping.made_under(evaluations, self._settings)

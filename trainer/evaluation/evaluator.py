@@ -1,4 +1,4 @@
-"""Judging a run: while it trains, and at its end.
+"""Evaluates a run: while it trains, and at its end.
 
 The framework's evaluator ends only when a checkpoint at `max_steps` turns up, so after any other
 end it never does (docs/tensorflow-pitfalls.md#evaluator-never-exits); ours ends when training says
@@ -82,51 +82,51 @@ class Evaluation:
     ) -> None:
         self._job = job
         self._run = run
-        self.records = records
-        self.estimator = estimator
+        self._records = records
+        self._estimator = estimator
         self._reporter = reporter
         hooks = [SignOfLife(reporter, "evaluating slices")]
-        self.publisher: exporters.Publishing = (
+        self._publisher: exporters.Publishing = (
             own_exports.Publisher(job, run, records, reporter=reporter)
             if isinstance(records, OwnInput)
             else exporters.Publisher(job, run, records, hooks=hooks, reporter=reporter)
         )
         self.best_exporter = best_exporter.BestExporter(
-            job, run, records, reporter=reporter, publisher=self.publisher
+            job, run, records, reporter=reporter, publisher=self._publisher
         )
 
     def hooks(self, split: str) -> list[Any]:
         """Returns the hooks of an evaluation of a split: signs of life, the user's own, and what
-        judges its slices."""
-        own = self.records.eval_hooks if isinstance(self.records, OwnInput) else ()
-        return [SignOfLife(self._reporter), *own, *self.publisher.hooks(split)]
+        evaluates its slices."""
+        own = self._records.eval_hooks if isinstance(self._records, OwnInput) else ()
+        return [SignOfLife(self._reporter), *own, *self._publisher.hooks(split)]
 
     def check_metric(self) -> None:
         """Raises `UsageError` if the model does not report `eval.metric`.
 
         Builds the graph of an evaluation, but runs nothing: after training it would be too late.
         """
-        if isinstance(self.records, OwnInput):
-            self.records.check()
-        if isinstance(self.publisher, own_exports.Publisher):
-            self.publisher.check_model(self.estimator)
+        if isinstance(self._records, OwnInput):
+            self._records.check()
+        if isinstance(self._publisher, own_exports.Publisher):
+            self._publisher.check_model(self._estimator)
         with tf.Graph().as_default():
             tf.compat.v1.train.create_global_step()
-            batches = self.records.eval_input_fn("eval")()
+            batches = self._records.eval_input_fn("eval")()
             given = tf.compat.v1.data.make_initializable_iterator(batches).get_next()
-            mode, config = tf.estimator.ModeKeys.EVAL, self.estimator.config
-            spec = self.estimator.model_fn(*given, mode, config)
-        if self.records.has("test"):
-            self.records.eval_input_fn("test")  # raises too if it cannot be evaluated
+            mode, config = tf.estimator.ModeKeys.EVAL, self._estimator.config
+            spec = self._estimator.model_fn(*given, mode, config)
+        if self._records.has("test"):
+            self._records.eval_input_fn("test")  # raises too if it cannot be evaluated
         best_exporter.check_metric(self._job.eval.metric, ["loss", *(spec.eval_metric_ops or ())])
 
     def follow(self, sleep: Callable[[float], None] = time.sleep) -> None:
         """Evaluates each new checkpoint until the final one, then `finish`es.
 
-        Ends when `TRAINING_DONE.json` is there and its checkpoint has been judged.
+        Ends when `TRAINING_DONE.json` is there and its checkpoint has been evaluated.
         """
         self._reporter.say("waiting")
-        judged: Version | None = None
+        evaluated: Version | None = None
         next_start = 0.0
         first = pause = _REMOTE_POLL if storage.is_remote(self._run.path) else _POLL
         while True:
@@ -138,12 +138,12 @@ class Evaluation:
                 return
             if (
                 checkpoint is not None
-                and _version(checkpoint) not in (None, judged)
+                and _version(checkpoint) not in (None, evaluated)
                 and time.monotonic() >= next_start
                 and self._step_of(checkpoint) > 0
             ):
                 next_start = time.monotonic() + self._job.eval.throttle_seconds
-                judged = self._evaluate_newest(checkpoint)
+                evaluated = self._evaluate_newest(checkpoint)
                 pause = first
             else:
                 if self._reporter.due:
@@ -170,29 +170,29 @@ class Evaluation:
         return done if done["final_step"] >= wanted else None
 
     def _evaluate_newest(self, checkpoint: str) -> Version | None:
-        """Returns the checkpoint that was judged, or `None` if a newer one has replaced it."""
+        """Returns the checkpoint that was evaluated, or `None` if a newer one has replaced it."""
         version = _version(checkpoint)
         try:
             with contextlib.ExitStack() as stack:
                 with self._reporter.counting("fetching the checkpoint"):
                     copy = stack.enter_context(checkpoint_files.pinned(checkpoint))
-                metrics, judged = self.evaluate("eval", copy)
-                self.best_exporter.export(self.estimator, "", judged, metrics, False)
+                metrics, evaluated = self.evaluate("eval", copy)
+                self.best_exporter.export(self._estimator, "", evaluated, metrics, False)
         except FileNotFoundError:
             return None
-        return version if judged == copy else _version(judged)
+        return version if evaluated == copy else _version(evaluated)
 
     def evaluate(self, split: str, checkpoint: str) -> tuple[dict[str, float], str]:
         """Returns the metrics on a split, and the checkpoint they are of."""
         for attempt in range(_ATTEMPTS):
             try:
-                metrics = self.estimator.evaluate(
-                    self.records.eval_input_fn(split),
+                metrics = self._estimator.evaluate(
+                    self._records.eval_input_fn(split),
                     hooks=self.hooks(split),
                     checkpoint_path=checkpoint,
                     name=split,
                 )
-                self.publisher.evaluated(split, checkpoint)
+                self._publisher.evaluated(split, checkpoint)
                 return best_exporter.plain(metrics), checkpoint
             except (tf.errors.NotFoundError, tf.errors.DataLossError, ValueError) as error:
                 newer = checkpoint_files.newest(self._run.path)
@@ -208,7 +208,7 @@ class Evaluation:
         raise AssertionError("unreachable")
 
     def finish(self) -> None:
-        """Judges the final checkpoint on the eval and test splits and exports it.
+        """Evaluates the final checkpoint on the eval and test splits and exports it.
 
         Writes `RESULT.json` last: a run without it has not succeeded.
         """
@@ -219,15 +219,15 @@ class Evaluation:
         found = self.best_exporter.metrics_of(checkpoint)
         if found is None:
             found, checkpoint = self.evaluate("eval", checkpoint)
-            self.best_exporter.export(self.estimator, "", checkpoint, found, True)
+            self.best_exporter.export(self._estimator, "", checkpoint, found, True)
         passed_over = self._tell_skipped()
         metrics = {"eval": found}
-        if self.records.has("test"):
+        if self._records.has("test"):
             metrics["test"], _ = self.evaluate("test", checkpoint)
         self._reporter.say("exporting")
         best = self._run.read(run_folder.BEST)
-        final = self.publisher.publish(
-            self.estimator,
+        final = self._publisher.publish(
+            self._estimator,
             "final",
             checkpoint,
             step=step,
@@ -253,7 +253,7 @@ class Evaluation:
                 },
                 "sha256": {"final": final.sha256, "best": best.get("sha256", {}) if best else {}},
                 **usage,
-                "left_out": self.records.left_out,
+                "left_out": self._records.left_out,
                 "skipped": passed_over,
             },
         )
@@ -261,25 +261,25 @@ class Evaluation:
     def _usage(self, checkpoint: str) -> dict[str, Any]:
         """Returns what has been read per epoch, by whom, and the digest of it; nothing of an input
         that is not counted."""
-        if isinstance(self.records, OwnInput):
+        if isinstance(self._records, OwnInput):
             return {"input": None, "readers": {}, "input_sha256": None}
-        read, counts = report.account(checkpoint, self.records.blocks("train"))
+        read, counts = report.account(checkpoint, self._records.blocks("train"))
         return {"input": read.rows, "readers": read.readers, "input_sha256": counts.sha256}
 
     def _baselines(self, metrics: Mapping[str, Mapping[str, float]]) -> Any:
         """Returns what always the same answer would get, which is known of records only."""
-        if isinstance(self.records, OwnInput):
+        if isinstance(self._records, OwnInput):
             return {}
         return baseline.metrics(
-            self._job, self.records.manifest, self.records.excluded, evaluations=metrics
+            self._job, self._records.manifest, self._records.excluded, evaluations=metrics
         )
 
     def _evaluated(self, splits: Iterable[str]) -> dict[str, int]:
         """Returns how many records of each split were evaluated; nothing of an input that is not
         counted."""
-        if isinstance(self.records, OwnInput):
+        if isinstance(self._records, OwnInput):
             return {}
-        return {split: int(self.records.blocks(split).due.sum()) for split in splits}
+        return {split: int(self._records.blocks(split).due.sum()) for split in splits}
 
     def _exported(self, best: Mapping[str, Any] | None) -> exporters.Export | None:
         if best is None or "sha256" not in best:

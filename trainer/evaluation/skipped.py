@@ -22,26 +22,27 @@ class Saved:
         self._run = run
 
     def __call__(self, step: int, seconds: float) -> None:
-        """Notes one save; that of step 0 has learned nothing, and is not to be judged."""
+        """Notes one save; that of step 0 has learned nothing, and is not to be evaluated."""
         known = _saved(self._run)
         if step > 0 and step not in known:
             self._run.write(SAVED, {"steps": sorted([*known, step])})
 
 
-def steps(run: RunFolder, judged: Collection[int]) -> list[int]:
-    """Returns the steps of the checkpoints saved before the last of those `judged`, and not judged.
+def steps(run: RunFolder, evaluated: Collection[int]) -> list[int]:
+    """Returns the steps of the checkpoints that were saved before the last one `evaluated`, and
+    are not among these.
 
     Both are what checkpoints are named after; asynchronous workers' may hold a later step.
     """
-    last, seen = max(judged, default=0), set(judged)
+    last, seen = max(evaluated, default=0), set(evaluated)
     return [step for step in _saved(run) if step < last and step not in seen]
 
 
-def told(skipped: Sequence[int], judged: int) -> str:
+def told(skipped: Sequence[int], evaluated: int) -> str:
     """Returns one line that names them, next to the number of those evaluated."""
     named = [*map(str, skipped[:_SHOWN]), *(["…"] if len(skipped) > _SHOWN else [])]
     return (
-        f"{len(skipped):,} of {len(skipped) + judged:,} checkpoints were not evaluated "
+        f"{len(skipped):,} of {len(skipped) + evaluated:,} checkpoints were not evaluated "
         f"(superseded, or throttled by eval.throttle_seconds): steps {', '.join(named)}"
     )
 

@@ -147,7 +147,7 @@ class Assignments:
             yield queue.popleft() if queue else None
 
     def applied_batch(self) -> None:
-        """Books one step."""
+        """Counts one step."""
         self._ahead -= self._batch_size
 
     @property

@@ -44,7 +44,7 @@ class Publishing(abc.ABC):
         self._job, self._run, self._reporter = job, run, reporter
 
     def hooks(self, split: str) -> Sequence[Any]:
-        """Returns the hooks of each evaluation of a split, which judge it for its exports."""
+        """Returns the hooks of evaluations of a split, which evaluate its slices for exports."""
         return ()
 
     def evaluated(self, split: str, checkpoint: str) -> None:
@@ -168,9 +168,9 @@ class Publisher(Publishing):
         super().__init__(job, run, reporter)
         self._records, self._hooks = records, hooks
         self._gate = parity.Gate(records)
-        self._judging: dict[str, one_pass.Judging] = {}
+        self._slice_hooks: dict[str, one_pass.SliceHook] = {}
         # Of the newest checkpoint: the best is often the final one, too.
-        self._known: tuple[str, dict[str, Mapping[str | None, slice_metrics.Judgement]]] = "", {}
+        self._known: tuple[str, dict[str, Mapping[str | None, slice_metrics.SliceResult]]] = "", {}
 
     def _receiver(self) -> Any:
         return serving_input_fn(self._records.transforms)
@@ -192,40 +192,42 @@ class Publisher(Publishing):
         }
 
     @property
-    def _is_judged(self) -> bool:
+    def _has_slices(self) -> bool:
         return bool(self._job.eval.slices) or self._job.eval.group is not None
 
     def hooks(self, split: str) -> Sequence[Any]:
-        """Returns the hook that judges slices in the same pass, if there are any."""
-        if not self._is_judged:
+        """Returns the hook that evaluates slices in the same pass, if there are any."""
+        if not self._has_slices:
             return ()
-        hook = self._judging.get(split) or one_pass.Judging(self._records, self._job.eval.slices)
-        self._judging[split] = hook
+        hook = self._slice_hooks.get(split) or one_pass.SliceHook(
+            self._records, self._job.eval.slices
+        )
+        self._slice_hooks[split] = hook
         return (hook,)
 
     def evaluated(self, split: str, checkpoint: str) -> None:
         """Keeps what the hook has found, unless it is known."""
-        if split not in self._judging or split in self._of(checkpoint):
+        if split not in self._slice_hooks or split in self._of(checkpoint):
             return
-        if (judgements := self._judging[split].judgements()) is not None:
-            self._of(checkpoint)[split] = judgements
+        if (results := self._slice_hooks[split].results()) is not None:
+            self._of(checkpoint)[split] = results
 
-    def _of(self, checkpoint: str) -> dict[str, Mapping[str | None, slice_metrics.Judgement]]:
+    def _of(self, checkpoint: str) -> dict[str, Mapping[str | None, slice_metrics.SliceResult]]:
         """Returns what is known of a checkpoint by split, and forgets that of others."""
         digest = checkpoint_files.digest(checkpoint)
         if self._known[0] != digest:
             self._known = digest, {}
         return self._known[1]
 
-    def _judged(
+    def _results_of(
         self, estimator: Any, checkpoint: str, split: str
-    ) -> Mapping[str | None, slice_metrics.Judgement]:
+    ) -> Mapping[str | None, slice_metrics.SliceResult]:
         by = self._job.eval.slices
-        if not self._is_judged:
-            return dict.fromkeys(self._job.labels or (None,), slice_metrics.Judgement([]))
+        if not self._has_slices:
+            return dict.fromkeys(self._job.labels or (None,), slice_metrics.SliceResult([]))
         known = self._of(checkpoint)
         if split not in known:
-            known[split] = slice_metrics.judge(
+            known[split] = slice_metrics.evaluate(
                 self._records, estimator, checkpoint, split=split, slices=by, hooks=self._hooks
             )
         return known[split]
@@ -233,14 +235,14 @@ class Publisher(Publishing):
     def _extras(
         self, estimator: Any, checkpoint: str, step: int, *, metrics: model_card.Metrics
     ) -> dict[str, str]:
-        judged = {
+        results = {
             " ".join(filter(None, (split, label))): one
             for split in metrics
-            for label, one in self._judged(estimator, checkpoint, split).items()
+            for label, one in self._results_of(estimator, checkpoint, split).items()
         }
         contents = self._records.manifest
         slices, notes = (
-            {split: report_page.content(one)[name] for split, one in judged.items()}
+            {split: report_page.content(one)[name] for split, one in results.items()}
             for name in ("slices", "notes")
         )
         found = {"step": step, "metrics": metrics, "slices": slices, "notes": notes}
@@ -252,13 +254,13 @@ class Publisher(Publishing):
                 self._records.transforms.plan,
                 step=step,
                 metrics=metrics,
-                judged=judged,
+                results=results,
                 warnings=quarantine.told(self._records.left_out),
             ),
         }
-        if any(one.rows for one in judged.values()):
+        if any(one.rows for one in results.values()):
             title = f"Evaluation of {self._run.name}, step {step}"
-            extras[report_page.FILE_NAME] = report_page.page(title, judged)
+            extras[report_page.FILE_NAME] = report_page.page(title, results)
         plan = self._records.transforms.plan
         several = [(goal.name, goal.label.values) for goal in plan.goals]
         single: list[tuple[str | None, Any]] = [(None, plan.label.values)]

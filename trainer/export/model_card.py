@@ -14,7 +14,7 @@ from pipeline.config import strategy_table
 from pipeline.console.figures import bound, figure
 from pipeline.records import feature_plan, manifest
 from trainer.metrics import report_page
-from trainer.metrics.slice_metrics import Judgement
+from trainer.metrics.slice_metrics import SliceResult
 
 # Split to metric to value.
 Metrics = Mapping[str, Mapping[str, float]]
@@ -28,10 +28,10 @@ def render(
     *,
     step: int,
     metrics: Metrics,
-    judged: Mapping[str, Judgement],
+    results: Mapping[str, SliceResult],
     warnings: Sequence[str] = (),
 ) -> str:
-    """Returns the card of the model of `job` at a step; `judged` is by split, with its slices;
+    """Returns the card of the model of `job` at a step; `results` is by split, with its slices;
     `warnings` are of its data."""
     parts = [
         f"# {job.name}, step {step}",
@@ -44,7 +44,7 @@ def render(
         "## Metrics",
         _metrics(metrics),
         "## Metrics by slice",
-        _slices(judged),
+        _slices(results),
         "## Limits",
         "\n".join(f"- {line}" for line in (*warnings, *_limits(job, contents, plan))),
     ]
@@ -123,8 +123,8 @@ def _metrics(metrics: Metrics) -> str:
     return _table(("split", *names), rows)
 
 
-def _slices(judged: Mapping[str, Judgement]) -> str:
-    cells = report_page.cells({split: one.rows for split, one in judged.items()})
+def _slices(results: Mapping[str, SliceResult]) -> str:
+    cells = report_page.cells({split: one.rows for split, one in results.items()})
     if not cells:
         return "None: `eval.slices` names no column. Those of groups in a split may be worse."
     lead = (
@@ -133,7 +133,7 @@ def _slices(judged: Mapping[str, Judgement]) -> str:
         "for an area under the ROC a half, and within groups an order by chance. Each record "
         "counts once."
     )
-    notes = "\n".join(f"- {line}" for line in report_page.told(judged))
+    notes = "\n".join(f"- {line}" for line in report_page.told(results))
     return f"{lead}\n\n{_table(report_page.COLUMNS, cells)}" + (f"\n\n{notes}" if notes else "")
 
 

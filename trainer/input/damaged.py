@@ -45,7 +45,7 @@ def settle(
         known.learn(verified.of_build(records.folder, sha256))
     try:
         if not fails:
-            return _judged(run, records, progress, known=known)
+            return _check_found(run, records, progress, known=known)
         shard_check.verify(
             records.folder, records.manifest, contents=True, progress=progress, known=known
         )
@@ -66,13 +66,13 @@ def explained(error: Exception, run: RunFolder, records: Records) -> Exception:
     if certain or "IteratorGetNext" in str(error):
         verified.forget(run)
         try:
-            _judged(run, records)
+            _check_found(run, records)
         except errors.DataError as found:
             return found
     return error
 
 
-def _judged(
+def _check_found(
     run: RunFolder,
     records: Records,
     progress: Callable[[int], None] = lambda count: None,

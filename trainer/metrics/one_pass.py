@@ -16,18 +16,18 @@ from pipeline.console import work
 from trainer.distribution import replicas
 from trainer.input.dataset import Records
 from trainer.metrics import slice_metrics
-from trainer.metrics.slice_metrics import Judgement
+from trainer.metrics.slice_metrics import SliceResult
 from trainer.models import heads
 
 # A collection of a graph: for each replica its index and tensors. Not named by a text, which would
 # have it written with the graph (`Graph.get_all_collection_keys`).
 _PREDICTED = (__name__,)
-# By one of these sets of predictions a model can be judged.
+# By one of these sets of predictions a model can be evaluated.
 _ENOUGH = ({"class", "probabilities"}, {"prediction"})
 
 
 def watch(predictions: Any, labels: Any, extras: Mapping[str, tf.Tensor]) -> None:
-    """Keeps what one replica predicts of a batch for `Judging`, with its labels and what slices
+    """Keeps what one replica predicts of a batch for `SliceHook`, with its labels and what slices
     are made by."""
     served = heads.named(predictions)
     known = set().union(*_ENOUGH)
@@ -37,14 +37,14 @@ def watch(predictions: Any, labels: Any, extras: Mapping[str, tf.Tensor]) -> Non
     tf.compat.v1.add_to_collection(_PREDICTED, entry)
 
 
-class Judging(tf.compat.v1.train.SessionRunHook):
-    """A hook of an evaluation that judges what is predicted while the metrics are updated; of one
+class SliceHook(tf.compat.v1.train.SessionRunHook):
+    """Evaluates what is predicted while the metrics of an evaluation are updated; of one
     evaluation after the other."""
 
     def __init__(self, records: Records, slices: Sequence[str]) -> None:
         """The input must have read the columns of `slices`."""
         self._records, self._slices = records, slices
-        self._by_label: dict[str | None, slice_metrics.Judging] = {}
+        self._by_label: dict[str | None, slice_metrics.SliceEvaluation] = {}
         self._fetched: list[dict[str, tf.Tensor]] = []
         self._sizes: list[tf.Tensor] = []
 
@@ -55,7 +55,7 @@ class Judging(tf.compat.v1.train.SessionRunHook):
         of_each = [tensors for _, tensors in sorted(found, key=lambda entry: entry[0])]
         is_enough = all(_is_enough(tensors, labels) for tensors in of_each)
         self._fetched = of_each if is_enough else []
-        self._by_label = slice_metrics.judging(self._records, self._slices) if is_enough else {}
+        self._by_label = slice_metrics.evaluations(self._records, self._slices) if is_enough else {}
         label = next(iter(slice_metrics.of_labels(dict.fromkeys(labels) or None)))
         self._sizes = [tf.shape(tensors[label])[0] for tensors in of_each]
 
@@ -64,17 +64,17 @@ class Judging(tf.compat.v1.train.SessionRunHook):
         return tf.compat.v1.train.SessionRunArgs((self._fetched, self._sizes))
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Adds them to what is judged, and counts the records by `work.advance`."""
+        """Adds them to what is evaluated, and counts the records by `work.advance`."""
         batches, sizes = run_values.results
         for batch in batches:
             for one in self._by_label.values():
                 one.add(batch)
         work.advance(int(sum(sizes)))
 
-    def judgements(self) -> dict[str | None, Judgement] | None:
-        """Returns the last evaluation judged by each label; `None` if its graph does not predict
+    def results(self) -> dict[str | None, SliceResult] | None:
+        """Returns the last evaluation, by each label; `None` if its graph does not predict
         what the model serves."""
-        return {label: one.judgement() for label, one in self._by_label.items()} or None
+        return {label: one.result() for label, one in self._by_label.items()} or None
 
 
 def _is_enough(tensors: Mapping[str, Any], labels: Sequence[str]) -> bool:
@@ -86,11 +86,11 @@ def _is_enough(tensors: Mapping[str, Any], labels: Sequence[str]) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class Evaluated:
-    """A checkpoint on a split: the model's own metrics, and the judgement by each label; `None` if
+    """A checkpoint on a split: the model's own metrics, and the result by each label; `None` if
     the graph of an evaluation does not predict what the model serves."""
 
     metrics: dict[str, float]
-    judgements: dict[str | None, Judgement] | None
+    results: dict[str | None, SliceResult] | None
 
 
 def evaluate(
@@ -103,12 +103,12 @@ def evaluate(
     name: str,
 ) -> Evaluated:
     """Returns a checkpoint evaluated as `Estimator.evaluate` does, which writes its summaries under
-    `name`, and judged by slices in the same pass."""
-    judging = Judging(records, slices)
+    `name`, and evaluated by slices in the same pass."""
+    hook = SliceHook(records, slices)
     found = estimator.evaluate(
         records.eval_input_fn(split, slices),
-        hooks=[judging],
+        hooks=[hook],
         checkpoint_path=checkpoint,
         name=name,
     )
-    return Evaluated({of: float(value) for of, value in found.items()}, judging.judgements())
+    return Evaluated({of: float(value) for of, value in found.items()}, hook.results())

@@ -35,7 +35,7 @@ def shown(one: Estimate | None) -> str:
 
 
 def _binary(found: Binary, names: Sequence[str]) -> list[str]:
-    if not found.judged:
+    if not found.has_both_labels:
         return [document.figure("Confusion at 0.5", _confusion(found, names))]
     thresholds = found.thresholds()
     return [

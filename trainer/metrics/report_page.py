@@ -13,13 +13,13 @@ from pipeline.pages import charts, document
 from pipeline.pages.document import Markup
 from trainer.metrics import plots
 from trainer.metrics.intervals import Estimate
-from trainer.metrics.slice_metrics import Judgement, Row
+from trainer.metrics.slice_metrics import Row, SliceResult
 
 # In the folder of a run, and among what accompanies a model.
 FILE_NAME = "evaluation.html"
 # In the folder of a run: the same for machines.
 CONTENT_NAME = "evaluation.json"
-# What was judged, such as `test` or `step 300, test`, to its slices.
+# What was evaluated, such as `test` or `step 300, test`, to its slices.
 Found = Mapping[str, Sequence[Row]]
 
 COLUMNS = ("split", "slice", "records", "metric", "value", "95 % interval", "baseline")
@@ -66,17 +66,17 @@ def table(found: Found) -> str:
     return "\n".join(text_table.lines([COLUMNS, *cells(found)], right={2, 4, 6}))
 
 
-def content(one: Judgement) -> dict[str, Any]:
+def content(one: SliceResult) -> dict[str, Any]:
     """Returns the slices and notes of a split for JSON."""
     return {"slices": list(map(dataclasses.asdict, one.rows)), "notes": list(one.notes)}
 
 
-def told(found: Mapping[str, Judgement]) -> list[str]:
+def told(found: Mapping[str, SliceResult]) -> list[str]:
     """Returns the notes of each split, as lines of text."""
     return [f"{of}: {note}" for of, one in found.items() for note in one.notes]
 
 
-def page(title: str, found: Mapping[str, Judgement]) -> str:
+def page(title: str, found: Mapping[str, SliceResult]) -> str:
     """Returns a page with the plots of each split, and then its slices: a dot and its interval for
     each."""
     lead = (

@@ -26,7 +26,7 @@ ALL = "all"
 _VALUES = 20
 LABEL = "input/label"
 SLICE, GROUP = slicing.SLICE, grouping.FEATURE
-# What a model predicts that can be judged.
+# What a model predicts that can be evaluated.
 KINDS = ("class", "prediction")
 # Of two classes: the probability of the second, and of the one that was observed.
 _POSITIVE, _LIKELIHOOD = "positive", "likelihood"
@@ -44,7 +44,7 @@ class Row:
 
 
 @dataclasses.dataclass(frozen=True)
-class Judgement:
+class SliceResult:
     """A split: a row for all of it, then one for each slice, and what its plots need."""
 
     rows: list[Row]
@@ -55,9 +55,9 @@ class Judgement:
     notes: tuple[str, ...] = ()
 
 
-class Judging:
-    """A split by one label, judged as its predictions come in: over all of it, and by each column
-    of `slices`.
+class SliceEvaluation:
+    """A split by one label, evaluated as its predictions come in: over all of it, and by each
+    column of `slices`.
 
     There are no rows for a model that predicts neither `class` nor `prediction`, unless slices are
     asked for: then `add` raises `UsageError`.
@@ -103,22 +103,22 @@ class Judging:
             )
         self._kind = kind
 
-    def judgement(self) -> Judgement:
+    def result(self) -> SliceResult:
         """Returns what was found in the batches added so far."""
         if not self._begun and self._label is not None:
-            return Judgement([], notes=(f"All rows lack the label {self._label}.",))
+            return SliceResult([], notes=(f"All rows lack the label {self._label}.",))
         if self._kind is None:
-            return Judgement([])
+            return SliceResult([])
         found = {n: np.concatenate([batch[n] for batch in self._kept]) for n in self._kept[0]}
         masks = slice_masks(found, self._slices, self._records.job.data.columns)
         if self._kind == "prediction":
             rows = [Row(name, int(m.sum()), *of_numbers(found, m)) for name, m in masks]
-            return Judgement(rows, self._summary)
+            return SliceResult(rows, self._summary)
         return self._of_classes(found, masks)
 
     def _of_classes(
         self, found: Mapping[str, np.ndarray], masks: Iterator[tuple[str, np.ndarray]]
-    ) -> Judgement:
+    ) -> SliceResult:
         job = self._records.job
         answers = Answers(
             found[LABEL],
@@ -132,16 +132,16 @@ class Judging:
         by_slice = [(row.slice, row.metrics) for row in rows]
         notes = class_metrics.explained(answers, by_slice, job.eval.group, top=job.eval.top_k)
         names = _planned(self._records, self._label).values or ()
-        return Judgement(rows, self._summary, tuple(map(_shown, names)), tuple(notes))
+        return SliceResult(rows, self._summary, tuple(map(_shown, names)), tuple(notes))
 
 
-def judging(records: Records, slices: Sequence[str]) -> dict[str | None, Judging]:
-    """Returns what judges a split by each label of the job; a single one is called `None`."""
+def evaluations(records: Records, slices: Sequence[str]) -> dict[str | None, SliceEvaluation]:
+    """Returns what evaluates a split by each label of the job; a single one is called `None`."""
     labels: Sequence[str | None] = list(records.job.labels) or [None]
-    return {label: Judging(records, slices, label) for label in labels}
+    return {label: SliceEvaluation(records, slices, label) for label in labels}
 
 
-def judge(
+def evaluate(
     records: Records,
     estimator: Any,
     checkpoint: str,
@@ -149,16 +149,16 @@ def judge(
     split: str,
     slices: Sequence[str],
     hooks: Sequence[Any] = (),
-) -> dict[str | None, Judgement]:
-    """Returns the split judged by each label, by what the exported model would serve."""
-    by_label = judging(records, slices)
+) -> dict[str | None, SliceResult]:
+    """Returns the split, evaluated by each label, by what the exported model would serve."""
+    by_label = evaluations(records, slices)
     for batch in scored(records, estimator, checkpoint, split=split, slices=slices, hooks=hooks):
         for one in by_label.values():
             one.add(batch)
         work.advance(len(next(iter(batch.values()))))
         if all(one.is_over for one in by_label.values()):
             break
-    return {label: one.judgement() for label, one in by_label.items()}
+    return {label: one.result() for label, one in by_label.items()}
 
 
 def _served(batch: Mapping[str, np.ndarray]) -> str:
@@ -249,7 +249,7 @@ def scored(
 
 
 def of_labels(labels: Any) -> dict[str, Any]:
-    """Returns the labels of a batch by the names `Judging` knows them by."""
+    """Returns the labels of a batch by the names `SliceEvaluation` knows them by."""
     if isinstance(labels, Mapping):
         return {f"{LABEL}/{name}": values for name, values in labels.items()}
     return {LABEL: labels}

@@ -82,7 +82,7 @@ class Binary:
             self.confusion[label] += (int(np.count_nonzero(chosen)) - above, above)
 
     @property
-    def judged(self) -> bool:
+    def has_both_labels(self) -> bool:
         """True if both labels were there: otherwise there are no curves."""
         return bool(self._counts.sum(axis=1).all())
 

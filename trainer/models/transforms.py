@@ -85,7 +85,7 @@ class Transforms:
     def examples(
         self, columns: Mapping[str, tf.Tensor], *, training: bool, sampled: bool | None = None
     ) -> tuple[Tensors, Any]:
-        """Returns features and labels of a batch of columns, to learn from or be judged by. Of
+        """Returns features and labels of a batch of columns, to train on or to evaluate. Of
         several labels these are a dict by name, and those that are missing weigh nothing.
 
         Those to learn from weigh as `data.sample` says; `sampled`, if given, tells if others do.

@@ -167,7 +167,7 @@ class LocalLauncher(base.Launcher):
                 stop,
                 observer=record_keeper.Keeper(record, job.run, shown),
                 policy=restart_policy.Policy(strategy.restart_unit),
-                booked=record.restarts,
+                restarts=record.restarts,
                 scaled=functools.partial(_note_scaling, beat, clock=self.clock),
             )
             try:

@@ -88,13 +88,13 @@ def test_a_killed_worker_alone_is_started_again(stage):
     assert 0 < restart.seconds_to_next_step < 10
 
 
-def test_restarts_are_booked_with_those_of_earlier_launches(stage):
+def test_restarts_are_recorded_with_those_of_earlier_launches(stage):
     earlier = run_record.Restart(role="ps", index=0, cause="killed", steps_lost=20)
-    stage.options["booked"] = booked = [earlier]
+    stage.options["restarts"] = known = [earlier]
     seen = []
-    stage.notes.react = lambda statuses: seen.append(len(booked))
+    stage.notes.react = lambda statuses: seen.append(len(known))
     stage.run(worker_0=["die", "work"])
-    assert [restart.role for restart in booked] == ["ps", "worker"]
+    assert [restart.role for restart in known] == ["ps", "worker"]
     assert (seen[0], earlier.steps_lost) == (1, 20)
 
 

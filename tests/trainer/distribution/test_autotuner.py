@@ -69,7 +69,7 @@ def test_prediction_and_replay_have_no_autotuner(small_records, monkeypatch):
     estimator = _Predicts()
     monkeypatch.setattr(heads, "answering", lambda *_: estimator)
     parity.Gate(records).predicted([parity_rows.Row(b"")], estimator, "")
-    slice_metrics.judge(records, None, "", split="eval", slices=[])
+    slice_metrics.evaluate(records, None, "", split="eval", slices=[])
     assert len(estimator.input_fns) == 2
     batch = divergence.Batch(1, None)
     for input_fn in (*estimator.input_fns, divergence_replay.input_fn(records, [batch])):

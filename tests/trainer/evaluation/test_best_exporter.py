@@ -18,14 +18,14 @@ from trainer.evaluation import best_exporter
 
 
 @pytest.fixture
-def scene(finished, small_records, evaluation_of, tmp_path):
-    return Scene(finished, evaluation_of, tmp_path)
+def scene(finished, small_records, side_of, tmp_path):
+    return Scene(finished, side_of, tmp_path)
 
 
 def test_the_best_survives_a_restart_with_a_worse_evaluation(scene):
-    path = scene.judge(100, 0.9)
+    path = scene.evaluated(100, 0.9)
     assert path == f"{scene.run.exports}/best/100"
-    assert scene.judge(200, 0.5) is None
+    assert scene.evaluated(200, 0.5) is None
     assert scene.best == {
         "step": 100,
         "metric": "accuracy",
@@ -36,19 +36,19 @@ def test_the_best_survives_a_restart_with_a_worse_evaluation(scene):
         "sha256": export_files.digests(path),
     }
     assert scene.exported == ["100"]
-    scene.judge(300, 0.95)
+    scene.evaluated(300, 0.95)
     assert scene.best["step"] == 300
     assert scene.exported == ["300"]
     assert scene.leftovers == []
 
 
 def test_the_checkpoint_of_the_best_survives_rotation_and_a_restart(scene, finished):
-    scene.judge(100, 0.9)
+    scene.evaluated(100, 0.9)
     rotation = cleanup.Janitor(scene.run.path, keep=1)
     rotation.open()
     rotation.clean()
     assert not pathlib.Path(scene.run.path, "model.ckpt-100.index").exists()
-    assert scene.judge(300, 0.5) is None
+    assert scene.evaluated(300, 0.5) is None
     (kept,) = checkpoint_files.chosen(scene.run.path, "best")
     assert kept == f"{scene.run.path}/best/model.ckpt-100"
     assert checkpoint_files.step_of(kept) == 100
@@ -58,7 +58,7 @@ def test_the_checkpoint_of_the_best_survives_rotation_and_a_restart(scene, finis
 
 def test_one_checkpoint_is_kept_that_of_the_best(scene):
     for step, value in ((100, 0.9), (200, 0.95), (300, 0.7)):
-        scene.judge(step, value)
+        scene.evaluated(step, value)
     assert checkpoint_files.chosen(scene.run.path, "best") == [
         f"{scene.run.path}/best/model.ckpt-200"
     ]
@@ -67,16 +67,16 @@ def test_one_checkpoint_is_kept_that_of_the_best(scene):
 
 
 def test_one_that_was_removed_gives_way_to_the_best_there_is(scene):
-    shutil.rmtree(scene.judge(100, 0.9))
-    scene.judge(200, 0.5)
+    shutil.rmtree(scene.evaluated(100, 0.9))
+    scene.evaluated(200, 0.5)
     assert (scene.best["step"], scene.exported) == (200, ["200"])
 
 
 def test_the_best_by_another_metric_is_not_compared(scene):
     """An accuracy of 0.9 is no loss that one of 1 would have to beat."""
     lower = ("eval.metric=loss", "eval.higher_is_better=false")
-    scene.judge(100, 0.9)
-    scene.judge(200, 0.5, *lower)
+    scene.evaluated(100, 0.9)
+    scene.evaluated(200, 0.5, *lower)
     assert (scene.best["metric"], scene.best["value"], scene.best["step"]) == ("loss", 1.0, 200)
     assert scene.exported == ["200"]
 
@@ -89,17 +89,17 @@ def swapped(contents, split, other):
 
 def test_the_best_on_other_eval_records_is_not_compared(scene, small_records):
     """0.9 on an easy split says nothing of 0.5 on another."""
-    scene.judge(100, 0.9)
+    scene.evaluated(100, 0.9)
     other = swapped(small_records.contents, "eval", "test")
-    scene.judge(200, 0.5, contents=other)
+    scene.evaluated(200, 0.5, contents=other)
     assert (scene.best["step"], scene.exported) == (200, ["200"])
-    assert scene.judge(300, 0.4, contents=other) is None
+    assert scene.evaluated(300, 0.4, contents=other) is None
 
 
 def test_the_best_is_compared_after_other_records_to_train_on(scene, small_records):
-    scene.judge(100, 0.9)
+    scene.evaluated(100, 0.9)
     other = swapped(small_records.contents, "train", "test")
-    assert scene.judge(200, 0.5, contents=other) is None
+    assert scene.evaluated(200, 0.5, contents=other) is None
     assert (scene.best["step"], scene.exported) == (100, ["100"])
 
 
@@ -121,11 +121,11 @@ PATIENCE = "eval.early_stopping={patience: 1}"
 def test_early_stopping_counts_evaluations_under_equal_settings(scene, monkeypatch, changed, stops):
     """A run that was stopped early is resumed with other settings."""
     monkeypatch.setattr(best_exporter.BestExporter, "publish", lambda *_, **__: None)
-    scene.judge(100, 0.9, PATIENCE)
-    scene.judge(200, 0.8, PATIENCE)
+    scene.evaluated(100, 0.9, PATIENCE)
+    scene.evaluated(200, 0.8, PATIENCE)
     assert scene.run.read(run_folder.STOP)["reason"].startswith("early stopping: accuracy has not")
     scene.run.remove(run_folder.STOP)
-    scene.judge(300, 0.7, PATIENCE, *changed)
+    scene.evaluated(300, 0.7, PATIENCE, *changed)
     assert (scene.run.read(run_folder.STOP) is not None) is stops
     assert len(scene.run.read("evaluations.json")["evaluations"]) == 3
 
@@ -133,26 +133,26 @@ def test_early_stopping_counts_evaluations_under_equal_settings(scene, monkeypat
 @pytest.mark.parametrize("split", ["train", "eval"])
 def test_early_stopping_begins_again_with_new_records(scene, small_records, monkeypatch, split):
     monkeypatch.setattr(best_exporter.BestExporter, "publish", lambda *_, **__: None)
-    scene.judge(100, 0.9, PATIENCE)
+    scene.evaluated(100, 0.9, PATIENCE)
     other = swapped(small_records.contents, split, "test")
-    scene.judge(200, 0.8, PATIENCE, contents=other)
+    scene.evaluated(200, 0.8, PATIENCE, contents=other)
     assert scene.run.read(run_folder.STOP) is None
-    scene.judge(300, 0.7, PATIENCE, contents=other)
+    scene.evaluated(300, 0.7, PATIENCE, contents=other)
     assert scene.run.read(run_folder.STOP) is not None
 
 
 def test_nan_neither_wins_nor_blocks(scene):
-    assert scene.judge(100, float("nan")) is None
+    assert scene.evaluated(100, float("nan")) is None
     assert scene.best is None
-    scene.judge(200, 0.5)
-    assert scene.judge(300, float("nan")) is None
+    scene.evaluated(200, 0.5)
+    assert scene.evaluated(300, float("nan")) is None
     assert scene.best["step"] == 200
 
 
 @pytest.mark.parametrize("value", [-np.inf, np.inf])
 def test_what_is_not_finite_is_no_best_and_is_valid_json(scene, value):
     lower = ("eval.metric=accuracy", "eval.higher_is_better=false")
-    assert scene.judge(100, value, *lower) is None
+    assert scene.evaluated(100, value, *lower) is None
     assert (scene.best, scene.exported) == (None, [])
 
     def refused(constant):
@@ -166,15 +166,15 @@ def test_what_is_not_finite_is_no_best_and_is_valid_json(scene, value):
 
 def test_the_config_says_which_way_is_better(scene):
     lower = ("eval.metric=loss", "eval.higher_is_better=false")
-    scene.judge(100, 0.5, *lower)
+    scene.evaluated(100, 0.5, *lower)
     assert scene.best["metric"] == "loss"
-    assert scene.judge(200, 0.9, *lower) is None  # the loss is the same: the older stays
+    assert scene.evaluated(200, 0.9, *lower) is None  # the loss is the same: the older stays
 
 
 def test_evaluating_the_same_checkpoint_again_changes_nothing(scene):
-    path = scene.judge(100, 0.9)
+    path = scene.evaluated(100, 0.9)
     before = (pathlib.Path(path) / "saved_model.pb").stat().st_mtime_ns
-    assert scene.judge(100, 0.9) is None
+    assert scene.evaluated(100, 0.9) is None
     assert (pathlib.Path(path) / "saved_model.pb").stat().st_mtime_ns == before
     evaluations = scene.run.read("evaluations.json")["evaluations"]
     assert [m["global_step"] for m in evaluations] == [100]
@@ -186,15 +186,15 @@ def test_a_metric_the_model_does_not_report_names_the_nearest(scene):
         match=r"eval\.metric 'acuracy': the model reports accuracy, loss "
         r"\(did you mean 'accuracy'\?\)",
     ):
-        scene.judge(100, 0.9, "eval.metric=acuracy")
+        scene.evaluated(100, 0.9, "eval.metric=acuracy")
 
 
 def test_a_step_saved_again_with_other_parameters_replaces_its_best_export(scene):
-    first = scene.judge(100, 0.5)
+    first = scene.evaluated(100, 0.5)
     before = parameters(f"{first}/variables/variables")
     checkpoint = save_again(scene.run, 100)
     assert parameters(checkpoint) != before
-    assert scene.judge(100, 0.9) == first
+    assert scene.evaluated(100, 0.9) == first
     assert parameters(f"{first}/variables/variables") == parameters(checkpoint)
     assert parameters(f"{scene.run.path}/{scene.best['checkpoint']}") == parameters(checkpoint)
     assert scene.best["value"] == pytest.approx(0.9)
@@ -208,10 +208,10 @@ def test_a_step_saved_again_with_other_parameters_replaces_its_best_export(scene
 
 
 def test_a_worse_one_saved_under_the_best_step_changes_nothing(scene):
-    first = scene.judge(100, 0.9)
+    first = scene.evaluated(100, 0.9)
     before = parameters(f"{first}/variables/variables")
     save_again(scene.run, 100)
-    assert scene.judge(100, 0.5) is None
+    assert scene.evaluated(100, 0.5) is None
     assert parameters(f"{first}/variables/variables") == before
     assert parameters(f"{scene.run.path}/{scene.best['checkpoint']}") == before
 
@@ -220,7 +220,7 @@ def test_a_worse_one_saved_under_the_best_step_changes_nothing(scene):
 def test_a_kill_while_the_best_is_replaced_loses_neither(scene, monkeypatch, moment):
     """Whichever model is there is the one that `best.json` has a digest of, and a restart keeps
     the better one although its newest checkpoint is worse."""
-    path = scene.judge(100, 0.5)
+    path = scene.evaluated(100, 0.5)
     checkpoint = save_again(scene.run, 100)
     real = storage.replace_folder
 
@@ -232,9 +232,9 @@ def test_a_kill_while_the_best_is_replaced_loses_neither(scene, monkeypatch, mom
     with monkeypatch.context() as patch:
         patch.setattr(storage, "replace_folder", killed)
         with pytest.raises(KeyboardInterrupt):
-            scene.judge(100, 0.9)
+            scene.evaluated(100, 0.9)
     exported.find(scene.run, "best").verify()
-    assert scene.judge(200, 0.7) is None
+    assert scene.evaluated(200, 0.7) is None
     assert parameters(f"{path}/variables/variables") == parameters(checkpoint)
     assert (scene.best["step"], scene.best["value"]) == (100, pytest.approx(0.9))
     exported.find(scene.run, "best").verify()
@@ -242,7 +242,7 @@ def test_a_kill_while_the_best_is_replaced_loses_neither(scene, monkeypatch, mom
 
 
 def test_a_replacement_must_pass_the_check_too(scene, monkeypatch):
-    path = scene.judge(100, 0.5)
+    path = scene.evaluated(100, 0.5)
     before = parameters(f"{path}/variables/variables")
     save_again(scene.run, 100)
 
@@ -251,6 +251,6 @@ def test_a_replacement_must_pass_the_check_too(scene, monkeypatch):
 
     monkeypatch.setattr("trainer.export.parity.Gate.check", differs)
     with pytest.raises(errors.ModelError, match="differs"):
-        scene.judge(100, 0.9)
+        scene.evaluated(100, 0.9)
     assert parameters(f"{path}/variables/variables") == before
     exported.find(scene.run, "best").verify()

@@ -1,4 +1,4 @@
-"""Judging real checkpoints while they come, and when no more will come."""
+"""Real checkpoints are evaluated while they come, and when no more will come."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ def _done(run, step, reason="steps"):
     run.write(run_folder.TRAINING_DONE, {"final_step": step, "reason": reason})
 
 
-def _steps_judged(run) -> list[int]:
+def _steps_evaluated(run) -> list[int]:
     found = run.read("evaluations.json") or {"evaluations": []}
     return [int(metrics["global_step"]) for metrics in found["evaluations"]]
 
 
-def _labels(evaluation, split: str) -> np.ndarray:
+def _labels(records, split: str) -> np.ndarray:
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        batches = evaluation.records.eval_input_fn(split)()
+        batches = records.eval_input_fn(split)()
         _, labels = tf.compat.v1.data.make_one_shot_iterator(batches).get_next()
         found = []
         with contextlib.suppress(tf.errors.OutOfRangeError):
@@ -74,22 +74,22 @@ def test_a_wrong_metric_is_found_before_there_is_a_checkpoint(evaluation_of, tmp
         evaluation_of(run, "eval.metric=acuracy").check_metric()
 
 
-def test_follows_until_training_is_done(finished, evaluation_of, tmp_path):
+def test_follows_until_training_is_done(finished, evaluation_of, side_of, tmp_path):
     run = finished.copy(tmp_path, 0)
     seen = []
     scene = Scene(
         lambda: finished.copy(tmp_path, 0, 100),
-        lambda: seen.append(_steps_judged(run)),
+        lambda: seen.append(_steps_evaluated(run)),
         lambda: (finished.copy(tmp_path, 0, 100, 300), _done(run, 300)),
     )
     evaluation_of(run).follow(scene.sleep)
     assert scene.is_over
     assert seen == [[100]]  # and not step 0, which has learned nothing
-    assert _steps_judged(run) == [100, 300]
+    assert _steps_evaluated(run) == [100, 300]
     result = run.read(run_folder.RESULT)
     assert result["final_step"] == 300
     assert result["metrics"]["test"] == pytest.approx(finished.result["metrics"]["test"])
-    labels = _labels(evaluation_of(run), "test")
+    labels = _labels(side_of(run).records, "test")
     constant = np.bincount(labels).max() / len(labels)
     assert result["baselines"]["test"] == pytest.approx({"accuracy": constant})
     assert result["evaluated"]["test"] == len(labels)
@@ -187,12 +187,13 @@ def test_a_finished_step_saved_again_is_exported_again(finished, evaluation_of, 
     assert parameters(f"{best.path}/variables/variables") == parameters(kept)
 
 
-def test_the_last_checkpoint_is_not_evaluated_twice(finished, evaluation_of, tmp_path, monkeypatch):
-    """In a single process `train_and_evaluate` has called the judge for the last checkpoint."""
+def test_the_last_checkpoint_is_not_evaluated_twice(finished, side_of, tmp_path, monkeypatch):
+    """In a single process `train_and_evaluate` has evaluated the last checkpoint."""
     run = finished.copy(tmp_path, 300)
-    evaluation, checkpoint = evaluation_of(run), f"{run.path}/model.ckpt-300"
+    side, checkpoint = side_of(run), f"{run.path}/model.ckpt-300"
+    evaluation = side.evaluation
     metrics, _ = evaluation.evaluate("eval", checkpoint)
-    evaluation.best_exporter.export(evaluation.estimator, "", checkpoint, metrics, True)
+    evaluation.best_exporter.export(side.estimator, "", checkpoint, metrics, True)
     evaluate, splits = evaluation.evaluate, []
 
     def counted(split, path):
@@ -204,11 +205,11 @@ def test_the_last_checkpoint_is_not_evaluated_twice(finished, evaluation_of, tmp
     assert splits == ["test"] and run.read(run_folder.RESULT)["metrics"]["eval"] == metrics
 
 
-def test_an_evaluator_that_starts_late_judges_once(finished, evaluation_of, tmp_path):
+def test_an_evaluator_that_starts_late_evaluates_once(finished, evaluation_of, tmp_path):
     run = finished.copy(tmp_path, 100, 300)
     _done(run, 300)
     evaluation_of(run).follow(_no_sleep)
-    assert _steps_judged(run) == [300]
+    assert _steps_evaluated(run) == [300]
 
 
 def test_a_done_file_of_fewer_steps_is_stale(finished, evaluation_of, tmp_path):
@@ -251,7 +252,7 @@ def test_a_checkpoint_may_vanish_between_listing_and_reading(
     monkeypatch.setattr(checkpoint_files, read, slow)
     monkeypatch.setattr("trainer.evaluation.evaluator.time.sleep", lambda _: None)
     evaluation_of(run).follow(Scene(lambda: _done(run, 300)).sleep)
-    assert _steps_judged(run) == [300]
+    assert _steps_evaluated(run) == [300]
     assert run.read(run_folder.RESULT)["final_step"] == 300
 
 

@@ -40,21 +40,21 @@ assert not any(name.split(".")[0] in ("trainer", "pipeline") for name in sys.mod
 
 
 @pytest.fixture
-def scene(finished, small_records, evaluation_of, tmp_path):
-    return Scene(finished, evaluation_of, tmp_path)
+def scene(finished, small_records, side_of, tmp_path):
+    return Scene(finished, side_of, tmp_path)
 
 
 def test_what_a_killed_process_was_writing_is_removed(scene):
     (pathlib.Path(scene.run.exports) / ".staging-0" / "1").mkdir(parents=True)
-    scene.judge(100, 0.9)
+    scene.evaluated(100, 0.9)
     assert scene.leftovers == []
 
 
-def test_publishing_the_same_checkpoint_again_leaves_the_export_alone(scene, evaluation_of):
-    evaluation = evaluation_of(scene.run)
-    publish = evaluation.publisher.publish
+def test_publishing_the_same_checkpoint_again_leaves_the_export_alone(scene, side_of):
+    side = side_of(scene.run)
+    publish = side.publisher.publish
     checkpoint = f"{scene.run.path}/model.ckpt-100"
-    first = publish(evaluation.estimator, "final", checkpoint, step=100, metrics={})
+    first = publish(side.estimator, "final", checkpoint, step=100, metrics={})
     before = (pathlib.Path(first.path) / "saved_model.pb").stat().st_ino
     assert publish(None, "final", checkpoint, step=100, metrics={}) == first
     assert (pathlib.Path(first.path) / "saved_model.pb").stat().st_ino == before
@@ -64,13 +64,11 @@ def _model(export):
     return {name: sha for name, sha in export.sha256.items() if not name.startswith("assets.extra")}
 
 
-def test_the_final_model_is_the_best_one_s_if_it_is_the_same(scene, evaluation_of):
-    evaluation = evaluation_of(scene.run)
-    publish = evaluation.publisher.publish
+def test_the_final_model_is_the_best_one_s_if_it_is_the_same(scene, side_of):
+    side = side_of(scene.run)
+    publish = side.publisher.publish
     checkpoint = f"{scene.run.path}/model.ckpt-100"
-    best = publish(
-        evaluation.estimator, "best", checkpoint, step=100, metrics={"eval": {"loss": 1.0}}
-    )
+    best = publish(side.estimator, "best", checkpoint, step=100, metrics={"eval": {"loss": 1.0}})
     metrics = {"eval": {"loss": 1.0}, "test": {"loss": 2.0}}
     final = publish(None, "final", checkpoint, step=100, metrics=metrics, like=best)
     assert _model(final) == _model(best)
@@ -81,48 +79,44 @@ def test_the_final_model_is_the_best_one_s_if_it_is_the_same(scene, evaluation_o
 
 
 @pytest.mark.parametrize("damage", ["altered", "removed", "of another step"])
-def test_an_export_that_is_not_the_same_is_not_copied(scene, evaluation_of, damage):
-    evaluation = evaluation_of(scene.run)
-    publish = evaluation.publisher.publish
+def test_an_export_that_is_not_the_same_is_not_copied(scene, side_of, damage):
+    side = side_of(scene.run)
+    publish = side.publisher.publish
     checkpoint = f"{scene.run.path}/model.ckpt-100"
     other = checkpoint if damage != "of another step" else f"{scene.run.path}/model.ckpt-200"
-    best = publish(evaluation.estimator, "best", other, step=100, metrics={})
+    best = publish(side.estimator, "best", other, step=100, metrics={})
     data = pathlib.Path(best.path) / "variables" / "variables.data-00000-of-00001"
     if damage == "altered":
         data.write_bytes(data.read_bytes()[:-1] + b"?")
     elif damage == "removed":
         data.unlink()
-    final = publish(evaluation.estimator, "final", checkpoint, step=100, metrics={}, like=best)
+    final = publish(side.estimator, "final", checkpoint, step=100, metrics={}, like=best)
     assert parameters(f"{final.path}/variables/variables") == parameters(checkpoint)
     assert scene.leftovers == []
 
 
 @pytest.mark.parametrize("changed", ["parameters", "config", "unknown"])
-def test_what_was_made_from_something_else_is_replaced(scene, evaluation_of, changed):
-    evaluation = evaluation_of(scene.run)
+def test_what_was_made_from_something_else_is_replaced(scene, side_of, changed):
+    side = side_of(scene.run)
     checkpoint = f"{scene.run.path}/model.ckpt-100"
-    first = evaluation.publisher.publish(
-        evaluation.estimator, "final", checkpoint, step=100, metrics={}
-    )
+    first = side.publisher.publish(side.estimator, "final", checkpoint, step=100, metrics={})
     if changed == "parameters":
         save_again(scene.run, 100)
     elif changed == "config":
-        evaluation = evaluation_of(scene.run, "eval.batch_size=100")
+        side = side_of(scene.run, "eval.batch_size=100")
     else:  # exported by an earlier version, which did not say from what
         (pathlib.Path(first.path) / "assets.extra" / "checkpoint.sha256").unlink()
-    second = evaluation.publisher.publish(
-        evaluation.estimator, "final", checkpoint, step=100, metrics={}
-    )
+    second = side.publisher.publish(side.estimator, "final", checkpoint, step=100, metrics={})
     assert second.path == first.path
     assert parameters(f"{first.path}/variables/variables") == parameters(checkpoint)
     assert second.sha256 == export_files.digests(second.path)
 
 
-def test_a_failed_export_leaves_nothing(scene, evaluation_of):
-    evaluation = evaluation_of(scene.run)
+def test_a_failed_export_leaves_nothing(scene, side_of):
+    side = side_of(scene.run)
     with pytest.raises(Exception, match=r"ckpt-7"):
-        evaluation.publisher.publish(
-            evaluation.estimator, "final", f"{scene.run.path}/model.ckpt-7", step=7, metrics={}
+        side.publisher.publish(
+            side.estimator, "final", f"{scene.run.path}/model.ckpt-7", step=7, metrics={}
         )
     assert not (pathlib.Path(scene.run.exports) / "final" / "7").exists()
     assert scene.leftovers == []
@@ -163,22 +157,22 @@ def test_a_fresh_process_serves_what_the_estimator_predicts(
     np.testing.assert_allclose(served["probabilities"], probabilities, atol=1e-6)
 
 
-def test_another_model_than_the_checkpoint_is_not_published(scene, evaluation_of):
+def test_another_model_than_the_checkpoint_is_not_published(scene, side_of):
     """The export holds the parameters of step 200, the Estimator those of step 100."""
-    evaluation = evaluation_of(scene.run)
+    side = side_of(scene.run)
     old, new = (f"{scene.run.path}/model.ckpt-{step}" for step in (100, 200))
 
     class Mistaken:
         """An Estimator that exports another checkpoint than it is asked to."""
 
-        config = evaluation.estimator.config
-        model_fn = staticmethod(evaluation.estimator.model_fn)
+        config = side.estimator.config
+        model_fn = staticmethod(side.estimator.model_fn)
 
         def export_saved_model(self, folder, receiver, checkpoint_path):
-            return evaluation.estimator.export_saved_model(folder, receiver, checkpoint_path=new)
+            return side.estimator.export_saved_model(folder, receiver, checkpoint_path=new)
 
     with pytest.raises(errors.ModelError, match=r"Estimator\.predict differ on"):
-        evaluation.publisher.publish(Mistaken(), "final", old, step=100, metrics={})
+        side.publisher.publish(Mistaken(), "final", old, step=100, metrics={})
     assert not (pathlib.Path(scene.run.exports) / "final").exists()
     assert scene.leftovers == []
 
@@ -211,18 +205,18 @@ def test_slices_are_exported_with_the_model(tmp_path):
     )
     extra = pathlib.Path(found.path) / "assets.extra"
     slices = json.loads((extra / "metrics.json").read_text())["slices"]["eval"]
-    wanted = slice_metrics.judge(
+    wanted = slice_metrics.evaluate(
         table.records, table.estimator, table.checkpoint, split="eval", slices=["carrier"]
     )[None].rows
     assert slices == json.loads(json.dumps(list(map(dataclasses.asdict, wanted))))
     assert "| eval | carrier=AA | 25 | accuracy |" in (extra / "model_card.md").read_text()
 
 
-def test_an_evaluation_judges_slices_for_its_export(tmp_path, monkeypatch):
+def test_an_evaluation_has_slices_for_its_export(tmp_path, monkeypatch):
     """Its records are not read again."""
     table = small_table.Table(tmp_path, "eval.slices=[carrier]")
     publisher = exporters.Publisher(table.job, table.run, table.records)
-    wanted = slice_metrics.judge(
+    wanted = slice_metrics.evaluate(
         table.records, table.estimator, table.checkpoint, split="eval", slices=["carrier"]
     )[None].rows
     table.estimator.evaluate(
@@ -231,7 +225,7 @@ def test_an_evaluation_judges_slices_for_its_export(tmp_path, monkeypatch):
         checkpoint_path=table.checkpoint,
     )
     publisher.evaluated("eval", table.checkpoint)
-    monkeypatch.setattr(slice_metrics, "judge", None)
+    monkeypatch.setattr(slice_metrics, "evaluate", None)
     found = publisher.publish(
         table.estimator, "final", table.checkpoint, step=20, metrics={"eval": {}}
     )

@@ -20,7 +20,7 @@ def card(tmp_path):
         table = small_table.Table(tmp_path, *overrides, **others)
         plan = table.records.transforms.plan
         return table, model_card.render(
-            table.job, table.contents, plan, step=20, metrics=METRICS, judged={}
+            table.job, table.contents, plan, step=20, metrics=METRICS, results={}
         )
 
     return render
@@ -61,7 +61,7 @@ def test_what_statistics_filled_in_is_told(tmp_path, step, filled, told):
     plan = table.records.transforms.plan
     first = dataclasses.replace(plan.features[0], steps=(step.model_copy(update=filled),))
     plan = dataclasses.replace(plan, features=(first,))
-    text = model_card.render(table.job, table.contents, plan, step=20, metrics=METRICS, judged={})
+    text = model_card.render(table.job, table.contents, plan, step=20, metrics=METRICS, results={})
     assert f"`{step.step} {told}` |" in text
 
 
@@ -70,9 +70,9 @@ def test_slices_are_in_a_table_with_their_baseline(tmp_path):
     accuracy = intervals.Estimate(0.75, 0.5, 0.9)
     row = slice_metrics.Row("carrier=AA", 1200, {"accuracy": accuracy}, {"accuracy": 0.25})
     plan = table.records.transforms.plan
-    judged = {"test": slice_metrics.Judgement([row], notes=("Only one label occurs in a=b.",))}
+    results = {"test": slice_metrics.SliceResult([row], notes=("Only one label occurs in a=b.",))}
     text = model_card.render(
-        table.job, table.contents, plan, step=20, metrics=METRICS, judged=judged
+        table.job, table.contents, plan, step=20, metrics=METRICS, results=results
     )
     line = "| test | carrier=AA | 1,200 | accuracy | 0.7500 | [0.5000, 0.9000] | 0.2500 |"
     assert f"| --- |\n{line}\n\n- test: Only one label occurs in a=b.\n\n## Limits" in text
@@ -87,7 +87,7 @@ def test_what_is_wrong_with_its_data_comes_first_of_its_limits(tmp_path):
         plan,
         step=20,
         metrics=METRICS,
-        judged={},
+        results={},
         warnings=["9 are left out"],
     )
     assert "## Limits\n\n- 9 are left out\n- It was trained" in text

@@ -97,7 +97,7 @@ def test_estimators_of_tensorflow_serve_columns(tmp_path, factory, answers):
     signatures = tf.saved_model.load(str(export)).signatures
     assert set(signatures["serving_default"].structured_outputs) == answers
     assert {"examples", "predict"} < set(signatures)
-    rows = slice_metrics.judge(
+    rows = slice_metrics.evaluate(
         table.records, table.estimator, table.checkpoint, split="eval", slices=["carrier"]
     )[None].rows
     assert rows[0].records == 100

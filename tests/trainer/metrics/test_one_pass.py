@@ -75,20 +75,20 @@ def test_it_finds_what_two_passes_find(tmp_path, overrides, text):
         table.records.eval_input_fn("eval"), checkpoint_path=table.checkpoint
     )
     assert found.metrics == pytest.approx(of_estimator, rel=0, abs=0, nan_ok=True)
-    served = slice_metrics.judge(
+    served = slice_metrics.evaluate(
         table.records,
         table.estimator,
         table.checkpoint,
         split="eval",
         slices=["carrier", "dep time"],
     )
-    (judgement,) = found.judgements.values()
-    assert len(judgement.rows) > 5
-    for ours, theirs in zip(judgement.rows, served[None].rows, strict=True):
+    (result,) = found.results.values()
+    assert len(result.rows) > 5
+    for ours, theirs in zip(result.rows, served[None].rows, strict=True):
         assert (ours.slice, ours.records) == (theirs.slice, theirs.records)
         assert ours.baseline == theirs.baseline
         assert _values(ours) == pytest.approx(_values(theirs), rel=1e-5)  # of another graph
-    assert judgement.notes == served[None].notes
+    assert result.notes == served[None].notes
 
 
 def test_against_scikit_learn(tmp_path):
@@ -102,7 +102,7 @@ def test_against_scikit_learn(tmp_path):
         zip(*((b[slice_metrics.LABEL], b["probabilities"][:, 1]) for b in batches), strict=True),
     )
     loss, area = sklearn_metrics.log_loss(labels, p), sklearn_metrics.roc_auc_score(labels, p)
-    ours = found.judgements[None].rows[0].metrics
+    ours = found.results[None].rows[0].metrics
     assert found.metrics["average_loss"] == pytest.approx(loss, abs=1e-6)
     assert ours["log_loss"].value == pytest.approx(loss, abs=1e-6)
     assert ours["auc"].value == pytest.approx(area, abs=1e-12)
@@ -118,7 +118,7 @@ def test_a_model_whose_evaluation_predicts_nothing(tmp_path):
     )
     found = _evaluated(table, slices=())
     assert set(found.metrics) == {"loss", "global_step"}
-    assert found.judgements is None
+    assert found.results is None
 
 
 def test_records_are_counted_as_they_are_read(tmp_path):

@@ -10,7 +10,7 @@ import pytest
 
 from trainer.metrics import report_page
 from trainer.metrics.intervals import Estimate
-from trainer.metrics.slice_metrics import Judgement, Row
+from trainer.metrics.slice_metrics import Row, SliceResult
 from trainer.metrics.summaries import Classes
 
 FOUND = {
@@ -48,7 +48,7 @@ def test_a_line_for_each_slice_and_metric():
 
 
 def _page(found):
-    return report_page.page("A <title>", {of: Judgement(list(r)) for of, r in found.items()})
+    return report_page.page("A <title>", {of: SliceResult(list(r)) for of, r in found.items()})
 
 
 def _dots(page):
@@ -95,6 +95,6 @@ def test_plots_of_a_split_are_before_its_slices():
     summary = Classes()
     summary.add(np.array([0, 1, 2]), np.array([0, 1, 1]))
     rows = [Row("all", 3, {"accuracy": Estimate(0.6, 0.1, 0.9)}, {})]
-    page = report_page.page("t", {"step 3, test": Judgement(rows, summary, ("x", "y", "z"))})
+    page = report_page.page("t", {"step 3, test": SliceResult(rows, summary, ("x", "y", "z"))})
     assert page.index("step 3, test") < page.index("Confusion") < page.index("<h3>accuracy</h3>")
     assert "<td>z</td><td>y</td>" in page

@@ -21,7 +21,7 @@ def _values(name, kind):
 
 
 def test_slices_of_texts(table):
-    judged = slice_metrics.judge(
+    judged = slice_metrics.evaluate(
         table.records, table.estimator, table.checkpoint, split="eval", slices=["carrier"]
     )[None]
     rows = judged.rows
@@ -54,7 +54,7 @@ def test_slices_of_texts(table):
 
 
 def test_accuracy_equals_the_estimator_s(table):
-    row = slice_metrics.judge(
+    row = slice_metrics.evaluate(
         table.records, table.estimator, table.checkpoint, split="eval", slices=[]
     )[None].rows[0]
     metrics = table.estimator.evaluate(
@@ -66,7 +66,7 @@ def test_accuracy_equals_the_estimator_s(table):
 
 
 def test_numbers_are_cut_into_quarters(table):
-    rows = slice_metrics.judge(
+    rows = slice_metrics.evaluate(
         table.records, table.estimator, table.checkpoint, split="eval", slices=["dep time"]
     )[None].rows
     assert [row.records for row in rows[1:]] == [22, 21, 21, 21, 15]
@@ -75,7 +75,7 @@ def test_numbers_are_cut_into_quarters(table):
 
 
 def test_whole_numbers_that_are_missing_are_no_values(table):
-    rows = slice_metrics.judge(
+    rows = slice_metrics.evaluate(
         table.records, table.estimator, table.checkpoint, split="eval", slices=["day"]
     )[None].rows
     absent = sum(not value for value in _values("day", "int64_list"))
@@ -89,7 +89,7 @@ def _present(name):
 
 
 def test_a_column_the_model_does_not_take(table):
-    rows = slice_metrics.judge(
+    rows = slice_metrics.evaluate(
         table.records, table.estimator, table.checkpoint, split="eval", slices=["unused"]
     )[None].rows
     assert [(row.slice, row.records) for row in rows] == [("all", 100), ("unused=x", 100)]
@@ -99,7 +99,7 @@ def test_a_regression(tmp_path):
     table = small_table.Table(
         tmp_path, "model={name: linear, params: {task: regression}}", "eval.metric=loss"
     )
-    row = slice_metrics.judge(
+    row = slice_metrics.evaluate(
         table.records, table.estimator, table.checkpoint, split="eval", slices=[]
     )[None].rows[0]
     labels = np.array(_values("late", "int64_list"))[:, 0]

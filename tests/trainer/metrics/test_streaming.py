@@ -19,7 +19,7 @@ def test_an_evaluation_reports_what_make_evaluate_does(tmp_path):
     inputs = table.records.eval_input_fn("eval")
     found = table.estimator.evaluate(inputs, checkpoint_path=table.checkpoint)
     again = table.estimator.evaluate(inputs, checkpoint_path=table.checkpoint)
-    judged = slice_metrics.judge(
+    judged = slice_metrics.evaluate(
         table.records, table.estimator, table.checkpoint, split="eval", slices=[]
     )[None]
     for name, one in judged.rows[0].metrics.items():

@@ -84,10 +84,10 @@ def test_certain_scores_and_a_single_label():
     found = Binary()
     found.add(np.array([0, 1]), np.array([0.0, 1.0], np.float32))
     assert [t.recall.value for t in found.thresholds()] == [0, 1, 1]
-    assert found.judged
+    assert found.has_both_labels
     alone = Binary()
     alone.add(np.zeros(3, int), np.array([0.1, 0.2, 0.3]))
-    assert not alone.judged and alone.confusion.tolist() == [[3, 0], [0, 0]]
+    assert not alone.has_both_labels and alone.confusion.tolist() == [[3, 0], [0, 0]]
 
 
 def test_memory_does_not_grow_with_records():
