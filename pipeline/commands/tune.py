@@ -234,6 +234,7 @@ def _search(asked: _Asked, rungs: tuple[int, ...]) -> None:
             "higher_is_better": plan.higher,
         },
     )
+    trial_jobs.refuse_others(job.storage_root, asked.name, study.trials())
     trials = trial_jobs.TrialJobs(
         config_path=storage.join(asked.folder, _CONFIG_FILE),
         job=job.config,

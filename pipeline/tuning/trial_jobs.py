@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -163,6 +164,19 @@ def full_length(job: config.Config, records: int | None) -> int:
     assert job.train.epochs is not None
     assert records is not None
     return math.ceil(job.train.epochs * records)
+
+
+def refuse_others(storage_root: str, name: str, trials: Sequence[Trial]) -> None:
+    """Raises `UsageError` if there is a run that is called like a trial to come, such as one of a
+    search whose folder was removed: a trial would take its result for its own."""
+    folder = storage.join(storage_root, "runs")
+    known = {one.run for one in trials}
+    for other in storage.listdir(folder):
+        if re.fullmatch(rf"{re.escape(name)}-\d{{3,}}", other) and other not in known:
+            raise errors.UsageError(
+                f"run {other!r}: is called like a trial of search {name!r}, which has not made it; "
+                f"use another RUN=, or remove {storage.join(folder, other)!r}"
+            )
 
 
 def refuse_unresumable(found: space.Space, load: space.Load) -> None:

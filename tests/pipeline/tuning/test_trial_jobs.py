@@ -60,6 +60,16 @@ def test_epochs_are_examples():
     assert trial_jobs.full_length(job, 1001) == 1502
 
 
+def test_a_run_that_is_called_like_a_trial_is_refused(tmp_path):
+    trial_jobs.refuse_others(str(tmp_path), "s", [])
+    for name in ("s-000", "s-00", "s-t-001", "other"):
+        (tmp_path / "runs" / name).mkdir(parents=True)
+    trial_jobs.refuse_others(str(tmp_path), "s", [trial({})])
+    (tmp_path / "runs" / "s-001").mkdir()
+    with pytest.raises(errors.UsageError, match="run 's-001': is called like a trial of search"):
+        trial_jobs.refuse_others(str(tmp_path), "s", [trial({})])
+
+
 def test_keys_of_checkpoints_and_of_examples_cannot_change_in_a_population():
     load = functools.partial(config_file.load, "mnist_mlp")
     rate = Parameter("train.optimizer.learning_rate", low=0.1, high=1.0)
