@@ -114,7 +114,8 @@ def _launches(facts: Facts, known: list[accounts.Account]) -> list[goodput.Launc
     for number, one in enumerate(earlier):
         last = number + 1 == len(earlier)
         until = facts.now if last else earlier[number + 1].started
-        seen = [account.until for account in known if one.started - 1 <= account.began < until]
+        own = [account for account in known if one.started - 1 <= account.began < until]
+        seen = [account.until for account in own]
         ended = one.ended if one.ended is not None else max(seen, default=one.started)
         if last and facts.state in liveness.AT_WORK:
             ended = facts.now
@@ -122,8 +123,26 @@ def _launches(facts: Facts, known: list[accounts.Account]) -> list[goodput.Launc
         if last and record.ended is not None and "total" in record.seconds:
             # The command began before it took hold of the run, with records to make, say.
             began = min(began, record.ended - record.seconds["total"])
-        found.append(goodput.Launch(began, max([ended, *seen]), _tasks(one.topology)))
+        ended = max([ended, *seen])
+        tasks = _tasks(one.topology)
+        gone = sorted({account.task for account in own}.difference(tasks))
+        spans = {task: (began, max(x.until for x in own if x.task == task)) for task in gone}
+        for task in (*tasks, *gone) if last else ():
+            joined = _joined(record, task, [x.began for x in own if x.task == task])
+            if joined is not None:
+                spans[task] = joined, spans.get(task, (began, ended))[1]
+        found.append(goodput.Launch(began, ended, [*tasks, *gone], spans))
     return found
+
+
+def _joined(record: RunRecord, task: str, starts: list[float]) -> float | None:
+    """Returns when a worker joined the newest launch by `make scale`; `None` if it was there from
+    its beginning."""
+    role, _, index = task.rpartition("-")
+    first = record.scalings[0].time if role == topology.WORKER and record.scalings else None
+    if first is None or any(one < first for one in starts):
+        return None
+    return next((one.time for one in record.scalings if one.workers > int(index)), None)
 
 
 def _tasks(counts: dict[str, int]) -> list[str]:

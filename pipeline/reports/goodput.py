@@ -33,11 +33,13 @@ _SKEW = 5.0
 
 @dataclasses.dataclass(frozen=True)
 class Launch:
-    """A period in which a run was running, in Unix time, and the tasks that were to train."""
+    """A period in which a run was running, in Unix time, and the tasks that were to train; `spans`
+    are those of tasks that joined later or left earlier."""
 
     began: float
     ended: float
     tasks: Sequence[str]
+    spans: Mapping[str, tuple[float, float]] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,7 +71,8 @@ def split(
         for task in launch.tasks:
             pairs = zip(known, number_of, strict=True)
             own = [one for one, of in pairs if of == number and one.task == task]
-            tasks.setdefault(task, _Task()).add(launch, own)
+            span = launch.spans.get(task, (launch.began, launch.ended))
+            tasks.setdefault(task, _Task()).add(span, own)
     _divide_work(tasks, survived)
     if synchronous and len(tasks) > 1:
         _share_saves(tasks)
@@ -97,10 +100,10 @@ class _Task:
         self.examples = self.timed = 0
         self.best: list[float] = []
 
-    def add(self, launch: Launch, own: Sequence[Account]) -> None:
-        """Adds a launch: all its seconds, and no more."""
-        left = max(0.0, launch.ended - launch.began)
-        begins, cursor, ended = "start-up", launch.began, False
+    def add(self, span: tuple[float, float], own: Sequence[Account]) -> None:
+        """Adds what it did in a launch, in which it was there for a `span`: all its seconds."""
+        left = max(0.0, span[1] - span[0])
+        begins, cursor, ended = "start-up", span[0], False
         for account in own:
             left -= self._take(begins, min(left, account.began - cursor))
             for state, seconds in account.seconds.items():

@@ -80,6 +80,24 @@ def test_the_time_between_two_launches_is_not_counted(tmp_path):
     assert found["lost work"] == pytest.approx(40)
 
 
+def test_a_worker_counts_from_when_it_joined_to_when_it_left(tmp_path):
+    run, began = scene.make(tmp_path), scene.BEGAN
+    joined = accounts.Account(
+        task="worker-1", began=began + 62, until=began + 80, seconds={"start": 3, "step": 15}
+    )
+    accounts.write(run, joined)
+    changes = [
+        run_record.Scaling(workers=2, time=began + 60),
+        run_record.Scaling(workers=1, time=began + 79),
+    ]
+    before = ALL["start-up"]
+    found = _parts(run, 120, scalings=changes)
+    assert sum(found.values()) == pytest.approx(200 + 20)
+    assert found["start-up"] == pytest.approx(before + 5)
+    found = _parts(run, 120, scalings=changes[:1], topology={"chief": 1, "worker": 2, "ps": 1})
+    assert sum(found.values()) == pytest.approx(200 + 40)
+
+
 def test_preparing_records_is_part_of_the_start(tmp_path):
     found = _parts(scene.make(tmp_path), seconds={"total": 130.0})
     assert found["start-up"] == pytest.approx(ALL["start-up"] + 60)
