@@ -21,6 +21,8 @@ _ONE_IN, _LONGEST, _REPEATED = 20, 3, 2
 # More different items are hashed: so many buckets each, a power of two, but not more than the last.
 _VOCABULARY, _PER_ITEM, _MOST_BUCKETS = 10_000, 5, 2**18
 _WIDEST = 16
+# What NaN becomes as a whole number.
+_LEAST = -(2**63)
 
 
 def separator(found: Found) -> str | None:
@@ -62,7 +64,8 @@ def rules(found: Found) -> dict[str, Any]:
     about = found.about
     # No item may be equal to what stands for none.
     if found.kind == "int64" and (about.least or 0) < 0:
-        made["default"] = int(about.least or 0) - 1
+        least, greatest = int(about.least or 0), int(about.greatest or 0)
+        made["default"] = least - 1 if least > _LEAST else greatest + 1
     elif found.kind == "string" and about.least == 0:
         made["default"] = "(none)"
     return made

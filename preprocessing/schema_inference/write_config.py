@@ -210,6 +210,8 @@ def _unusable(column: Found) -> str | None:
         return "holds lists with values missing in them"
     if column.about.least is None and not column.about.not_finite:
         return "cannot be read as numbers or UTF-8 text"
+    if column.listed and column.about.not_finite:
+        return "holds lists with NaN or infinite values in them"
     return None
 
 

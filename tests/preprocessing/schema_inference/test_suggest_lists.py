@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,6 +13,7 @@ import yaml
 from pipeline import errors
 from pipeline.config import config_file
 from preprocessing.schema_inference import profile, suggest_lists, write_config
+from tests.preprocessing.schema_inference import proposals
 
 GENRES = ("Action", "Comedy", "Drama", "War", "Crime")
 ROWS = [
@@ -112,6 +114,22 @@ def test_items_are_never_what_stands_for_none():
     found = profile.Found()
     found.see(pa.array([["a", ""], []]))
     assert suggest_lists.rules(found)["default"] == "(none)"
+    found = profile.Found()
+    found.see(pa.array([[-(2**63), 8], [], [-1]]))
+    assert suggest_lists.rules(found)["default"] == 9
+
+
+@pytest.mark.parametrize("item", [math.nan, math.inf])
+def test_lists_with_items_that_are_no_numbers_are_left_out(tmp_path, item):
+    rows = [{**row, "seconds": [0.5, item] if row["id"] % 9 == 0 else [1.5]} for row in ROWS]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "t.parquet")
+    job = proposals.propose(tmp_path / "t.parquet")
+    assert "seconds" not in job.data.columns
+    proposals.check(job.data)
+    made = write_config.propose(str(tmp_path / "t.parquet"), str(tmp_path / "t.yaml"))
+    assert made.remarks == (
+        "'seconds' is left out: it holds lists with NaN or infinite values in them",
+    )
 
 
 def test_numbers_are_pooled_and_many_items_hashed():
