@@ -92,7 +92,9 @@ def problem(reason: str, value: object, column: config.Column) -> str:
     if reason == "lengths":
         return f"is {value!r}, and needs one item for each of {column.same_length_as!r}"
     if reason == "item":
-        return f"is {value!r}, with an item {column.stands_for_missing!r}, which stands for none"
+        stand_in = column.stands_for_missing
+        instead = "if it is an item, give the column another default"
+        return f"is {value!r}, with an item {stand_in!r}, which stands for none; {instead}"
     if reason == "quotes":
         return f"is {value!r}, with {column.separator!r} inside quotes; it would cut the item"
     if reason == "json":

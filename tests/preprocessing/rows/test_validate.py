@@ -156,6 +156,10 @@ def test_lists_that_have_to_be_of_one_length():
         (6, "dwell", "lengths"),
     ]
     assert good.letters[0].problem == "is '[0.5, 1.5]', and needs one item for each of 'seen'"
+    assert good.letters[2].problem == (
+        "is '[1, -1]', with an item -1, which stands for none; if it is an item, give the column "
+        "another default"
+    )
     assert good.dropped == 1
 
 
