@@ -170,6 +170,7 @@ def plan(job: config.Config, contents: manifest.Manifest) -> Plan:
         table = tables.get(name)
         features.append(Planned(name, inputs, steps, points, feature, table, weights))
     several = tuple(_goal(job, name, contents) for name in job.labels)
+    label_check.check_metric(job, contents)
     label = next((goal.label for goal in several if goal.name == job.data.label), None)
     label = label or _label(job, contents)
     shares = item_shares.of(job, contents, features)

@@ -39,6 +39,18 @@ def check(
             _check_values(job, split, column, values=values)
 
 
+def check_metric(job: config.Config, contents: manifest.Manifest) -> None:
+    """Raises `UsageError` if `eval.metric` is of a label that eval does not have."""
+    label = job.eval.metric.rpartition("/")[0]
+    split = contents.statistics.get("eval")
+    column = split.columns.get(label) if split and label in job.labels else None
+    if column is not None and not column.count:
+        raise errors.UsageError(
+            f"eval.metric: {job.eval.metric!r}: the label {label!r} is missing in all rows of "
+            "eval; write loss or a metric of another label, or add rows that have it"
+        )
+
+
 def _classes(job: config.Config) -> int | None:
     """Returns how many classes a shipped model has, `None` of one that has none."""
     if job.model.name not in model_config.PARAMS:

@@ -10,6 +10,7 @@ import tensorflow as tf
 from pipeline.config import model_config
 from pipeline.records import feature_plan
 from trainer import optimizers
+from trainer.models import means
 from trainer.models.area import AreaUnderRoc
 from trainer.models.of_positives import Precision, PrecisionRecallArea, Recall
 from trainer.models.of_probabilities import RESULTS, AveragePrecision, OfProbabilities
@@ -148,7 +149,7 @@ def head(classes: int, *, weight: str | None, scale: float, name: str | None = N
     """Returns a head of `tf.estimator` for classes, of which 1 stands for a number; `weight` is the
     feature that examples weigh by, `name` what its metrics end with."""
     if classes == 1:
-        return tf.estimator.RegressionHead(
+        return _Number(
             name=name,
             weight_column=weight,
             loss_fn=lambda labels, logits: tf.math.squared_difference(
@@ -157,7 +158,7 @@ def head(classes: int, *, weight: str | None, scale: float, name: str | None = N
         )
     if classes == 2:
         return _Binary(weight_column=weight, name=name)
-    return tf.estimator.MultiClassHead(classes, weight_column=weight, name=name)
+    return _Classes(classes, weight_column=weight, name=name)
 
 
 def of_goals(
@@ -208,7 +209,15 @@ def _renamed(metrics: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, 
     return found
 
 
-class _Binary(tf.estimator.BinaryClassHead):
+class _Number(means.OfSome, tf.estimator.RegressionHead):
+    pass
+
+
+class _Classes(means.OfSome, tf.estimator.MultiClassHead):
+    pass
+
+
+class _Binary(means.OfSome, tf.estimator.BinaryClassHead):
     """With metrics of probabilities as `make evaluate` gives them."""
 
     def metrics(self, regularization_losses: Any = None) -> dict[str, Any]:

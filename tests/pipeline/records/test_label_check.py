@@ -111,3 +111,32 @@ def test_what_is_not_learnt_as_a_class():
     Case({"threshold": 15}, {}, splits).check()
     Case({}, {"task": "regression", "network": "a:b"}, splits, "keras").check()
     Case({}, {"anything": 1}, splits, "my_model:model_fn").check()
+
+
+@pytest.mark.parametrize(("metric", "is_known"), [("paid/auc", False), ("late/auc", True)])
+def test_a_metric_of_a_label_that_eval_lacks(metric, is_known):
+    job = make(
+        {"time": {}},
+        columns={"paid": {"type": "int64", "min": 0, "max": 1, "missing": "allow"}},
+        labels={"late": {}, "paid": {}},
+        model={"name": "linear"},
+        eval={"metric": metric},
+    )
+    found = {"late": _range(0, 1), "paid": manifest.ColumnStatistics(count=0)}
+    contents = manifest.Manifest(
+        fingerprint="",
+        columns=job.data.columns,
+        label="late",
+        block_records=1,
+        sources=(),
+        splits={},
+        statistics={"eval": manifest.Statistics(columns=found)},
+    )
+    if is_known:
+        label_check.check_metric(job, contents)
+        return
+    with pytest.raises(
+        errors.UsageError,
+        match=r"^eval\.metric: 'paid/auc': the label 'paid' is missing in all rows of eval; write",
+    ):
+        label_check.check_metric(job, contents)

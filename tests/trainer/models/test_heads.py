@@ -194,3 +194,12 @@ def test_a_label_that_is_missing_adds_nothing():
     assert found["c/average_loss"] == pytest.approx(4 * losses[2, 1], rel=1e-5)
     assert {"a/auc", "a/log_loss", "a/calibration", "a/loss"} <= set(found)
     assert all(name.partition("/")[0] in GOALS for name in found)
+
+
+def test_a_label_that_no_example_has_is_not_judged():
+    """A loss of 0 would be the best there is."""
+    found = _several(Keys.EVAL, {n: [0.0, 0.0] for n in range(3)})
+    numbers = {name for name, value in found.items() if not np.isnan(value)}
+    # What it adds to the loss of all labels.
+    assert numbers == {"a/loss", "b/loss", "c/loss"}
+    assert {found[name] for name in numbers} == {0}
