@@ -36,10 +36,11 @@ _OTHER_BATCHES = (13, 5)
 
 
 @dataclasses.dataclass(frozen=True)
-class Fed:
-    """A Keras model: from columns to what it is fed, and its classes that Keras does not know, as
-    `package.module:Class`."""
+class KerasFile:
+    """A file of Keras, which has no signatures: `inputs` makes what it is fed of columns; `classes`
+    are those that Keras does not know, as `package.module:Class`."""
 
+    path: str
     inputs: Callable[[Mapping[str, tf.Tensor]], Mapping[str, tf.Tensor]]
     classes: tuple[str, ...] = ()
 
@@ -61,13 +62,15 @@ class Gate:
     def _rows(self) -> list[Row]:
         return parity_rows.rows(self._source)
 
-    def check(self, estimator: Any, checkpoint: str, export: str, *, fed: Fed | None = None) -> int:
-        """Returns how many rows were compared.
+    def check(self, estimator: Any, checkpoint: str, *exports: str | KerasFile) -> int:
+        """Returns how many rows were compared of each export.
 
-        A file of Keras has no signatures: its inputs are made of columns by `fed`. Raises
-        `ModelError` if any row is answered differently, with the feature that makes it so.
+        Raises `ModelError` if any row is answered differently, with the feature that makes it so.
         """
-        both = _Comparison(self, estimator, checkpoint, export=export, fed=fed)
+        asked = _Asked(self, estimator, checkpoint)
+        return min(self._check(checkpoint, _Comparison(self, asked, one)) for one in exports)
+
+    def _check(self, checkpoint: str, both: _Comparison) -> int:
         rows, found = self._compared(both)
         if len(found.wrong) < len(rows):
             raise errors.ModelError(
@@ -97,7 +100,7 @@ class Gate:
 
     @contextlib.contextmanager
     def serving(
-        self, rows: Sequence[Row], export: str, fed: Fed | None = None, *, calls_before: int = 1
+        self, rows: Sequence[Row], export: str | KerasFile, *, calls_before: int = 1
     ) -> Iterator[Callable[[], rounding.Answers]]:
         """Runs the exported model in another process, in the background; yields a function that
         waits for its answers and returns them.
@@ -105,18 +108,19 @@ class Gate:
         Each signature is first called `calls_before` times, and those answers are dropped. This
         exposes random models: one just loaded draws the same first numbers as its Estimator.
         """
+        keras = None if isinstance(export, str) else export
         with tempfile.TemporaryDirectory(prefix="parity-", ignore_cleanup_errors=True) as folder:
             asked, answered = pathlib.Path(folder, "rows"), pathlib.Path(folder, "answers.npz")
-            if fed is None:
+            if keras is None:
                 asked.write_bytes(b"".join(tfrecord.frame(row.example) for row in rows))
             else:
-                parity_worker.write(str(asked), _plain(self._inputs(rows, fed)))
+                parity_worker.write(str(asked), _plain(self._inputs(rows, keras)))
             finish = parity_client.shared().begin(
                 {
-                    "export": export,
+                    "export": keras.path if keras else export,
                     "rows": str(asked),
                     "batch": self._batch,
-                    "classes": fed.classes if fed else (),
+                    "classes": keras.classes if keras else (),
                     "calls_before": calls_before,
                     "optimize": len(self.columns) <= sessions.MANY_COLUMNS,
                     "columns": {
@@ -135,11 +139,11 @@ class Gate:
 
             yield answers
 
-    def _inputs(self, rows: Sequence[Row], fed: Fed) -> rounding.Answers:
+    def _inputs(self, rows: Sequence[Row], keras: KerasFile) -> rounding.Answers:
         """Returns what a Keras model is fed for rows; nothing if one of them is refused."""
         payloads = [row.example for row in rows]
         try:
-            inputs = fed.inputs(
+            inputs = keras.inputs(
                 parsing.parse(tf.constant(payloads), self._source.transforms.columns)
             )
         except tf.errors.InvalidArgumentError:
@@ -198,33 +202,45 @@ def _in_order(answers: rounding.Answers, orders: Sequence[np.ndarray]) -> list[r
     return parts
 
 
+class _Asked:
+    """An Estimator with a checkpoint, whose answers to the same rows are kept."""
+
+    def __init__(self, gate: Gate, estimator: Any, checkpoint: str) -> None:
+        self._gate, self._estimator, self._checkpoint = gate, estimator, checkpoint
+        self._kept: tuple[Sequence[Row], list[rounding.Answers]] | None = None
+
+    def __call__(self, rows: Sequence[Row], *, again: bool) -> list[rounding.Answers]:
+        """See `Gate.predicted`."""
+        if self._kept is not None and self._kept[0] is rows:
+            return self._kept[1]
+        found = self._gate.predicted(rows, self._estimator, self._checkpoint, again=again)
+        if again:
+            self._kept = rows, found
+        return found
+
+
 class _Comparison:
     """One export, next to its Estimator."""
 
-    def __init__(
-        self, gate: Gate, estimator: Any, checkpoint: str, *, export: str, fed: Fed | None
-    ) -> None:
-        self._gate, self._export, self._fed = gate, export, fed
-        self._estimator, self._checkpoint = estimator, checkpoint
+    def __init__(self, gate: Gate, asked: _Asked, export: str | KerasFile) -> None:
+        self._gate, self._asked, self._export = gate, asked, export
         # Measured with the first rows that the Estimator answers all.
         self._rounding: rounding.Rounding | None = None
 
     def differences(self, rows: Sequence[Row]) -> Differences:
         """Returns which of the rows that both answer differ by more than rounding makes."""
         first = self._rounding is None
-        with self._gate.serving(rows, self._export, self._fed) as served:
-            wanted, *others = self._gate.predicted(
-                rows, self._estimator, self._checkpoint, again=first
-            )
+        with self._gate.serving(rows, self._export) as served:
+            wanted, *others = self._asked(rows, again=first)
             found = served()
         answered = len(next(iter(wanted.values()), ()))
         extreme = np.array([row.changed for row in rows[:answered]], bool)
         if first and answered == len(rows):
             self._rounding = rounding.measure(wanted, others, extreme)
         known = self._rounding or rounding.measure(wanted, [], extreme)
-        names = (
-            (heads.SERVING, parity_worker.EXAMPLES) if self._fed is None else (parity_worker.KERAS,)
-        )
+        names: tuple[str, ...] = (heads.SERVING, parity_worker.EXAMPLES)
+        if not isinstance(self._export, str):
+            names = (parity_worker.KERAS,)
         return compare(wanted, found, known, extreme=extreme, signatures=names)
 
     def explanation(self, rows: Sequence[Row], wrong: np.ndarray) -> str:
@@ -252,7 +268,7 @@ class _Comparison:
     def _is_random(self, rows: Sequence[Row]) -> bool:
         answers = []
         for calls in (1, 2):
-            with self._gate.serving(rows, self._export, self._fed, calls_before=calls) as served:
+            with self._gate.serving(rows, self._export, calls_before=calls) as served:
                 answers.append(served())
         once, again = answers
         moved = rounding.measure(once, [again], np.zeros(len(rows), bool)).moved

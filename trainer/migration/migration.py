@@ -128,10 +128,8 @@ class Migration:
         model.save(keras)
         servable = _Servable(model, self._columns, self._records)
         tf.saved_model.save(servable, saved_model, signatures=servable.signatures())
-        rows = self._gate.check(self._estimator, checkpoint, saved_model)
-        fed = parity.Fed(self._columns.fed, tuple(sorted(_needs(model))))
-        self._gate.check(self._estimator, checkpoint, keras, fed=fed)
-        return rows
+        file = parity.KerasFile(keras, self._columns.fed, tuple(sorted(_needs(model))))
+        return self._gate.check(self._estimator, checkpoint, saved_model, file)
 
 
 class _Servable(tf.Module):

@@ -1,3 +1,4 @@
+import json
 import os
 import pathlib
 
@@ -310,3 +311,43 @@ def test_bases_have_bases_and_paths_start_at_the_file_that_gives_them(based, tmp
 def test_wrong_bases_are_refused(based, files, text):
     with pytest.raises(errors.UsageError, match=text):
         config_file.load(based(**files))
+
+
+def _wide(tree):
+    """Of more than a thousand columns, with texts that could be taken for other values."""
+    kept = tree["data"]["label"]
+    columns = {kept: tree["data"]["columns"][kept]}
+    columns |= {f"c{n}": {"type": "float32", "missing": "allow"} for n in range(700)}
+    columns["1e5"] = {"type": "string", "missing": "allow", "vocabulary": {}}
+    tree["data"]["columns"] = columns
+    tree["features"] = {f"c{n}": {"steps": [{"missing": {"fill": 1e-5}}]} for n in range(700)}
+    values = ["NaN", "Infinity", "null", "yes", "1e-4", 'é \u2028 "q"', "😀"]
+    tree["features"]["1e5"] = {"steps": [{"vocabulary": {"values": values}}]}
+    tree["model"] = {"name": "linear"}
+
+
+def test_the_config_of_a_very_wide_table_is_written_as_json(write, tmp_path):
+    """YAML of ten thousand columns takes seconds to write, and in each process to read."""
+    found = config_file.load(write(_wide))
+    text = config_file.dump(found)
+    json.loads(text)
+    assert '\n"c17": {"type": "float32"' in text
+    path = tmp_path / "config.yaml"
+    path.write_text(text)
+    assert config_file.load(str(path)) == found
+    assert config_file.load(str(path), ["model.params.classes=3"]).model.params == {"classes": 3}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"name": "a", "name": "b"}', r"line 1: not valid YAML: 'name' is given twice"),
+        ('{"name": "a"} {}', r"not valid YAML"),
+        ('{"name": ' + "[" * 100_000, r"nested more than 50 levels deep"),
+        ('{"name": "a", "nme": NaN}', r"unknown key 'nme'"),
+        ("{name: a, nme: 1}", r"unknown key 'nme'"),
+    ],
+)
+def test_json_that_is_wrong_is_refused_like_yaml(write, text, message):
+    with pytest.raises(errors.UsageError, match=message):
+        config_file.load(write(text=text))
