@@ -35,7 +35,7 @@ def test_its_config_is_valid(project):
 def test_it_trains_as_printed(project):
     command = [sys.executable, "-m", "pipeline", "train", "--config=my_delay.yaml", "--run=r"]
     done = subprocess.run(
-        [*command, f"--set={SAMPLE}", "--set=train.steps=600"],
+        [*command, f"--set={SAMPLE}", "--set=train.steps=1500"],
         cwd=project,
         env={**child_environment(), "PYTHONPATH": f"{ROOT}:{project}"},
         capture_output=True,

@@ -104,3 +104,20 @@ def test_crossed_texts_do_not_run_together():
 
 
 HASHES = [647, 263, 643]
+
+
+@pytest.mark.parametrize(
+    ("step", "x", "ids"),
+    [
+        (categories.Buckets(boundaries=(1.0, 2.0)), np.arange(4, dtype=np.float32), 3),
+        (categories.Vocabulary(values=(5, 7)), np.arange(9), 3),
+        (categories.Vocabulary(values=(5, 7), oov=2), np.arange(99), 4),
+        (categories.Hash(buckets=8), np.arange(999), 8),
+        (categories.Identity(ids=6), np.arange(9), 6),
+    ],
+)
+def test_there_are_as_many_ids_as_a_step_says(step, x, ids):
+    """Tables have a row for each; another id would be of no row, or of another feature's."""
+    found = step.apply(tf.constant(x))
+    assert step.categories() == ids
+    assert sorted(set(found.numpy().tolist())) == list(range(ids))

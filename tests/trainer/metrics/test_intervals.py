@@ -109,3 +109,18 @@ def test_student():
     # The usual table of 97.5 % points.
     for freedom, point in ((4, 2.776), (9, 2.262), (30, 2.042), (1000, 1.962)):
         assert intervals.t(freedom) == pytest.approx(point, abs=0.01)
+
+
+def test_the_interval_of_few_examples_or_groups_is_that_of_student():
+    """Of a mean, whose influence values are the distances from it; 2.571 is the point of t(5)."""
+    plain = (lambda value: 1.0, lambda value, step: value + step)
+    values = np.array([1.0, 2.0, 4.0, 7.0, 8.0, 8.0])
+    mean, error = float(values.mean()), float(values.std(ddof=1)) / 6**0.5
+    found = intervals.by_influence(mean, values - mean, plain)
+    assert (found.value, found.few) == (mean, True)
+    assert found.high - mean == pytest.approx(2.571 * error, rel=5e-3)
+    assert mean - found.low == pytest.approx(2.571 * error, rel=5e-3)
+    # Each example ten times says no more, if it is known that they belong together.
+    again, groups = np.repeat(values, 10), np.repeat(np.arange(6), 10)
+    grouped = intervals.by_influence(mean, again - mean, plain, groups=groups)
+    assert (grouped.low, grouped.high) == pytest.approx((found.low, found.high))
