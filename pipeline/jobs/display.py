@@ -93,7 +93,10 @@ class Display:
                 area=self._area,
             )
             self._progress.begin_at(step)
-        over = self._is_script and all(s.state in run_folder.ENDED for s in training)
+        if self._is_script:
+            over = all(s.state in run_folder.ENDED for s in training)
+        else:  # before its last step, too: it was asked to stop, or found a reason
+            over = any(s.state == "done" for s in training if s.task.startswith(topology.CHIEF))
         if self._max_steps is not None and step >= self._max_steps:
             self._end_bar(self._max_steps)
         elif over:

@@ -40,7 +40,8 @@ def shown(stream):
 
 
 def status(task, **values):
-    return {task: Status(task, 1, "h", "training", values.pop("time", 1.0), **values)}
+    state, time = values.pop("state", "training"), values.pop("time", 1.0)
+    return {task: Status(task, 1, "h", state, time, **values)}
 
 
 def test_without_a_terminal_there_is_a_plain_line_now_and_then(shown, stream):
@@ -79,6 +80,14 @@ def test_each_epoch_that_ends_is_told_once(shown, stream):
         shown.show(status("chief-0", step=5, epochs=told))
     lines = [line for line in stream.getvalue().splitlines() if line.startswith("epoch")]
     assert lines == ["epoch 0: all", "epoch 1: all"]
+
+
+def test_training_that_ends_before_its_last_step_is_over(shown, stream):
+    """Its bar would go on to count the time that seems to be left."""
+    shown.show({**status("chief-0", step=40), **status("worker-0", step=41)})
+    shown.show({**status("chief-0", step=42, state="done"), **status("worker-0", step=41)})
+    (line,) = [text for text in stream.getvalue().splitlines() if "made" in text]
+    assert line == "training: 42 steps made; final evaluation and export"
 
 
 def test_the_end_of_training_is_told_once(shown, stream):
