@@ -66,7 +66,8 @@ class Member:
         hint = {errors.RetryableError.exit_code: f" {again}", 1: f" Fix the cause. {again}"}.get(
             decision.code, ""
         )
-        cause = f"{self.name}: {loss.cause.rstrip('.')}{note}."
+        cause = f"{self.name}: {loss.cause.rstrip('.')}{note}"
+        cause += "" if cause.endswith("?") else "."
         return errors.of_exit_code(decision.code, f"{cause}{hint} Log: {self.log}")
 
     def check_markers(self, run: RunFolder, *, evaluates: bool) -> None:

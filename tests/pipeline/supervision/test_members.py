@@ -1,4 +1,4 @@
-"""How far a process that is lost has got."""
+"""How far a process that is lost has got, and what is said of it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from pipeline.cluster import topology
 from pipeline.runs import run_folder
 from pipeline.runs.run_folder import RunFolder, Status
-from pipeline.supervision import watchdog
+from pipeline.supervision import restart_policy, watchdog
 from pipeline.supervision.members import Member
 
 MADE = {"step": 70, "loss": 0.5}
@@ -44,3 +44,15 @@ def test_what_is_started_again_together_is_as_far_as_the_run(tmp_path):
 def test_the_status_of_an_earlier_attempt_does_not_count(tmp_path):
     found = lost(tmp_path, "worker", pid=6, **MADE)
     assert (found.reached, found.worked) == (None, False)
+
+
+@pytest.mark.parametrize(
+    ("cause", "said"),
+    [("no module 'm'; is it there?", "it there?"), ("full.", "full.")],
+)
+def test_a_failure_ends_with_one_mark(tmp_path, cause, said):
+    task = topology.Task("chief", 0)
+    member = Member("chief", 0, task, str(tmp_path / "log"), pid=7)
+    loss = restart_policy.Loss(task, 64, cause, worked=False)
+    error = member.failure(loss, restart_policy.Decision("fail", code=64))
+    assert f" {said} Log: " in f" {error}"
