@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -17,7 +18,7 @@ from trainer.distribution import packed_edges, placement, replicas
 from trainer.exactly_once.reader import Position
 from trainer.input import grouping, slicing, window_feed
 from trainer.metrics import one_pass, streaming
-from trainer.models import heads, transforms
+from trainer.models import heads
 from trainer.models.packing import Packing
 from trainer.monitoring import divergence, staleness, stopwatch_hook
 from trainer.optimizers import averaging
@@ -64,7 +65,7 @@ class ModelFunction:
         elif mode == _MODES.EVAL:
             spec = self._averaged(self._build(features, offered), mode)
             if grouping.FEATURE in extras:
-                spec = self._grouped(spec, extras[grouping.FEATURE], labels, features=features)
+                spec = self._grouped(spec, extras, labels)
             one_pass.watch(spec.predictions, labels, extras)
         else:
             spec = self._averaged(heads.servable(self._build(features, offered)), mode)
@@ -113,17 +114,16 @@ class ModelFunction:
                 warm_start.begin(self._model.warm_start_from, self._job.model.warm_start)
         return spec
 
-    def _grouped(self, spec: Any, ids: tf.Tensor, labels: Any, *, features: Any) -> Any:
-        settings = self._job.eval
+    def _grouped(self, spec: Any, extras: Mapping[str, tf.Tensor], labels: Any) -> Any:
+        settings, ids = self._job.eval, extras[grouping.FEATURE]
         assert settings.group is not None
         grouped = functools.partial(
             streaming.with_group_metrics, column=settings.group, top=settings.top_k
         )
-        for number, (name, goal) in enumerate(self._job.labels.items()):
+        for name, goal in self._job.labels.items():
             if goals.of_two(goal):
-                # One without a weight is never missing.
-                weight = features.get(transforms.weight_of(number), tf.ones_like(ids))
-                there = tf.not_equal(weight, tf.zeros_like(weight))
+                # Not by its weight: one of 0 does not mean that the label is missing.
+                there = extras[slicing.THERE + name]
                 spec = grouped(spec, ids, labels[name], label=name, there=there)
         return spec if self._job.labels else grouped(spec, ids, labels)
 

@@ -26,12 +26,14 @@ data:
     y: {type: float32}
     item: {type: int64, min: 0, max: 9}
     user: {type: int64, min: 0, max: 30}
+    weight: {type: float32, min: 0}
     clicked: {type: int64, min: 0, max: 1}
     bought: {type: int64, min: 0, max: 1, missing: allow}
     mood: {type: string, allowed: [bad, fair, good], missing: allow}
     dwell: {type: float32, missing: allow}
   split: {eval: 0.2, test: 0.2}
   shards: {train: 2}
+label: {weight: weight}
 features:
   x: {}
   y: {}
@@ -45,7 +47,7 @@ model: {name: mmoe, params: {experts: 3, hidden_units: [8], tower_units: [4]}}
 train: {steps: 60, batch_size: 32, optimizer: {name: adam, learning_rate: 0.02}}
 eval: {metric: clicked/auc, batch_size: 64, group: user}
 """
-NAMES = ("id", "x", "y", "item", "user", "clicked", "bought", "mood", "dwell")
+NAMES = ("id", "x", "y", "item", "user", "weight", "clicked", "bought", "mood", "dwell")
 ROWS = 2000
 _TABLE = "dnn/input_from_feature_columns/input_layer/item_embedding/embedding_weights"
 
@@ -63,6 +65,7 @@ def _rows(count=ROWS, seed=0):
                 "y": float(y),
                 "item": int(rng.integers(0, 10)),
                 "user": int(rng.integers(0, 31)),
+                "weight": number % 3 / 2,
                 "clicked": clicked,
                 "bought": int(y > 0) if clicked else None,
                 "mood": None if number % 5 == 0 else ("bad", "fair", "good")[number % 3],
@@ -135,20 +138,24 @@ def test_metrics_are_those_of_rows_with_the_label(published):
     bought = np.array([row["bought"] is not None for row in rows])
     labels = np.array([row["bought"] or 0 for row in rows])
     p = served["bought/probabilities"][:, 1]
+    weights = np.array([row["weight"] for row in rows])
+    by = {"sample_weight": weights[bought]}
     assert found["bought/auc"] == pytest.approx(
-        metrics.roc_auc_score(labels[bought], p[bought]), abs=1e-4
+        metrics.roc_auc_score(labels[bought], p[bought], **by), abs=1e-4
     )
     assert found["bought/log_loss"] == pytest.approx(
-        metrics.log_loss(labels[bought], p[bought]), rel=1e-4
+        metrics.log_loss(labels[bought], p[bought], **by), rel=1e-4
     )
     there = np.array([row["dwell"] is not None for row in rows])
     wanted = np.array([row["dwell"] or 0.0 for row in rows])
     squares = np.square(served["dwell/prediction"] - wanted)[there]
-    assert found["dwell/average_loss"] == pytest.approx(squares.mean(), rel=1e-4)
+    mean = np.average(squares, weights=weights[there])
+    assert found["dwell/average_loss"] == pytest.approx(mean, rel=1e-4)
     moods = np.array([("bad", "fair", "good").index(row["mood"] or "bad") for row in rows])
     named = np.array([row["mood"] is not None for row in rows])
-    right = (served["mood/probabilities"].argmax(axis=1) == moods)[named].mean()
-    assert found["mood/accuracy"] == pytest.approx(right, abs=1e-6)
+    right = (served["mood/probabilities"].argmax(axis=1) == moods)[named]
+    share = np.average(right, weights=weights[named])
+    assert found["mood/accuracy"] == pytest.approx(share, abs=1e-6)
     assert {"clicked/grouped_auc", "bought/grouped_auc"} <= set(found)
     assert not any(name.startswith(("mood/grouped", "dwell/grouped")) for name in found)
     checkpoint = tf.train.latest_checkpoint(published.run.path)
@@ -160,7 +167,10 @@ def test_metrics_are_those_of_rows_with_the_label(published):
         slices=["item"],
     )["bought"]
     assert judged.rows[0].records == bought.sum()
-    assert judged.rows[0].metrics["auc"].value == pytest.approx(found["bought/auc"], abs=1e-3)
+    # There each counts once, as in metrics of groups everywhere.
+    assert judged.rows[0].metrics["auc"].value == pytest.approx(
+        metrics.roc_auc_score(labels[bought], p[bought]), abs=1e-5
+    )
     assert judged.rows[0].metrics["grouped_auc"].value == pytest.approx(
         found["bought/grouped_auc"], abs=1e-6
     )
