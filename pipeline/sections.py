@@ -51,10 +51,13 @@ class Section(pydantic.BaseModel):
     @classmethod
     def _no_switch_is_a_number(cls, value: Any, info: pydantic.ValidationInfo) -> Any:
         """Refuses `yes` and `true`, which pydantic would take for 1, where a number is wanted."""
-        switches = [v for v in _items(value) if isinstance(v, bool)]
+        # By types: the manifest of a wide table has millions of numbers.
+        many = isinstance(value, list | tuple)
+        if bool not in (map(type, value) if many else (type(value),)):
+            return value
         wanted = _wanted(cls, info.field_name or "")
-        if switches and {int, float} & wanted and not {bool, Any} & wanted:
-            word = str(switches[0]).lower()
+        if {int, float} & wanted and not {bool, Any} & wanted:
+            word = str(next(v for v in value if isinstance(v, bool)) if many else value).lower()
             raise ValueError(
                 f"got {word}, which is neither a number nor a text: YAML reads yes, no, on and off "
                 "as true and false. Write 1 or 0, or put the word in quotes"
@@ -65,10 +68,6 @@ class Section(pydantic.BaseModel):
 @functools.cache
 def _wanted(section: type[Section], key: str) -> set[Any]:
     return _parts(section.model_fields[key].annotation)
-
-
-def _items(value: Any) -> list[Any]:
-    return list(value) if isinstance(value, list | tuple) else [value]
 
 
 def _parts(annotation: Any) -> set[Any]:
