@@ -121,3 +121,12 @@ def test_there_are_as_many_ids_as_a_step_says(step, x, ids):
     found = step.apply(tf.constant(x))
     assert step.categories() == ids
     assert sorted(set(found.numpy().tolist())) == list(range(ids))
+
+
+def test_vocabularies_of_several_columns_at_once_are_those_of_each():
+    steps = [categories.Vocabulary(values=(5, 7)), categories.Vocabulary(values=(7, 1, 2))]
+    x = tf.constant([[5, 7], [7, 9], [9, 1]], tf.int64)
+    found = categories.Vocabulary.apply_all(steps, x).numpy()
+    assert found.tolist() == [[0, 0], [1, 3], [2, 1]]
+    for column, step in enumerate(steps):
+        np.testing.assert_array_equal(found[:, column], step.apply(x[:, column]))
