@@ -7,10 +7,12 @@ an equal manifest, and its hash names the data a model was trained on.
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import gc
 import hashlib
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pydantic
@@ -233,7 +235,8 @@ def read(folder: str) -> Manifest:
         )
     try:
         text = storage.read_text(path)
-        manifest = Manifest.model_validate_json(text)
+        with _without_collecting():
+            manifest = Manifest.model_validate_json(text)
     except pydantic.ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
@@ -249,6 +252,19 @@ def read(folder: str) -> Manifest:
     # As `write` has put it there: of a wide table to make it again takes seconds.
     manifest.__dict__["sha256"] = hashlib.sha256(text.encode()).hexdigest()
     return manifest
+
+
+@contextlib.contextmanager
+def _without_collecting() -> Iterator[None]:
+    """Looks for no garbage meanwhile: of a wide table that takes as long as all else, and finds
+    none."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
 
 
 def _check_counts(path: str, manifest: Manifest) -> None:
