@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from absl import flags
 
-from pipeline import cli, errors
+from pipeline import cli
 from pipeline.config import own_input
 from pipeline.records import builds, manifest, quarantine
 from pipeline.runs import run_record, run_search
@@ -30,7 +30,7 @@ def main() -> None:
     own_input.refuse(job, "ledger")
     checkpoint = checkpoint_files.newest(run.path)
     if checkpoint is None:
-        raise errors.UsageError(f"run {run.name!r}: has no checkpoint yet")
+        raise checkpoint_files.none_yet(run)
     folder = builds.of_run(_STORAGE.value, run, job.name)
     contents, excluded = manifest.read(folder), quarantine.read(run)
     blocks = epoch_order.blocks_in(contents, "train", folder, excluded=excluded.get("train", ()))

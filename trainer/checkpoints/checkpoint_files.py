@@ -64,7 +64,7 @@ def named(model_dir: str, wanted: str | None) -> list[str]:
         return [_best(model_dir)]
     kept = _kept(model_dir)
     if not kept:
-        raise errors.UsageError(f"run {model_dir.rpartition('/')[2]!r}: has no checkpoint yet")
+        raise none_yet(RunFolder(model_dir))
     if wanted is None:
         return list(kept.values())[-1:]
     if wanted == "all":
@@ -76,6 +76,13 @@ def named(model_dir: str, wanted: str | None) -> list[str]:
             f"--checkpoint {wanted!r}: must be best, all or one of {', '.join(kept)}"
         )
     return [kept[wanted]]
+
+
+def none_yet(run: RunFolder) -> errors.UsageError:
+    """Returns the error for a run without checkpoints."""
+    return errors.UsageError(
+        f"run {run.name!r}: has no checkpoint yet; train it with {resuming.command(run)}"
+    )
 
 
 def _kept(model_dir: str) -> dict[str, str]:
