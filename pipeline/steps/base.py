@@ -189,8 +189,8 @@ class Step(Section):
         raise NotImplementedError
 
     @property
-    def jumps(self) -> tuple[float, ...]:
-        """Returns the numbers at which the result jumps, so that an exported model is compared
+    def jumps(self) -> tuple[float | str, ...]:
+        """Returns the values at which the result jumps, so that an exported model is compared
         there, too."""
         return ()
 

@@ -63,7 +63,7 @@ class Buckets(Step):
         return self.model_copy(update={"boundaries": boundaries})
 
     @property
-    def jumps(self) -> tuple[float, ...]:
+    def jumps(self) -> tuple[float | str, ...]:
         """The boundaries."""
         return self.boundaries or ()
 
@@ -137,6 +137,11 @@ class Vocabulary(Step):
         """Has the values."""
         listed = values.vocabulary if self.values is None else self.values
         return self.model_copy(update={"values": listed, "of": None})
+
+    @property
+    def jumps(self) -> tuple[float | str, ...]:
+        """The vocabulary, from its rare end."""
+        return (self.values or ())[::-1]
 
     def categories(self) -> int:
         """One for each value, and those of all others."""

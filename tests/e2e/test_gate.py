@@ -171,6 +171,7 @@ def test_rounding_is_never_a_difference(tmp_path, seed, task):
 _REGRESSION = (
     small_table.CONFIG.replace("late: {type: int64, min: 0, max: 1}", "late: {type: float32}")
     .replace("size: {steps: []}", "size: {steps: [{clip: {min: -3, max: 3}}]}")
+    .replace("[AA, UA]", "[AA, UA, RARE]")
     .replace(
         "model: {name: linear}",
         "model: {name: linear, params: {task: regression, offset: 3979, scale: 3989}}",
@@ -207,8 +208,9 @@ def _shifted(features):
 
 
 PLANTED = {
-    "vocabulary in another order": ("values: [AA, UA]", "values: [UA, AA]"),
-    "vocabulary of yesterday": ("values: [AA, UA]", "values: [ZZ, UA]"),
+    "vocabulary in another order": ("[AA, UA,", "[UA, AA,"),
+    "vocabulary of yesterday": ("[AA, UA,", "[ZZ, UA,"),
+    "vocabulary without a word that no row has": ("UA, RARE]", "UA, BB]"),
     "another mean": ("mean: 600,", "mean: 600.6,"),
     "another deviation": ("deviation: 300", "deviation: 300.3"),
     "another stand-in for missing": ("fill: 0,", "fill: 1,"),

@@ -17,8 +17,8 @@ from pipeline.records.feature_plan import Planned
 from pipeline.steps import date_forms
 from trainer.input.dataset import Records
 
-# At most so many boundaries of a column.
-BOUNDARIES = 32
+# At most so many boundaries and known values of a column, and of all columns but the first of each.
+BOUNDARIES, BOUNDARIES_OF_ALL = 32, 2048
 _LISTS = {"int64": "int64_list", "float32": "float_list", "string": "bytes_list"}
 _UNSEEN = "\u241a"  # a text that no vocabulary holds
 # How a value is changed, whether the schema allows it, and the new feature.
@@ -56,7 +56,8 @@ def edges_of(source: Records) -> Iterator[Edge]:
             yield Edge(name, "missing", True, None, of_length(0, alike))
         seen = statistics.columns.get(name) if statistics else None
         edges = list(_EDGES[column.type](column, seen))
-        edges += _on_boundaries(column, jumps.get(name, []))
+        most = max(1, min(BOUNDARIES, BOUNDARIES_OF_ALL // (len(jumps) or 1)))
+        edges += _where_it_jumps(column, jumps.get(name, []), most)
         if column.list:
             edges += lists(column, edges)
         for change, allowed, feature in edges:
@@ -64,24 +65,32 @@ def edges_of(source: Records) -> Iterator[Edge]:
             yield Edge(name, change, allowed, feature, of_length(count, alike))
 
 
-def _jumps(features: Iterable[Planned]) -> dict[str, list[float]]:
+def _jumps(features: Iterable[Planned]) -> dict[str, list[float | str]]:
     """Returns where features jump, by column: of steps that get its values as they are."""
-    found: dict[str, list[float]] = {}
+    found: dict[str, list[float | str]] = {}
     for feature in features:
         for step in feature.steps if len(feature.inputs) == 1 else ():
-            found.setdefault(feature.inputs[0], []).extend(step.jumps)
+            if step.jumps:
+                found.setdefault(feature.inputs[0], []).extend(step.jumps)
             if not step.fills_gaps and step.statistics_after() != "unchanged":
                 break
     return found
 
 
-def _on_boundaries(column: Column, jumps: Sequence[float]) -> Found:
-    """Yields a value on each boundary: a model that has moved it, or has it belong to the other
-    side, differs there and perhaps nowhere else."""
+def _where_it_jumps(column: Column, jumps: Sequence[float | str], most: int) -> Found:
+    """Yields values on boundaries, and those of vocabularies: a model that has moved a boundary or
+    has it belong to the other side, or that does not know a rare word, differs there and perhaps
+    nowhere else."""
+    if column.type == "string":
+        texts = list(dict.fromkeys(str(x) for x in jumps))
+        for number, text in enumerate(texts[:: -(-len(texts) // most) or 1]):
+            allowed = not column.allowed or text in column.allowed
+            yield f"known text {number + 1}", allowed, _bytes(column, text.encode())
     if column.type not in ("int64", "float32"):
         return
-    values = sorted({math.ceil(x) if column.type == "int64" else float(x) for x in jumps})
-    for number, value in enumerate(values[:: -(-len(values) // BOUNDARIES) or 1]):
+    numbers = (x for x in jumps if not isinstance(x, str))
+    values = sorted({math.ceil(x) if column.type == "int64" else float(x) for x in numbers})
+    for number, value in enumerate(values[:: -(-len(values) // most) or 1]):
         low = column.min is None or value >= column.min
         high = column.max is None or value <= column.max
         yield f"boundary {number + 1}", low and high, _number(column, value)

@@ -72,8 +72,8 @@ def _compare(table, written):
 def test_equal_models_pass(tmp_path):
     table = small_table.Table(tmp_path)
     # 100 of the split; three columns may be missing; 2 ends and beyond of 2 numbers (no statistics
-    # say any of size), 2 texts.
-    assert _check(table) == 100 + 3 + 2 * 3 + 2
+    # say any of size), 2 texts, 2 of the vocabulary.
+    assert _check(table) == 100 + 3 + 2 * 3 + 2 + 2
 
 
 def test_a_model_of_the_user_passes(exported):

@@ -36,6 +36,7 @@ def test_each_column_is_changed_by_itself(tmp_path):
         *((("dep time",), change) for change in ("missing", "least", "greatest", "out of range")),
         *((("day",), change) for change in ("missing", "least", "greatest", "out of range")),
         *((("carrier",), change) for change in ("missing", "unseen text", "empty text")),
+        *((("carrier",), f"known text {number}") for number in (1, 2)),
     }
     for number, row in enumerate(changed):
         before, after = _features(originals[number % len(originals)]), _features(row)
@@ -71,6 +72,22 @@ def test_rows_lie_on_the_boundaries_of_buckets(tmp_path):
     }
     forbidden = [key for key, row in on.items() if not row.allowed]
     assert forbidden == [("dep time", "boundary 2")]
+
+
+def test_rows_hold_rare_values_of_vocabularies(tmp_path):
+    """Of long ones some of all ranks, and the rarest."""
+    words, ids = [f"w{n}" for n in range(100)], [2**60 + n for n in range(3)]
+    text = (
+        small_table.CONFIG.replace("[AA, UA]", str(words))
+        .replace("day: {type: int64, min: 1, max: 31", "day: {type: int64, min: 1")
+        .replace("identity: {ids: 32}", f"vocabulary: {{values: {ids}}}")
+    )
+    rows = parity_rows.rows(small_table.Table(tmp_path, text=text).records, 8)
+    texts = [row for row in rows if row.change.startswith("known text")]
+    found = [_features(row)["carrier"].bytes_list.value[0].decode() for row in texts]
+    assert found == words[::-1][::4] and {row.columns for row in texts} == {("carrier",)}
+    numbers = [row for row in rows if row.change.startswith("boundary")]
+    assert [_features(row)["day"].int64_list.value[0] for row in numbers] == ids
 
 
 def test_of_many_columns_several_are_changed_in_a_row():
