@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from pipeline import config, errors
@@ -12,8 +13,10 @@ from preprocessing.rows.split import existing, read_from
 _FEW = 100
 # Of fewer rows for each class, on average, none can be learned.
 _PER_CLASS = 2
-# The root of the largest float32.
-_LARGEST_ROOT = 1.84e19
+# The roots of the largest float32, and of the smallest with all its digits.
+_LARGEST_ROOT, _SMALLEST_ROOT = 1.84e19, 1.08e-19
+# A good model errs by a hundredth of the label's deviation.
+_SMALL_ERROR = 0.01
 
 
 def check(data: config.Data, made: manifest.Manifest) -> None:
@@ -91,7 +94,7 @@ def _of_one_class(data: config.Data, made: manifest.Manifest) -> Iterator[str]:
 
 
 def _beyond_squares(data: config.Data, made: manifest.Manifest) -> Iterator[str]:
-    """Yields a line for each label whose squared error is infinite in float32."""
+    """Yields a line for each label whose squared error is infinite in float32, or zero."""
     train = made.statistics.get("train")
     known = train.columns if train is not None else {}
     for target in data.every_label:
@@ -103,6 +106,13 @@ def _beyond_squares(data: config.Data, made: manifest.Manifest) -> Iterator[str]
             yield (
                 f"label {target!r} has values up to {largest:.3g}: squared errors are infinite "
                 f"from {_LARGEST_ROOT:.3g} on, as float32 ends at 3.4e+38. Give it in a larger unit"
+            )
+        spread = math.sqrt(label.variance or 0)
+        if 0 < spread * _SMALL_ERROR < _SMALLEST_ROOT:
+            yield (
+                f"label {target!r} deviates by {spread:.3g}: squared errors below "
+                f"{_SMALLEST_ROOT:.3g} count as 0, as float32 begins at 1.2e-38. Give it in a "
+                "smaller unit"
             )
 
 

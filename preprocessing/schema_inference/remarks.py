@@ -128,6 +128,8 @@ def _of_text(name: str, column: Found) -> list[str]:
     few = column.different is not None and len(column.different) <= traits.FEW  # all are listed
     if traits.is_code(column) and column.about.least != column.about.greatest and not few:
         return [_codes(name, column)]
+    if why := suggest_label.too_large(column):
+        return [f"{name!r} is kept as text: {why}"]
     texts = [] if column.strays else _mostly_numbers(column)
     refused = column.by_kind["float32"].refused_values
     if column.strays or (texts and len(refused) <= profile.FEW):

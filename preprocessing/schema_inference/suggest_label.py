@@ -10,12 +10,14 @@ from typing import Any
 from pipeline import errors
 from preprocessing.schema_inference import traits
 from preprocessing.schema_inference.heuristics import Column, numbered
-from preprocessing.schema_inference.profile import Found, Survey
+from preprocessing.schema_inference.profile import FEW, Found, Survey
 from preprocessing.schema_inference.raw_format import Guess
 from preprocessing.sources import csv_numbers
 
 # Columns that an error names, and values.
 _COLUMNS, _SHOWN = 20, 3
+# The largest number of float32.
+_LARGEST = 3.4028235e38
 # Classes that a config names, at most.
 LISTED = 1000
 _ONE_COLUMN = (
@@ -144,6 +146,8 @@ def _no_label(found: Found) -> str:
             f"dates, such as {one!r}; to predict when, write the days from a fixed one as a "
             "number, else a class such as the month"
         )
+    if large := too_large(found):
+        return large
     if traits.has_unit(found):
         return (
             f"numbers with a sign or unit, such as {one!r}; write them without to predict a number"
@@ -167,6 +171,24 @@ def said_of_strays(column: Found) -> str:
     numbers = column.by_kind["float32"]
     wrong = some(numbers.refused_values, last=column.tokens)
     return f"{numbers.refused:,} of {column.values:,} values cannot be read as float32: {wrong}"
+
+
+def too_large(column: Found) -> str:
+    """Returns which numbers float32 cannot hold, if it is for many such that a column is text."""
+    refused = column.by_kind["float32"].refused_values
+    if len(refused) <= FEW or not all(map(_is_too_large, refused)):
+        return ""
+    return (
+        f"numbers beyond {_LARGEST:.2g}, where float32 ends, such as {some(refused)}; write them "
+        "in a larger unit"
+    )
+
+
+def _is_too_large(text: str) -> bool:
+    try:
+        return abs(float(text)) > _LARGEST
+    except ValueError:
+        return False
 
 
 def some(texts: Iterable[str], *, last: Collection[str] = ()) -> str:

@@ -76,6 +76,15 @@ def _warnings(capsys):
                 "on, as float32 ends at 3.4e+38. Give it in a larger unit"
             ],
         ),
+        ([f"{n},n,1,{n * 1e-18}" for n in range(300)], {"columns": NUMBERS}, []),
+        (
+            [f"{n},n,1,{n % 2 * 1e-30}" for n in range(300)],
+            {"columns": NUMBERS},
+            [
+                "label 'label' deviates by 5e-31: squared errors below 1.08e-19 count as 0, as "
+                "float32 begins at 1.2e-38. Give it in a smaller unit"
+            ],
+        ),
         (
             [f"{n},n,{'' if n % 3 else 1},{n if n % 3 else ''}" for n in range(300)],
             {

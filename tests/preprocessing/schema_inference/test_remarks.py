@@ -53,6 +53,12 @@ def test_columns_with_two_decimal_marks_are_named(tmp_path):
     assert said == f"{wrong}'0.00', '0.12', '0.25', …. Write all columns alike"
 
 
+def test_numbers_that_float32_cannot_hold_are_named(tmp_path):
+    (said,) = _said(tmp_path, _table([f"{n}.5e299" for n in range(400)]))
+    wrong = "'a' is kept as text: numbers beyond 3.4e+38, where float32 ends, such as "
+    assert said == f"{wrong}'0.5e299', '1.5e299', '10.5e299', …; write them in a larger unit"
+
+
 @pytest.mark.parametrize(
     ("value", "mark", "said"),
     [
