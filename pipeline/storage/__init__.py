@@ -139,12 +139,13 @@ def listdir(path: str) -> list[str]:
 
 
 def glob(pattern: str) -> list[str]:
-    """Returns the files that fit a pattern, sorted; `**` stands for any folders."""
+    """Returns the files that fit a pattern, sorted; `**` stands for any folders. Links to nothing
+    and named pipes are among them: whoever reads them says so, where they would be missed."""
     if is_remote(pattern):
         return gcs.glob(pattern)
     above, below = at_wildcard(pattern)
     found = globbing.glob(globbing.escape(above) + below, recursive=True)
-    return sorted(path for path in found if os.path.isfile(path))
+    return sorted(path for path in found if os.path.lexists(path) and not os.path.isdir(path))
 
 
 def at_wildcard(pattern: str) -> tuple[str, str]:

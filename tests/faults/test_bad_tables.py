@@ -134,6 +134,22 @@ def test_a_named_pipe_is_refused_and_not_waited_for(tmp_path, name):
         write_config.propose(str(tmp_path / name), str(tmp_path / "made.yaml"))
 
 
+@pytest.mark.parametrize("kind", ["a named pipe", "a link to nothing"])
+def test_what_a_pattern_finds_and_nobody_can_read_is_not_left_out(parts, kind):
+    (parts / "part-1.csv").unlink()
+    message = r"part-1.csv': no such file"
+    if kind == "a named pipe":
+        os.mkfifo(parts / "part-1.csv")
+        message = r"part-1.csv': cannot be read: it is not a regular file"
+    else:
+        os.symlink(parts / "gone.csv", parts / "part-1.csv")
+    (parts / "part-3.csv").mkdir()
+    with pytest.raises(errors.DataError, match=message):
+        _run(parts, "part-*.csv")
+    with pytest.raises(errors.DataError, match=message):
+        write_config.propose(str(parts / "part-*.csv"), str(parts / "made.yaml"))
+
+
 def test_brackets_by_the_thousand_are_a_bad_row(tmp_path):
     rows = [json.dumps({"id": i, "name": "a", "size": 1.5, "label": i % 2}) for i in range(40)]
     (tmp_path / "in.jsonl").write_text("\n".join([*rows, "[" * 100_000, ""]))
