@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Callable, Mapping
 from types import TracebackType
@@ -29,7 +28,7 @@ _DEFAULT = "mnist"  # what make takes without CONFIG=
 _MARGIN = 10  # columns of the summary before its text, and one that stays empty
 _BETWEEN_STEPS = ("evaluating", "exporting")  # of a process that also trains
 # Metrics in the result line; the report has all of them.
-_SHOWN = ("accuracy", "loss", "normalized_entropy", "grouped_auc")
+_SHOWN = ("accuracy", "average_loss", "loss", "normalized_entropy", "grouped_auc")
 
 
 class Display:
@@ -258,7 +257,7 @@ def _result(record: RunRecord) -> str:
             f"{split} {name} {figure(value)}"
             + (f" (baseline {figure(simple[name])})" if name in simple else "")
             for name, value in values.items()
-            if name in (*_SHOWN, metric) and not _repeats(name, metric, values)
+            if name in (*_SHOWN, metric) and not _is_vague(name, metric, values)
         ]
     best = record.best
     if best:
@@ -266,11 +265,10 @@ def _result(record: RunRecord) -> str:
     return ", ".join(parts)
 
 
-def _repeats(name: str, metric: str | None, values: Mapping[str, float]) -> bool:
-    """True of a loss without regularization, which is `average_loss` again."""
-    if name != "loss" or metric != "average_loss" or metric not in values:
-        return False
-    return math.isclose(values[name], values[metric], rel_tol=1e-5)
+def _is_vague(name: str, metric: str | None, values: Mapping[str, float]) -> bool:
+    """True of a loss next to `average_loss`, the mean of all records: tf.estimator takes that of
+    batches, of which the last may have one record and counts as much as others."""
+    return name == "loss" != metric and "average_loss" in values
 
 
 def _time(record: RunRecord) -> str:

@@ -167,7 +167,7 @@ def test_the_summary_says_result_time_places_and_what_to_try(wanted, record, tmp
     lines = text.splitlines()
     assert lines[0] == (
         "result   step 1501, test accuracy 0.9912, eval accuracy 0.9900, "
-        "best accuracy 0.9905 at step 1200"
+        "eval average_loss 0.0300, best accuracy 0.9905 at step 1200"
     )
     assert lines[1] == (
         "time     1 min 43 s: 12 s to the first step, 1 min 15 s training, "
@@ -185,7 +185,7 @@ def test_the_result_is_next_to_what_a_constant_answer_reaches(wanted, record):
     text = display.summary(wanted, record.model_copy(update={"baselines": better}))
     assert text.splitlines()[0] == (
         "result   step 1501, test accuracy 0.9912 (baseline 0.1135), eval accuracy 0.9900 "
-        "(baseline 0.1250), best accuracy 0.9905 at step 1200"
+        "(baseline 0.1250), eval average_loss 0.0300, best accuracy 0.9905 at step 1200"
     )
 
 
@@ -197,20 +197,23 @@ def test_a_result_that_is_no_better_than_a_constant_answer_is_a_warning(wanted, 
         assert any(line.startswith("warning") for line in lines) is warned
 
 
-def test_a_loss_that_is_the_average_loss_is_shown_once(wanted, record):
-    regression = {
+def test_of_losses_that_of_all_records_is_shown(wanted, record):
+    """The other is the mean of batches: in eval one of 500 records and one of 2."""
+    classes = {
         "metrics": {
-            "eval": {"average_loss": 9.81346, "loss": 9.81345},
-            "test": {"average_loss": 43.77, "loss": 44.5},  # with regularization
+            "eval": {"accuracy": 0.8, "average_loss": 0.5277, "loss": 0.3897},
+            "test": {"accuracy": 0.7, "loss": 44.5},  # of a model_fn of the user's own
         },
-        "baselines": {"test": {"average_loss": 27.64}},
-        "best": {"metric": "average_loss", "value": 9.7982, "step": 240, "export": "x"},
+        "best": {"metric": "accuracy", "value": 0.8, "step": 240, "export": "x"},
     }
-    text = display.summary(wanted, record.model_copy(update=regression))
+    text = display.summary(wanted, record.model_copy(update=classes))
     assert text.splitlines()[0] == (
-        "result   step 1501, test average_loss 43.7700 (baseline 27.6400), test loss 44.5000, "
-        "eval average_loss 9.8135, best average_loss 9.7982 at step 240"
+        "result   step 1501, test accuracy 0.7000, test loss 44.5000, eval accuracy 0.8000, "
+        "eval average_loss 0.5277, best accuracy 0.8000 at step 240"
     )
+    classes["best"] = {"metric": "loss", "value": 0.3, "step": 240, "export": "x"}
+    text = display.summary(wanted, record.model_copy(update=classes))
+    assert "eval average_loss 0.5277, eval loss 0.3897, best loss 0.3" in text
 
 
 def test_what_to_try_is_of_this_job_and_can_be_typed(wanted, record, tmp_path):
