@@ -151,7 +151,7 @@ def test_a_status_that_cannot_be_written_for_long_saves_and_ends_training(
     shutil.move(status, status.with_name("status-before"))
     status.write_text("in the way")
     output = commands.end(name, code=75)
-    assert "so training was saved and ended. Run the same command" in error_line(output)
+    assert "so training saved a checkpoint and ended. Run the same command" in error_line(output)
     lines = [one for one in output.splitlines() if "trying again" in one]
     assert len(lines) == 1, lines
     saved = run_folder.saved_step(run)
