@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.trainer import small_table
+from tests.pipeline.process_help import ROOT, child_environment
 from trainer.metrics import probabilities
 from trainer.metrics.probabilities import Scored
 from trainer.models.area import AreaUnderRoc
@@ -61,17 +65,28 @@ def test_one_label_alone(label, defined):
     assert {name for name, value in found.items() if np.isfinite(value)} == defined
 
 
+# In a process of its own: a second CPU can only be had where TensorFlow has not begun.
+_TWO_REPLICAS = """
+import json, pathlib, sys
+from tests.trainer import small_table
+strategies = ((), ("cluster.eval_strategy=mirrored", "cluster.replicas=2"))
+one, two = (small_table.Table(pathlib.Path(sys.argv[1]), *strategy) for strategy in strategies)
+found = []
+for table in (one, two):
+    rows = table.records.eval_input_fn("eval")
+    metrics = table.estimator.evaluate(rows, checkpoint_path=one.checkpoint)
+    found.append({name: float(value) for name, value in metrics.items()})
+json.dump(found, sys.stdout)
+"""
+
+
 @pytest.mark.slow
 def test_two_replicas_find_what_one_does(tmp_path):
-    one, two = (
-        small_table.Table(tmp_path, *strategy)
-        for strategy in ((), ("cluster.eval_strategy=mirrored", "cluster.replicas=2"))
+    command = [sys.executable, "-c", _TWO_REPLICAS, str(tmp_path)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=ROOT, env=child_environment(), check=False
     )
-    alone, together = (
-        table.estimator.evaluate(
-            table.records.eval_input_fn("eval"), checkpoint_path=one.checkpoint
-        )
-        for table in (one, two)
-    )
+    assert done.returncode == 0, done.stderr
+    alone, together = json.loads(done.stdout)
     for name in ("auc", "average_precision", *RESULTS):
         assert together[name] == pytest.approx(alone[name], abs=1e-6), name
