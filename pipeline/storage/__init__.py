@@ -139,8 +139,8 @@ def listdir(path: str) -> list[str]:
 
 
 def glob(pattern: str) -> list[str]:
-    """Returns the files that fit a pattern, sorted; `**` stands for any folders. Links to nothing
-    and named pipes are among them: whoever reads them says so, where they would be missed."""
+    """Returns the files that fit a pattern, sorted; `**` stands for any folders. Broken
+    links and named pipes are included: reading them fails, and their rows are not left out."""
     if is_remote(pattern):
         return gcs.glob(pattern)
     above, below = at_wildcard(pattern)

@@ -208,11 +208,9 @@ def _unusable(column: Found) -> str | None:
         return "has no values"
     if column.holes:
         return "holds lists with values missing in them"
-    if column.about.least is None and not column.about.not_finite:
-        return "cannot be read as numbers or UTF-8 text"
-    if column.listed and column.about.not_finite:
-        return "holds lists with NaN or infinite values in them"
-    return None
+    if column.about.not_finite:
+        return "holds lists with NaN or infinite values in them" if column.listed else None
+    return "cannot be read as numbers or UTF-8 text" if column.about.least is None else None
 
 
 def name_of(path: str) -> str:

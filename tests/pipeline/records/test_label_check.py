@@ -12,6 +12,18 @@ from pipeline.records import label_check, manifest
 from tests.pipeline.feature_tables import make
 
 
+def _contents(job, statistics):
+    return manifest.Manifest(
+        fingerprint="",
+        columns=job.data.columns,
+        label="late",
+        block_records=1,
+        sources=(),
+        splits={},
+        statistics=statistics,
+    )
+
+
 @dataclasses.dataclass
 class Case:
     """A job, and the labels of its splits."""
@@ -32,15 +44,7 @@ class Case:
             split: manifest.Statistics(columns={"late": found})
             for split, found in self.splits.items()
         }
-        contents = manifest.Manifest(
-            fingerprint="",
-            columns=job.data.columns,
-            label="late",
-            block_records=1,
-            sources=(),
-            splits={},
-            statistics=statistics,
-        )
+        contents = _contents(job, statistics)
         label_check.check(job, contents, values)
 
 
@@ -123,15 +127,7 @@ def test_a_metric_of_a_label_that_eval_lacks(metric, is_known):
         eval={"metric": metric},
     )
     found = {"late": _range(0, 1), "paid": manifest.ColumnStatistics(count=0)}
-    contents = manifest.Manifest(
-        fingerprint="",
-        columns=job.data.columns,
-        label="late",
-        block_records=1,
-        sources=(),
-        splits={},
-        statistics={"eval": manifest.Statistics(columns=found)},
-    )
+    contents = _contents(job, {"eval": manifest.Statistics(columns=found)})
     if is_known:
         label_check.check_metric(job, contents)
         return
