@@ -180,7 +180,10 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """Returns the first line of an error that is no heading, as "Graph execution error:" is."""
+    """Returns the first line of an error that is no heading, as "Graph execution error:" is; the
+    last one, which is what was raised, behind the places that AutoGraph puts before it."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if lines and lines[0].startswith("in user code:"):
+        return lines[-1].removeprefix(f"{type(error).__name__}: ")
     telling = [line for line in lines if not line.endswith(":")]
     return [*telling, *lines, type(error).__name__][0]

@@ -32,9 +32,8 @@ def explained(reporter: Reporter) -> Iterator[None]:
         reporter.say("stopped", error="stopped", exit_code=errors.RetryableError.exit_code)
         raise
     except Exception as error:
-        reporter.say(
-            "failed", error=f"{type(error).__name__}: {error}".splitlines()[0], exit_code=1
-        )
+        said = f"{type(error).__name__}: {errors.first_line(error)}"
+        reporter.say("failed", error=said, exit_code=1)
         raise
 
 
