@@ -11,13 +11,15 @@ from typing import Any
 
 import tensorflow as tf
 
+from trainer.models import in_graph
+
 # Of the logit, which spreads probabilities near 0 and 1: 0.0005 wide, over all that float32 tells
 # apart, from 1e-45 to 1 - 6e-8.
 _BUCKETS = 2**18
 _LEAST, _MOST = -104.0, 18.0
 
 
-class AreaUnderRoc(tf.keras.metrics.Metric):
+class AreaUnderRoc(in_graph.Updated, tf.keras.metrics.Metric):
     """Takes probabilities of the positive class and labels of 0 and 1, with weights. Scores within
     one of the buckets count as ties."""
 

@@ -229,6 +229,9 @@ class _Binary(means.OfSome, tf.estimator.BinaryClassHead):
         ours = {self._summary_key(name): metric for name, metric in ours.items()}
         return {**super().metrics(regularization_losses), **ours}
 
+    def _update_accuracy_baseline(self, eval_metrics: dict[str, Any]) -> None:
+        """Adds nothing: it is one of `RESULTS`."""
+
     def update_metrics(
         self,
         eval_metrics: dict[str, Any],

@@ -7,8 +7,10 @@ from typing import Any
 
 import tensorflow as tf
 
+from trainer.models import in_graph
 
-class Mean(tf.keras.metrics.Mean):
+
+class Mean(in_graph.Updated, tf.keras.metrics.Mean):
     """The weighted mean; NaN if all weights are 0."""
 
     def result(self) -> Any:
@@ -16,7 +18,7 @@ class Mean(tf.keras.metrics.Mean):
         return self.total / self.count
 
 
-class Accuracy(tf.keras.metrics.Accuracy):
+class Accuracy(in_graph.Updated, tf.keras.metrics.Accuracy):
     """The share of right answers; NaN if all weights are 0."""
 
     def result(self) -> Any:

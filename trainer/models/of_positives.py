@@ -7,50 +7,37 @@ from typing import Any
 
 import tensorflow as tf
 
+from trainer.models import in_graph
 
-class Precision(tf.keras.metrics.Precision):
+
+class Precision(in_graph.Updated, tf.keras.metrics.Precision):
     """The share of positives among what is taken for positive; NaN if nothing is."""
 
     def __init__(self, name: str = "precision") -> None:
         super().__init__(name=name)
-
-    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
-        """Adds examples."""
-        super().update_state(y_true, y_pred, sample_weight)
-        return tf.constant(True)  # Keras makes a function of it, which has to return a tensor
 
     def result(self) -> Any:
         """Returns the precision, 0 / 0 of nothing."""
         return tf.squeeze(self.true_positives / (self.true_positives + self.false_positives))
 
 
-class Recall(tf.keras.metrics.Recall):
+class Recall(in_graph.Updated, tf.keras.metrics.Recall):
     """The share of the positives that is found; NaN without positives."""
 
     def __init__(self, name: str = "recall") -> None:
         super().__init__(name=name)
-
-    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
-        """Adds examples."""
-        super().update_state(y_true, y_pred, sample_weight)
-        return tf.constant(True)
 
     def result(self) -> Any:
         """Returns the recall, 0 / 0 of none."""
         return tf.squeeze(self.true_positives / (self.true_positives + self.false_negatives))
 
 
-class PrecisionRecallArea(tf.keras.metrics.AUC):
+class PrecisionRecallArea(in_graph.Updated, tf.keras.metrics.AUC):
     """The area under the curve of precision and recall, as of tf.estimator; NaN without
     positives."""
 
     def __init__(self, name: str = "auc_precision_recall") -> None:
         super().__init__(curve="PR", name=name)
-
-    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
-        """Adds examples."""
-        super().update_state(y_true, y_pred, sample_weight)
-        return tf.constant(True)
 
     def result(self) -> Any:
         """Returns the area."""

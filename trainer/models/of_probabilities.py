@@ -7,6 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from trainer.models import in_graph
 from trainer.models.area import AreaUnderRoc
 
 # What float32 tells from 0 and 1: probabilities are clipped to it, as by scikit-learn.
@@ -15,7 +16,7 @@ _LEAST = 2.0**-23
 Result = Callable[[Any, Any, Any], Any]
 
 
-class OfProbabilities(tf.keras.metrics.Metric):
+class OfProbabilities(in_graph.Updated, tf.keras.metrics.Metric):
     """Takes probabilities of the positive class and labels of 0 and 1, with weights, and means them
     over all examples; its result is one of the functions below."""
 
@@ -59,10 +60,16 @@ def calibration(loss: Any, mean: Any, rate: Any) -> Any:
     return tf.where(rate > 0, mean / rate, tf.constant(float("nan"), tf.float64))
 
 
-RESULTS = {f.__name__: f for f in (log_loss, normalized_entropy, calibration)}
+def accuracy_baseline(loss: Any, mean: Any, rate: Any) -> Any:
+    """Returns the share of the more frequent label. That of `BinaryClassHead` reads the counts of
+    one replica, which of two gives about half."""
+    return tf.maximum(rate, 1 - rate)
 
 
-class AveragePrecision(tf.keras.metrics.Metric):
+RESULTS = {f.__name__: f for f in (log_loss, normalized_entropy, calibration, accuracy_baseline)}
+
+
+class AveragePrecision(in_graph.Updated, tf.keras.metrics.Metric):
     """The mean precision at each positive example, of what an area under the ROC has counted."""
 
     def __init__(self, area: AreaUnderRoc, name: str = "average_precision") -> None:
