@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -28,6 +29,8 @@ _LARGEST_REQUEST, _AT_ONCE = 8 << 20, 16
 _LARGEST_SHARD = 1 << 44  # bytes; an object has at most 5 TiB
 # Records that are picked out of a window at a time: enough to make the picking cheap.
 _PICKED = 1024
+_OF_STRING = 24  # bytes of a string beside its text, tsl/platform/ctstring_internal.h
+_OF_FEATURE = 8  # bytes at least of a feature in a record, beside its name and value
 
 
 class Records:
@@ -93,16 +96,24 @@ class Records:
                 "share; use fewer, or a smaller data.block_records"
             )
 
+        @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
         def parse(serialized: tf.Tensor) -> parsing.Tensors:
             return columns.pack(parsing.parse(serialized, transforms.columns))
 
+        @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
         def examples(batch: parsing.Tensors) -> Any:
             return transforms.packed(columns.unpack(batch), training=True)
+
+        kept = self._are_kept(blocks, num_readers)
 
         def input_fn() -> tf.data.Dataset:
             windows = tf.data.Dataset.from_generator(
                 feed.windows, args=(feed.pipeline(),), output_signature=window_feed.WINDOW
-            ).flat_map(_window_reader(blocks, parse, at_once))
+            )
+            if kept:
+                windows = _of_memory(windows, blocks, parse, calls=at_once)
+            else:
+                windows = windows.flat_map(_window_reader(blocks, parse, at_once))
             # Who reads alone may read ahead of what others wait for: one window beside this one.
             return (
                 (windows.prefetch(1) if num_readers == 1 else windows)
@@ -114,6 +125,26 @@ class Records:
             )
 
         return input_fn
+
+    def _are_kept(self, blocks: epoch_order.Blocks, num_readers: int) -> bool:
+        """True if a reader keeps the parsed records of all blocks, of which it has a share to read
+        in each epoch: it saves no time unless it reads as many twice."""
+        train = self.job.train
+        examples = topology.examples_per_step(self.job) * (train.planned_steps or 0)
+        twice = examples >= 2 * num_readers * int(blocks.due.sum())
+        return twice and self._parsed_bytes(blocks) <= train.cache_bytes
+
+    def _parsed_bytes(self, blocks: epoch_order.Blocks) -> int:
+        """Returns how many bytes the parsed records take at most."""
+        columns = self.transforms.columns
+        values = sum(
+            math.prod(shape) * (_OF_STRING if dtype == tf.string else dtype.size)
+            for shape, dtype in map(parsing.parsed, columns.values())
+        )
+        if any(parsing.parsed(column)[1] == tf.string for column in columns.values()):
+            names = sum(_OF_FEATURE + len(name.encode()) for name in columns)
+            return int(blocks.due.sum()) * (values - names) + int(blocks.bytes.sum())
+        return int(blocks.due.sum()) * values
 
     def eval_input_fn(self, split: str, slices: Sequence[str] | None = None) -> InputFn:
         """Returns one pass over a split: each record once, the last batch as short as it is. With
@@ -238,6 +269,27 @@ def _window_reader(
         return tf.data.Dataset.zip((parsed, order))
 
     return read
+
+
+def _of_memory(
+    windows: tf.data.Dataset,
+    blocks: epoch_order.Blocks,
+    parse: Callable[[tf.Tensor], parsing.Tensors],
+    *,
+    calls: int | None,
+) -> tf.data.Dataset:
+    """Returns what `_window_reader` makes of each window, of records that are read and parsed once,
+    before the first, and kept."""
+    rows = epoch_order.readable(blocks)
+    read = _each_block(tf.data.Dataset.from_tensor_slices(rows), _block_reader(blocks))
+    parsed = read.prefetch(2).map(parse, num_parallel_calls=calls).rebatch(int(rows[:, 2].sum()))
+    first = np.cumsum(blocks.due) - blocks.due
+
+    def order(where: tf.Tensor, index: tf.Tensor, marks: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        block, record, _ = tf.unstack(marks, axis=1)
+        return tf.gather(tf.constant(first), block) + tf.cast(record, tf.int64), marks
+
+    return tf.data.Dataset.zip((parsed.cache().repeat(), windows.map(order)))
 
 
 def _mixed(parsed: parsing.Tensors, order: tuple[tf.Tensor, tf.Tensor]) -> tf.data.Dataset:

@@ -47,6 +47,13 @@ def stored_specs(columns: Mapping[str, Column]) -> dict[str, tf.TensorSpec]:
     }
 
 
+def parsed(column: Column) -> tuple[tuple[int, ...], tf.DType]:
+    """Returns shape and type of a value of the column, as `parse` gives it."""
+    if column.list:
+        return (column.max_items or 0,), _STORED[column.type]
+    return column.shape, tf.uint8 if column.type == "uint8" else _STORED[column.type]
+
+
 def _shape(column: Column) -> tuple[int, ...]:
     return () if column.type == "uint8" else column.shape
 

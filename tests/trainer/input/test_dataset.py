@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import collections
 import itertools
+import pathlib
+import shutil
 
 import numpy as np
 import pytest
@@ -150,6 +152,58 @@ def test_batches_and_marks_are_the_same_however_many_are_made_at_once(source, mo
     monkeypatch.setenv("TF_NUM_INTRAOP_THREADS", threads)
     assert source.batches(150) == one_by_one
     assert marks() == marks_one_by_one
+
+
+@pytest.mark.parametrize("left_out", [(), (0, 3)])
+@pytest.mark.parametrize("applied", [None, 5])
+@pytest.mark.parametrize("readers", [1, 2])
+@pytest.mark.parametrize("at_once", ["2", "4096"])
+def test_records_kept_in_memory_give_the_same_batches(source, readers, applied, left_out, at_once):
+    def read(*overrides):
+        records = source.records(*overrides, f"train.open_blocks={at_once}", "train.steps=300")
+        records.excluded = {"train": frozenset(left_out)}
+        read = None if applied is None else np.minimum(applied, source.blocks.records)
+        with tf.Graph().as_default():
+            dataset = reading.train_dataset(records, readers - 1, readers, read)
+            return [
+                [features[name].tolist() for name in ("image", *MARKS)]
+                for features, _ in reading.batches(dataset, 70)
+            ]
+
+    assert read() == read("train.cache_bytes=0")
+
+
+@pytest.mark.parametrize(
+    ("overrides", "readers", "kept"),
+    [
+        ((), 1, True),
+        (("train.steps=120",), 2, True),
+        (("train.steps=100",), 2, False),  # each reads a little less than the split twice
+        (("train.cache_bytes=0",), 1, False),
+        (("train.cache_bytes=2252447",), 1, False),  # 2,844 records of 28 x 28 bytes and an int64
+        (("train.cache_bytes=2252448",), 1, True),
+        (("train.steps=50",), 1, False),
+    ],
+)
+def test_records_that_fit_are_read_once(small_records, tmp_path, overrides, readers, kept):
+    folder = shutil.copytree(small_records.folder, tmp_path / "records")
+    job = small_records.config("train.steps=300", *overrides)
+    records = Records(job, str(folder), small_records.contents)
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        dataset = reading.train_dataset(records, 0, readers)
+        iterator = tf.compat.v1.data.make_initializable_iterator(dataset)
+        element = iterator.get_next()
+        session.run(iterator.initializer)
+        session.run(element)
+        for path in _paths(small_records, "train"):
+            (folder / pathlib.Path(path).name).unlink()
+        if not kept:
+            with pytest.raises(tf.errors.NotFoundError):
+                for _ in range(100):
+                    session.run(element)
+            return
+        for _ in range(100):
+            session.run(element)
 
 
 def test_epochs_differ_in_blocks_and_within_them(source):
