@@ -17,7 +17,7 @@ from trainer.checkpoints.parameters import Parameters
 from trainer.input import parsing
 from trainer.migration import keras_columns
 from trainer.migration.keras_columns import KerasColumns
-from trainer.models import feature_columns, heads, interactions
+from trainer.models import feature_columns, heads, interactions, packing
 
 _layers = tf.keras.layers
 _LINEAR = "linear/linear_model"
@@ -309,23 +309,30 @@ def joined(inputs: Mapping[str, Any]) -> Any:
     """Returns features side by side, in the order of `tf.feature_column`: by name, as that is
     there."""
     ordered = [inputs[name] for name in sorted(inputs, key=feature_columns.name_of)]
-    places = list(range(len(ordered)))
-    numbers = [place for place in places if ordered[place].shape.rank == 1]
-    others = [place for place in places if ordered[place].shape.rank != 1]
-    # One layer for all the numbers, not one for each.
-    x = [_stacked([ordered[place] for place in numbers])] if numbers else []
-    x += [_flat(ordered[place]) for place in others]
+    # One layer for all the numbers and one for what has been taken apart, not one for each.
+    groups: dict[Any, list[int]] = {}
+    for place, one in enumerate(ordered):
+        part = packing.part_of(one)
+        source = place if part is None else part.source
+        groups.setdefault("numbers" if one.shape.rank == 1 else source, []).append(place)
+    x = [_stacked([ordered[place] for place in places]) for places in groups.values()]
     together = x[0] if len(x) == 1 else _layers.Concatenate()(x)
     # Each feature's columns in that, put back to where they belong.
-    widths = [1] * len(numbers) + [one.shape[-1] for one in x[bool(numbers) :]]
-    starts = dict(zip(numbers + others, np.cumsum([0, *widths[:-1]]), strict=True))
-    width = dict(zip(numbers + others, widths, strict=True))
-    columns = [int(starts[place]) + n for place in places for n in range(width[place])]
+    starts: dict[int, range] = {}
+    start = 0
+    for group, places in zip(x, groups.values(), strict=True):
+        width = group.shape[-1] // len(places)
+        starts |= {
+            place: range(start + n * width, start + (n + 1) * width)
+            for n, place in enumerate(places)
+        }
+        start += group.shape[-1]
+    columns = [column for place in range(len(ordered)) for column in starts[place]]
     return together if columns == sorted(columns) else tf.gather(together, columns, axis=1)
 
 
 def _stacked(x: Sequence[Any]) -> Any:
-    return _flat(x[0]) if len(x) == 1 else tf.stack(x, axis=1)
+    return _flat(x[0] if len(x) == 1 else packing.side_by_side(x))
 
 
 def _flat(x: Any) -> Any:

@@ -7,7 +7,7 @@ slice: of a wide table more than all else that is done to it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -30,7 +30,6 @@ class Packing:
             alike.setdefault(f"packed/{dtype.name}", []).append(name)
         self.parts = {name: parts for name, parts in alike.items() if len(parts) >= _MANY}
 
-    @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
     def pack(self, values: Mapping[str, tf.Tensor]) -> Tensors:
         """Returns `[records]` tensors of one type as one, `[records, tensors]`, and all others as
         they are."""
@@ -40,7 +39,6 @@ class Packing:
             for name, parts in self.parts.items()
         } | rest
 
-    @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
     def unpack(self, values: Mapping[str, tf.Tensor]) -> Tensors:
         """Returns what `pack` was given; what has not been packed as it is."""
         found = dict(values)
@@ -51,29 +49,53 @@ class Packing:
 
 
 def side_by_side(values: Sequence[tf.Tensor]) -> tf.Tensor:
-    """Returns tensors `[records]` of one type as one, `[records, tensors]`.
+    """Returns tensors `[records, ...]` of one type and shape as one, `[records, tensors, ...]`.
 
-    In a graph, those that have been taken apart are taken as they lie together: a graph of a wide
-    table then has an op for them all, and one that looks for what an op is made of has few to see.
+    In a graph or a Keras model, those that have been taken apart are taken as they lie together: of
+    a wide table it then has an op for them all, and one that looks for what an op is made of has
+    few to see.
     """
     places: dict[Any, tuple[tf.Tensor, list[int], list[int]]] = {}
     for place, value in enumerate(values):
-        op = value.op if tf.is_symbolic_tensor(value) else None
-        if op is None or op.type != "Unpack" or op.inputs[0].shape.rank != 2:
+        part = part_of(value)
+        if part is None:
             return tf.stack(values, axis=1)
-        _, columns, taken = places.setdefault(op.name, (op.inputs[0], [], []))
-        columns.append(value.value_index)
+        _, columns, taken = places.setdefault(part.source, (part.whole, [], []))
+        columns.append(part.column)
         taken.append(place)
     parts = [_columns(whole, columns) for whole, columns, _ in places.values()]
     if len(parts) == 1:
         return parts[0]
     behind = np.concatenate([taken for _, _, taken in places.values()])
-    return tf.gather(tf.concat(parts, axis=1), np.argsort(behind), axis=1)
+    return tf.gather(tf.concat(parts, axis=1), np.argsort(behind).tolist(), axis=1)
+
+
+class Part(NamedTuple):
+    """What a tensor has been taken from: that is `whole[:, column]`; `source` names the op or the
+    call of a layer that took it apart."""
+
+    source: Any
+    whole: Any
+    column: int
+
+
+def part_of(value: tf.Tensor) -> Part | None:
+    """Returns what `tf.unstack(…, axis=1)` took a symbolic tensor from; `None` for any other."""
+    if tf.is_symbolic_tensor(value):
+        op = value.op
+        apart = op.type == "Unpack" and op.get_attr("axis") == 1
+        return Part(op.name, op.inputs[0], value.value_index) if apart else None
+    if tf.keras.backend.is_keras_tensor(value):
+        node = value.node
+        apart = getattr(node.layer, "function", None) is tf.unstack
+        if apart and node.call_kwargs.get("axis") == 1:
+            return Part(id(node), node.call_args[0], value._keras_history.tensor_index)
+    return None
 
 
 def _columns(whole: tf.Tensor, columns: Sequence[int]) -> tf.Tensor:
     as_it_is = list(columns) == list(range(whole.shape[1] or 0))
-    return whole if as_it_is else tf.gather(whole, columns, axis=1)
+    return whole if as_it_is else tf.gather(whole, list(columns), axis=1)
 
 
 def of_columns(columns: Mapping[str, Column]) -> Packing:

@@ -104,6 +104,7 @@ class Transforms:
                 rest |= {} if weight is None else {weight_of(number): weight}
         return {**self.features(columns, training=training), **rest}, label
 
+    @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
     def packed(self, columns: Mapping[str, tf.Tensor], *, training: bool) -> tuple[Tensors, Any]:
         """Returns the same with features in few tensors, as `trainer.model_function` takes them."""
         features, label = self.examples(columns, training=training)
