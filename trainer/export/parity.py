@@ -15,7 +15,7 @@ import functools
 import itertools
 import pathlib
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -62,13 +62,23 @@ class Gate:
     def _rows(self) -> list[Row]:
         return parity_rows.rows(self._source)
 
-    def check(self, estimator: Any, checkpoint: str, *exports: str | KerasFile) -> int:
-        """Returns how many rows were compared of each export.
+    def check(self, estimator: Any, checkpoint: str, export: str) -> int:
+        """Returns how many rows were compared.
 
         Raises `ModelError` if any row is answered differently, with the feature that makes it so.
         """
+        return self.check_all(estimator, checkpoint, [export])
+
+    def check_all(self, estimator: Any, checkpoint: str, exports: Iterable[str | KerasFile]) -> int:
+        """Returns how many rows were compared of each export, which raises as `check` does. An
+        iterator may write each when it is asked for it: those before it answer meanwhile."""
         asked = _Asked(self, estimator, checkpoint)
-        return min(self._check(checkpoint, _Comparison(self, asked, one)) for one in exports)
+        with contextlib.ExitStack() as stack:
+            begun = []
+            for export in exports:
+                begun.append(_Comparison(self, asked, export))
+                stack.enter_context(begun[-1].begun(self._rows))
+            return min(self._check(checkpoint, one) for one in begun)
 
     def _check(self, checkpoint: str, both: _Comparison) -> int:
         rows, found = self._compared(both)
@@ -226,11 +236,30 @@ class _Comparison:
         self._gate, self._asked, self._export = gate, asked, export
         # Measured with the first rows that the Estimator answers all.
         self._rounding: rounding.Rounding | None = None
+        # The rows that the export was asked for before the Estimator, and what waits for its
+        # answers.
+        self._begun: tuple[Sequence[Row], Callable[[], rounding.Answers]] | None = None
+
+    @contextlib.contextmanager
+    def begun(self, rows: Sequence[Row]) -> Iterator[None]:
+        """Has the export answer rows in the background, of which `differences` is asked first."""
+        with self._gate.serving(rows, self._export) as served:
+            self._begun = rows, served
+            yield
+
+    @contextlib.contextmanager
+    def _serving(self, rows: Sequence[Row]) -> Iterator[Callable[[], rounding.Answers]]:
+        begun, self._begun = self._begun, None
+        if begun is not None and begun[0] is rows:
+            yield begun[1]
+            return
+        with self._gate.serving(rows, self._export) as served:
+            yield served
 
     def differences(self, rows: Sequence[Row]) -> Differences:
         """Returns which of the rows that both answer differ by more than rounding makes."""
         first = self._rounding is None
-        with self._gate.serving(rows, self._export) as served:
+        with self._serving(rows) as served:
             wanted, *others = self._asked(rows, again=first)
             found = served()
         answered = len(next(iter(wanted.values()), ()))

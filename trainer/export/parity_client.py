@@ -31,6 +31,8 @@ class Server:
             text=True,
         )
         self._asked = self._read = 0
+        # By the number of the request; those that nobody has waited for yet.
+        self._replies: dict[int, str] = {}
 
     @property
     def pid(self) -> int:
@@ -62,17 +64,16 @@ class Server:
 
     def _finish(self, number: int, export: str) -> None:
         assert self._process.stdout is not None
-        reply = ""
         try:
-            # A caller that was interrupted has not read its own.
             while self._read < number:
-                reply = self._process.stdout.readline()
                 self._read += 1
+                self._replies[self._read] = self._process.stdout.readline()
         except BaseException:
             # Half of a reply may be lost.
             self._process.kill()
             self._process.wait()
             raise
+        reply = self._replies.pop(number)
         if not reply:
             raise errors.RetryableError(
                 f"the process that checks exports ended with {self._process.wait()}. Run the same "

@@ -22,7 +22,7 @@ from pipeline.storage import strict_json
 from trainer import experiment
 from trainer.checkpoints import checkpoint_files
 from trainer.checkpoints.parameters import Parameters
-from trainer.export import exporters, parity, parity_worker
+from trainer.export import exporters, parity, parity_client, parity_worker
 from trainer.input import parsing
 from trainer.input.dataset import Records
 from trainer.migration import networks
@@ -97,8 +97,9 @@ class Migration:
         beside = exporters.staging(storage.join(self._run.path, _FOLDER))
         storage.makedirs(beside)
         try:
+            parity_client.shared()  # is started while the model is made
             model = self._model(checkpoint)
-            rows = self._written(model, checkpoint, beside)
+            rows = self._gate.check_all(self._estimator, checkpoint, self._written(model, beside))
             needs = tuple(sorted(_needs(model)))
             content = {
                 "step": step,
@@ -122,14 +123,14 @@ class Migration:
         parameters = Parameters(checkpoint, averaged=averaged)
         return networks.whole(self._job.model, self._columns, parameters)
 
-    def _written(self, model: Any, checkpoint: str, folder: str) -> int:
-        """Writes both files and returns how many rows of them were compared."""
+    def _written(self, model: Any, folder: str) -> Iterator[str | parity.KerasFile]:
+        """Writes both files, and yields each once it is there."""
         keras, saved_model = (storage.join(folder, name) for name in (_KERAS, _SAVED_MODEL))
         model.save(keras)
+        yield parity.KerasFile(keras, self._columns.fed, tuple(sorted(_needs(model))))
         servable = _Servable(model, self._columns, self._records)
         tf.saved_model.save(servable, saved_model, signatures=servable.signatures())
-        file = parity.KerasFile(keras, self._columns.fed, tuple(sorted(_needs(model))))
-        return self._gate.check(self._estimator, checkpoint, saved_model, file)
+        yield saved_model
 
 
 class _Servable(tf.Module):

@@ -54,3 +54,11 @@ def test_it_ends_with_who_asks(server):
     pid = server.pid
     server.close()
     wait_until(lambda: not is_alive(pid))
+
+
+def test_each_of_several_requests_gets_its_own_reply(server, tmp_path):
+    waits = [server.begin(_request(tmp_path / name)) for name in ("a", "b", "c")]
+    for number in (2, 0, 1):
+        with pytest.raises(errors.ModelError, match=f"/{'abc'[number]}"):
+            waits[number]()
+    assert server.lives
