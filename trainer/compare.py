@@ -24,6 +24,7 @@ from pipeline.reports import differences
 from pipeline.reports import facts as facts_of
 from pipeline.runs import resuming, run_search
 from pipeline.runs.run_folder import RunFolder
+from trainer.checkpoints import checkpoint_files
 from trainer.comparison import pairing
 from trainer.comparison.pairing import Side
 from trainer.evaluation import request
@@ -45,7 +46,6 @@ def main() -> None:
     slices = [name for name in _SLICES.value if name] or list(a.job.eval.slices)
     request.check_slices(slices, a.job)
     for side in (a, *others):
-        request.check_checkpoint(side.run, _one(_CHECKPOINT.value or None))
         side.contents.split(_SPLIT.value)
     for b in others:
         pairing.check_alike(a, b)
@@ -108,7 +108,13 @@ def _side(name: str) -> Side:
             f"run {name!r}: has no run.json, so it has never begun. Train it with "
             f"{resuming.command(run)}"
         )
-    request.check_checkpoint(run, _one(_CHECKPOINT.value or None))
+    wanted = _one(_CHECKPOINT.value or None)
+    (path,) = checkpoint_files.named(run.path, wanted)
+    if wanted is None and path.endswith("-0"):
+        raise errors.UsageError(
+            f"run {name!r}: has only the checkpoint of step 0, from before it trained. Train it "
+            f"with {resuming.command(run)}, or compare the untrained models with CHECKPOINT=0"
+        )
     folder = builds.of_run(_STORAGE.value, run, job.name)
     contents = _manifest(run, folder)
     manifest.check_schema(contents, job.data, folder)

@@ -48,7 +48,8 @@ def find_run(
     if not storage.exists(folder.config_path):
         known = storage.listdir(storage.parent(folder.path))
         raise errors.UsageError(
-            f"run {run!r}: not in {storage.parent(folder.path)!r}{errors.nearest(run, known)}"
+            f"run {run!r}: not in {storage.parent(folder.path)!r}{errors.nearest(run, known)}; "
+            f"make runs STORAGE={shlex.quote(storage_root)} lists what is there"
         )
     found = folder.read_config().name if wanted else wanted
     if found != wanted:

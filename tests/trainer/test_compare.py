@@ -17,9 +17,9 @@ COMPARE = "trainer.compare"
 
 @pytest.fixture(scope="module")
 def early(finished, small_records):
-    """The finished run before it had learned anything, as a run of its own."""
+    """The finished run when it had learned little, as a run of its own."""
     folder = finished.path.parent / "early"
-    run = finished.copy(folder, 0)
+    run = finished.copy(folder, 100)
     for name in ("run.json", "records.json"):
         if (finished.path / name).exists():
             shutil.copy(finished.path / name, folder)
@@ -52,7 +52,7 @@ def test_a_worse_run_is_found_and_fails_if_asked_to(commands, early, finished, s
     lines = output[output.index("A: finished") :].splitlines()
     assert lines[:3] == [
         "A: finished, step 300",
-        "B: early, step 0",
+        "B: early, step 100",
         "compared on 500 records of test (the same records)",
     ]
     row = next(line for line in lines if line.split()[:3] == ["all", "500", "accuracy"]).split()
@@ -74,7 +74,7 @@ def test_a_worse_run_is_found_and_fails_if_asked_to(commands, early, finished, s
 def test_a_metric_of_ones_own_choice(commands, early, small_records):
     flags = (f"--storage={small_records.storage}", "--a=finished", "--b=early")
     found = commands.run(COMPARE, *flags, "--metric=loss")
-    assert "B is worse than A: log_loss +" in found
+    assert re.search(r"^B is neither .* A: log_loss [+-]0\.\d{4} \[-0\.\d+, 0\.\d+\]$", found, re.M)
     line = error_line(commands.run(COMPARE, *flags, "--metric=auc", code=64))
     assert "'auc' has no paired interval; name one of accuracy, log_loss with" in line
 
@@ -101,6 +101,12 @@ def test_bad_input_is_one_line_without_tensorflow(early, finished, small_records
     assert code == 64 and "did you mean 'label'" in line
     code, line = _refused(storage, "--a=early", "--b=finished", "--checkpoint=all")
     assert code == 64 and "must be best or a step" in line
+
+    untrained = finished.copy(finished.path.parent / "untrained", 0)
+    shutil.copy(finished.path / "run.json", untrained.path)
+    code, line = _refused(storage, "--a=finished", "--b=untrained")
+    shutil.rmtree(untrained.path)
+    assert code == 64 and "run 'untrained': has only the checkpoint of step 0, from before" in line
 
     copy = tmp_path / "moved" / "runs"
     for name in ("early", "finished"):
