@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 import signal
 import subprocess
@@ -17,6 +18,8 @@ from pipeline.runs import run_folder, run_record
 from pipeline.runs.run_folder import RunFolder, Status
 
 _FORK_SERVER = b"pipeline.processes.fork_server"
+# In the environment of all its processes: nothing else names the run in each of them.
+_OF_RUN = "PIPELINE_DISTURBED_RUN"
 _POLL = 0.05  # seconds
 _PATIENCE = 300.0  # seconds without any news after which a run is lost
 
@@ -47,7 +50,9 @@ class LaunchedRun:
             f"--storage={storage}",
             *words,
         ]
-        self._environment, self._folder = environment, folder
+        given = os.environ if environment is None else environment
+        self._environment = {**given, _OF_RUN: self.run.path}
+        self._folder = folder
         self._launcher: subprocess.Popen | None = None
         # Launchers that ended by themselves: their exit codes.
         self.codes: list[int] = []

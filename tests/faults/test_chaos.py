@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import pathlib
+import shutil
 import subprocess
 import sys
 
 import pytest
 
-from pipeline.faults import slow_disk
+from pipeline.faults import launched, processes, slow_disk
+from pipeline.faults.launched import LaunchedRun
 from tests.faults import planted
 from tests.pipeline.process_help import ROOT, child_environment
 
@@ -62,6 +64,34 @@ def test_a_job_that_keeps_its_promises_ends_right(chaos, small_records):
     assert found["doubled"] == found["missed"] == 0
     assert all(fault["struck"] for fault in found["faults"])
     assert "the end is right" in page.with_name("chaos.html").read_text()
+
+
+def test_all_processes_of_a_run_are_found_and_its_fork_server_is_killed(small_records):
+    """By nothing that tests alone put into their environment."""
+    storage = pathlib.Path(small_records.storage)
+    words = [f"--config={small_records.config_path}", "--set=train.steps=600", "--workers=1"]
+    environment = {**child_environment(), "PIPELINE_FAULTS": ""}
+    run = LaunchedRun(
+        storage,
+        "forked",
+        [*words, "--strategy=parameter_server", "--ps=1"],
+        environment=environment,
+        folder=ROOT,
+    )
+    run.start()
+    struck = []
+
+    def act():
+        if run.top_step >= 20 and not struck:
+            tasks = {one.pid for one in run.statuses.values() if one.state != "done"}
+            assert len(tasks) == 4 and tasks <= processes.processes_of(run.run.path)
+            struck.append(run.kill("fork-server"))
+
+    wrong = []
+    assert not launched.attend(run, act, wrong.append)
+    assert (struck, wrong, run.launches) == ([True], [], 1)
+    assert [restart.role for restart in run.restarts] == ["fork-server"]
+    shutil.rmtree(run.run.path)
 
 
 def test_a_hook_that_forgets_its_place_is_found_and_the_seed_named(chaos):
