@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import pathlib
 import re
 import shutil
 import subprocess
 import sys
 
 import pytest
+import yaml
 
 from pipeline.runs import run_record
 from tests.trainer.commands import error_line
@@ -77,6 +79,16 @@ def test_a_metric_of_ones_own_choice(commands, early, small_records):
     assert re.search(r"^B is neither .* A: log_loss [+-]0\.\d{4} \[-0\.\d+, 0\.\d+\]$", found, re.M)
     line = error_line(commands.run(COMPARE, *flags, "--metric=auc", code=64))
     assert "'auc' has no paired interval; name one of accuracy, log_loss with" in line
+
+
+@pytest.mark.slow
+def test_runs_that_are_evaluated_in_several_replicas(commands, early, small_records):
+    path = pathlib.Path(early.path, "config.yaml")
+    content = yaml.safe_load(path.read_text())
+    content["cluster"] = {"strategy": "none", "eval_strategy": "mirrored"}
+    path.write_text(yaml.safe_dump(content))
+    flags = (f"--storage={small_records.storage}", "--a=finished", "--b=early", "--split=test")
+    assert "B is worse than A: accuracy" in commands.run(COMPARE, *flags)
 
 
 def _refused(*flags):

@@ -43,11 +43,14 @@ def predict(
             f"run {side.run.name!r}: has several labels, {', '.join(side.job.labels)}; only "
             "models of one label can be compared"
         )
-    records = Records(side.job, side.folder, side.contents, excluded=side.excluded)
+    # In one replica, whatever the run is evaluated in: of two runs each may ask for other devices.
+    cluster = side.job.cluster.model_copy(update={"eval_strategy": "none"})
+    job = side.job.model_copy(update={"cluster": cluster})
+    records = Records(job, side.folder, side.contents, excluded=side.excluded)
     grouping.check(side.job, split, side.contents.split(split).records)
     (path,) = checkpoint_files.chosen(side.run.path, checkpoint)
     task = topology.Task(topology.EVALUATOR, 0)
-    estimator = experiment.estimator(side.job, side.run, task, transforms=records.transforms)
+    estimator = experiment.estimator(job, side.run, task, transforms=records.transforms)
     kept = [
         _needed(batch)
         for batch in slice_metrics.scored(
