@@ -11,7 +11,7 @@ class Updated:
     """A metric whose update is part of the graph of the evaluation, as that of a metric of Keras.
 
     Keras makes a `tf.function` of the update of each metric that is not its own
-    (`keras/metrics/base_metric.py`, `Metric.__new__`). In one, variables of
+    (docs/tensorflow-pitfalls.md#metrics-of-ones-own). In one, variables of
     `CentralStorageStrategy` cannot be changed: "`merge_call` called while defining a new graph".
     """
 
