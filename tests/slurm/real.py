@@ -1,6 +1,8 @@
 """A real Slurm on loopback: slurmctld and slurmds as processes of a test, with their own config.
 
 Nothing of the system's own Slurm is read or written, and everything is ended by its process id.
+A job's ports follow from its number (`pipeline.launchers.slurm.ranks`): those of two clusters on
+one machine, which know nothing of each other, are numbered from different starts.
 """
 
 from __future__ import annotations
@@ -38,6 +40,7 @@ SlurmdPidFile={root}/slurmd-%n.pid
 SlurmctldLogFile={root}/slurmctld.log
 SlurmdLogFile={root}/slurmd-%n.log
 SlurmctldPort={port}
+FirstJobId={port}
 ProctrackType=proctrack/pgid
 TaskPlugin=task/none
 MpiDefault=none
