@@ -18,7 +18,7 @@ import fcntl
 import pathlib
 import random
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from absl import flags
 
@@ -27,7 +27,7 @@ from pipeline.cluster import topology
 from pipeline.config import own_input, strategy_table
 from pipeline.console import terminal
 from pipeline.faults import draw, outcome_page, slow_disk, small_disk, trial
-from pipeline.faults.trial import Ended, Trial
+from pipeline.faults.trial import Band, Ended, Outcome, Trial
 from pipeline.jobs import job
 from pipeline.processes import isolation
 from pipeline.runs import run_folder
@@ -63,7 +63,7 @@ def main() -> None:
     print(f"seed {seed}; to repeat: {command}", flush=True)
     with _locked(asked.folder):
         asked.prepare()
-        ended, cut = _undisturbed(asked)
+        ended, cut, name = _undisturbed(asked)
         asked = dataclasses.replace(asked, job=_plan(cut).config)
         cut_to = _SECONDS.value if cut else 0
         draw.check_length(ended[0].step, _FAULTS.value, ended[0].rate, seconds=cut_to)
@@ -80,8 +80,8 @@ def main() -> None:
             counts=topology.role_counts(asked.job.cluster),
             together=strategy_table.STRATEGIES[asked.job.cluster.strategy].synchronous,
         )
-        allowed = trial.band(asked.job, ended)
-        outcome = trial.disturbed(asked, seed, cut, faults=faults, allowed=allowed, disk_size=size)
+        outcome = trial.disturbed(asked, seed, cut, faults=faults, disk_size=size)
+        allowed = _judged(asked, outcome, ended, name=name, cut=cut)
     print("\n".join(outcome_page.lines(outcome, allowed, left_out)))
     folder = asked.folder / f"seed-{seed}"
     title = f"Chaos: {asked.job.name}, seed {seed}"
@@ -160,8 +160,9 @@ def _disk_size(ended: list[Ended], left_out: dict[str, str]) -> int:
     return 0
 
 
-def _undisturbed(asked: Trial) -> tuple[list[Ended], list[str]]:
-    """Returns the undisturbed runs, and the settings that cut training to the seconds given."""
+def _undisturbed(asked: Trial) -> tuple[list[Ended], list[str], str]:
+    """Returns the undisturbed runs, the settings that cut training to the seconds given, and how
+    the names of runs begin that are."""
     within = trial.length_within(asked.job, _SECONDS.value)
     label = "undisturbed 1 of {}"
     first = trial.undisturbed(
@@ -175,20 +176,40 @@ def _undisturbed(asked: Trial) -> tuple[list[Ended], list[str]]:
         name = f"undisturbed-{first.step}"
         asked = dataclasses.replace(asked, job=_plan(cut).config)
     while len(ended) < _BASELINE.value:
-        seed = asked.job.train.seed + len(ended)
-        number = len(ended) + 1
-        ended.append(
-            trial.undisturbed(
-                asked,
-                f"{name}-{number}",
-                [*cut, f"train.seed={seed}"],
-                label=f"undisturbed {number} of {_BASELINE.value}",
-            )
-        )
-    return ended, cut
+        ended.append(_another(asked, len(ended), _BASELINE.value, name=name, cut=cut))
+    return ended, cut, name
 
 
-def _check_all_struck(outcome: trial.Outcome, first: Ended) -> None:
+def _another(asked: Trial, known: int, of: int, *, name: str, cut: Sequence[str]) -> Ended:
+    """Trains undisturbed with another seed than the `known` runs; it will be `of` together."""
+    return trial.undisturbed(
+        asked,
+        f"{name}-{known + 1}",
+        [*cut, f"train.seed={asked.job.train.seed + known}"],
+        label=f"undisturbed {known + 1} of {of}",
+    )
+
+
+def _judged(
+    asked: Trial, outcome: Outcome, ended: list[Ended], *, name: str, cut: Sequence[str]
+) -> Band | None:
+    """Adds to what is wrong if the metric is, and returns what is allowed. What a few undisturbed
+    runs do not allow is compared with more of them."""
+    allowed = trial.band(asked.job, ended)
+    if not outcome.examined:
+        return allowed
+    most = trial.MOST_BASELINES
+    while (wrong := trial.wrong_metric(allowed, outcome.value)) and outcome.value is not None:
+        if len(ended) >= most:
+            break
+        print(f"{wrong[0]}: training undisturbed once more, at most {most} times in all")
+        ended.append(_another(asked, len(ended), most, name=name, cut=cut))
+        allowed = trial.band(asked.job, ended)
+    outcome.wrong += wrong
+    return allowed
+
+
+def _check_all_struck(outcome: Outcome, first: Ended) -> None:
     """Raises `UsageError` if training ended before all faults had happened."""
     struck = sum(fault.struck is not None for fault in outcome.faults)
     if struck < len(outcome.faults):

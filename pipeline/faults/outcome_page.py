@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 
 from pipeline.console import progress, text_table
+from pipeline.console.figures import figure
 from pipeline.faults.draw import Fault
 from pipeline.faults.trial import Band, Outcome
 from pipeline.pages import document
@@ -73,7 +74,7 @@ def _end(outcome: Outcome, allowed: Band | None) -> list[tuple[str, str]]:
         ("records never applied", f"{outcome.missed:,} (at most 0)"),
     ]
     if allowed is not None:
-        value = "none" if outcome.value is None else f"{outcome.value:.4f}"
+        value = "none" if outcome.value is None else figure(outcome.value)
         found.insert(2, (allowed.metric, f"{value} (undisturbed {allowed})"))
     found.append(("launches", f"{outcome.launches}, {outcome.restarts} restarts of processes"))
     found.append(("time", progress.duration(outcome.seconds)))

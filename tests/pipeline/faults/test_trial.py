@@ -33,6 +33,20 @@ def test_the_band_of_equal_runs_is_half_a_percent(job):
     assert trial.band(job, [ended(None)]) is None
 
 
+def test_from_three_runs_on_the_band_has_99_of_100_others(job):
+    """By a simulation of runs that differ by nothing but chance, as of a loss that varies by 2%."""
+    rng = random.Random(4)
+    for count, at_most in ((3, 0.02), (4, 0.02), (5, 0.02), (8, 0.02)):
+        outside = 0
+        for _ in range(2000):
+            *known, other = (rng.gauss(3000, 60) for _ in range(count + 1))
+            found = trial.band(job, [ended(value) for value in known])
+            outside += bool(trial.wrong_metric(found, other))
+        assert outside / 2000 < at_most, count
+    found = trial.band(job, [ended(value) for value in (0.80, 0.81, 0.82, 0.83, 0.84)])
+    assert trial.wrong_metric(found, 0.70)
+
+
 @pytest.mark.parametrize(
     ("value", "wrong"),
     [(0.9, []), (0.8, ["accuracy is 0.8000"]), (None, ["accuracy is missing"])],
