@@ -308,7 +308,8 @@ def _result(asked: _Asked, study: Study, trials: trial_jobs.TrialJobs) -> result
     )
     if found.best is None:
         return found
-    return dataclasses.replace(found, settings=[*asked.given, *trials.settings(found.best)])
+    last = {one.partition("=")[0]: one for one in (*asked.given, *trials.settings(found.best))}
+    return dataclasses.replace(found, settings=[*last.values()])
 
 
 if __name__ == "__main__":

@@ -67,6 +67,10 @@ class Progress:
         """Units finished so far."""
         return self._done
 
+    def expect(self, total: int) -> None:
+        """Says that it is `total` units by now."""
+        self._total = total
+
     def begin_at(self, done: int) -> None:
         """Says how much was done before this process began; it does not count for the rate."""
         self._done = self._first = done

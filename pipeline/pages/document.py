@@ -25,7 +25,8 @@ section { border-top: 1px solid var(--rule); padding: 1rem 0; }
 .splits { display: flex; flex-wrap: wrap; gap: 1.5rem; }
 figure { margin: 0; max-width: 100%; } figcaption { font-weight: 600; margin-bottom: .2rem; }
 svg { display: block; max-width: 100%; height: auto; } td svg { max-width: none; }
-td { white-space: nowrap; } text { font-size: 11px; }
+td { white-space: nowrap; } td.long { white-space: normal; min-width: 40ch; }
+text { font-size: 11px; }
 svg .grid { stroke: var(--grid); } svg .ink { fill: var(--ink); } svg .axis { stroke: #999; }
 svg .paper { fill: var(--paper); }
 dl { display: grid; grid-template-columns: auto 1fr auto 1fr; gap: 0 .6rem; width: 300px;
@@ -43,6 +44,9 @@ th, td { padding: .15rem .7rem .15rem 0; vertical-align: top; } td.right, th.rig
              padding: .4rem .8rem; } .tiles b { display: block; font-size: 1.15rem; }
 pre { background: var(--box); padding: .6rem; overflow-x: auto; font-size: 12px; }
 """
+
+# Characters of text from which a cell of a table is wrapped.
+_LONG = 80
 
 
 class Markup(str):
@@ -87,10 +91,15 @@ def table(
 
 def _row(tag: str, cells: Sequence[str], right: Collection[int]) -> str:
     shown = (
-        f"<{tag}{' class=right' if n in right else ''}>{as_html(cell)}</{tag}>"
-        for n, cell in enumerate(cells)
+        f"<{tag}{_class(cell, n in right)}>{as_html(cell)}</{tag}>" for n, cell in enumerate(cells)
     )
     return f"<tr>{''.join(shown)}</tr>"
+
+
+def _class(cell: str, on_the_right: bool) -> str:
+    if on_the_right:
+        return " class=right"
+    return " class=long" if len(cell) > _LONG and not isinstance(cell, Markup) else ""
 
 
 def as_html(text: str) -> str:

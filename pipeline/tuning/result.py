@@ -89,12 +89,14 @@ class Result:
 class SameRecords:
     """What the ledgers of the trials at a rung say: how many `trials` there were, how many of them
     have a ledger, and how many `different` ledgers these are. One means that all of them were
-    trained on the same records, each as often."""
+    trained on the same records, each as often. `examples` are the fewest and the most that one of
+    them was trained on: those of asynchronous workers stop a step or two apart."""
 
     rung: int
     trials: int
     counted: int
     different: int
+    examples: tuple[int, int]
 
     def __str__(self) -> str:
         where = f"rung {self.rung}"
@@ -104,7 +106,9 @@ class SameRecords:
             return f"{where}: one trial, with a ledger"
         if self.different == 1:
             return f"{where}: all {self.counted} ledgers are equal: trained on the same records"
-        return f"{where}: {self.different} different ledgers of {self.counted} trials"
+        fewest, most = self.examples
+        apart = f", which stopped after {fewest:,} to {most:,} examples" if fewest < most else ""
+        return f"{where}: {self.different} different ledgers of {self.counted} trials{apart}"
 
 
 def same_records(result: Result) -> list[SameRecords]:
@@ -114,17 +118,26 @@ def same_records(result: Result) -> list[SameRecords]:
         facts = [one.facts[rung] for one in result.trials if rung in one.facts]
         digests = [one["input_sha256"] for one in facts if one.get("input_sha256")]
         if facts:
-            different = len(set(digests))
-            found.append(SameRecords(rung + 1, len(facts), len(digests), different))
+            made = [int(str(one["examples"])) for one in facts]
+            found.append(
+                SameRecords(
+                    rung + 1, len(facts), len(digests), len(set(digests)), (min(made), max(made))
+                )
+            )
     return found
 
 
 def lines(result: Result) -> list[str]:
     """Returns the result for people."""
-    states = [one.state for one in result.trials]
+    replaced = {one.replaces for one in result.trials}
+    states = [
+        "replaced" if one.number in replaced and one.state == "open" else one.state
+        for one in result.trials
+    ]
     paused = sum(state in ("open", "pruned") for state in states)
     counts = f"{states.count('done')} trained to the end, {paused} paused"
-    counts += f", {states.count('failed')} failed" if "failed" in states else ""
+    for other in ("replaced", "failed"):
+        counts += f", {states.count(other)} {other}" if other in states else ""
     found = [f"{len(result.trials)} trials: {counts}; {result.examples:,} examples"]
     found += [str(one) for one in same_records(result)]
     best = result.best

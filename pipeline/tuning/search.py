@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
-import itertools
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
@@ -246,7 +246,8 @@ class Search:
         if best is not None:
             notes.append(f"best {self._metric} {figure(best.reached[-1])} (trial {best.number})")
         # Trials make whole batches, which may be a little more than is planned.
-        most = planned(self._plan, self._jobs.rungs)
+        most = planned(self._plan, self._jobs.rungs, trials)
+        shown.expect(most)
         shown.reach(min(most, max(shown.done, self._examples(trials))), *notes)
 
     def _examples(self, trials: Sequence[Trial]) -> int:
@@ -273,12 +274,17 @@ def examples(trials: Sequence[Trial], rungs: Sequence[int]) -> int:
     return total
 
 
-def planned(plan: Plan, rungs: Sequence[int]) -> int:
-    """Returns on how many examples the trials of a plan are trained, at most with `median`."""
-    if plan.method != "asha":
-        return plan.trials * rungs[-1]
-    total, count = plan.trials * rungs[0], plan.trials
-    for below, rung in itertools.pairwise(rungs):
-        count = max(1, count // plan.reduction)
+def planned(plan: Plan, rungs: Sequence[int], trials: Sequence[Trial] = ()) -> int:
+    """Returns on how many examples the trials of a plan are trained, without what those of `trials`
+    leave out that have failed or are not continued."""
+    ended = collections.Counter(
+        len(one.reached) for one in trials if one.state in ("failed", "pruned")
+    )
+    total, below, count = 0, 0, plan.trials
+    for number, rung in enumerate(rungs):
+        if number and plan.method == "asha":
+            count = max(1, count // plan.reduction)
+        count = max(0, count - ended[number])
         total += count * (rung - below)
+        below = rung
     return total

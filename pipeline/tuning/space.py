@@ -130,7 +130,7 @@ def settings(values: Values) -> list[str]:
 
 def text(value: Any) -> str:
     """Returns a value as YAML 1.1 reads it back, in one line: 1.0e-05, not 1e-05."""
-    dumped = yaml.safe_dump(value, default_flow_style=True, width=math.inf)
+    dumped = yaml.safe_dump(value, default_flow_style=True, width=math.inf, allow_unicode=True)
     return str(dumped).removesuffix("\n...\n").strip()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -10,8 +9,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from pipeline.processes import parent_death
-
-_LAST = 65536  # bytes of the log that may hold why it ended
+from pipeline.supervision import exit_reason
 
 
 class Process(Protocol):
@@ -27,7 +25,7 @@ class Process(Protocol):
         """Ends it at once, and waits until it is gone."""
 
     def error(self) -> str:
-        """Returns the one line on why it has failed."""
+        """Returns one line on why it has ended."""
 
 
 class TrialProcess:
@@ -37,6 +35,7 @@ class TrialProcess:
     def __init__(self, words: Sequence[str], log: str) -> None:
         self._log = log
         with open(log, "ab") as output:
+            self._log_start = output.tell()
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "pipeline", "train", *words],
                 stdout=output,
@@ -61,10 +60,6 @@ class TrialProcess:
         self._process.wait()
 
     def error(self) -> str:
-        """Returns the line of its last error, or the last line at all."""
-        with open(self._log, "rb") as file:
-            file.seek(max(0, os.path.getsize(self._log) - _LAST))
-            lines = file.read().decode(errors="replace").splitlines()
-        found = [line for line in lines if line.startswith("error: ")]
-        last = next((line for line in reversed(lines) if line.strip()), "it printed nothing")
-        return found[-1].removeprefix("error: ") if found else last.strip()
+        """Returns what it said itself before it ended, or what ended it."""
+        lines = exit_reason.tail(self._log, self._log_start)
+        return exit_reason.cause(None, self._process.wait(), lines)

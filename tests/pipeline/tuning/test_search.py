@@ -207,6 +207,22 @@ def test_the_result_names_the_best_and_how_to_make_it_again(found):
     assert f"again    {again}" in lines
 
 
+def test_failed_trials_leave_less_to_train_on():
+    wanted = plan(trials=9)
+    assert search.planned(wanted, EXAMPLES) == 9 * 1000 + 3 * 2000 + 6000
+    failed = [methods.Trial(number=n, run="", values={}, state="failed") for n in range(3)]
+    assert search.planned(wanted, EXAMPLES, failed) == 6 * 1000 + 2 * 2000 + 6000
+    assert search.planned(plan("full", trials=9), EXAMPLES, failed) == 6 * 9000
+
+
+def test_ledgers_that_differ_are_told_with_their_examples(found):
+    apart = result.SameRecords(1, 3, 3, 3, (77_056, 77_312))
+    assert str(apart).endswith(
+        "3 different ledgers of 3 trials, which stopped after 77,056 to 77,312 examples"
+    )
+    assert str(result.SameRecords(1, 3, 3, 2, (5, 5))).endswith("2 different ledgers of 3 trials")
+
+
 def test_the_result_names_commands_as_the_search_was_started(found, monkeypatch):
     monkeypatch.setenv(hints.VIA, "command")
     settings = "--set=train.steps=9 --set='model.params.hidden_units=[128, 64]'"
