@@ -175,12 +175,13 @@ def _calibrate(bench: Bench, strategy: str) -> Calibration:
 
 
 def _job(planned: config.Config, root: str, usd: float | None) -> costs.Job:
-    """Returns how much the job is to do."""
+    """Returns how much the job is to do: training ends by the first of its steps and epochs."""
     train, batch = planned.train, topology.batch_per_replica(planned)
     examples = None if train.steps is None else float(train.steps * batch)
     records = calibration.train_records(planned, root)[0]
     if train.epochs is not None and records:
-        examples = train.epochs * records
+        epochs = float(train.epochs * records)
+        examples = epochs if examples is None else min(examples, epochs)
     per_day = _PREEMPTIONS.value / 24
     return costs.Job(examples, float(train.save_steps * batch), usd, per_day)
 

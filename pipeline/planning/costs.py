@@ -26,10 +26,13 @@ class Job:
 
 @dataclasses.dataclass(frozen=True)
 class Outlook:
-    """A topology with what it comes to: `goodput` is the share of the time that is left by saves,
-    preemptions and what they lose; intervals are from low to high."""
+    """A topology with what it comes to. `kept` is the share of the training time that saves,
+    preemptions and what they lose leave; `goodput` that of the whole time, in which the start and
+    the last evaluation count as well if it is known how long training is. Intervals are from low
+    to high."""
 
     predicted: Predicted
+    kept: float
     goodput: float
     hours: Interval | None
     usd: Interval | None
@@ -38,7 +41,7 @@ class Outlook:
     @property
     def useful_low(self) -> float:
         """Examples a second that survive, at the cautious end of the range."""
-        return self.predicted.low * self.goodput
+        return self.predicted.low * self.kept
 
     @property
     def name(self) -> str:
@@ -55,22 +58,24 @@ def counted(number: int, what: str) -> str:
 
 def outlook(found: Calibration, job: Job, predicted: Predicted) -> Outlook:
     """Returns what `job` takes on a topology."""
-    goodput = _goodput(found, job, predicted)
+    kept = goodput = _kept(found, job, predicted)
     run = found.runs[-1]
     fixed = run.start_seconds + (run.evaluation_seconds or 0.0)
+
+    def seconds(rate: float) -> float:
+        assert job.examples is not None
+        return job.examples / (rate * kept) + fixed
+
     hours = None
-    if job.examples is not None and goodput and predicted.low:
-        hours = tuple(
-            (job.examples / (rate * goodput) + fixed) / _HOUR
-            for rate in (predicted.high, predicted.low)
-        )
+    if job.examples is not None and kept and predicted.low:
+        hours = (seconds(predicted.high) / _HOUR, seconds(predicted.low) / _HOUR)
+        goodput = job.examples / predicted.rate / seconds(predicted.rate)
     each = (job.usd_per_machine or 0.0) * predicted.processes
     usd = (hours[0] * each, hours[1] * each) if hours and job.usd_per_machine else None
-    span = (hours[0], hours[1]) if hours else None
-    return Outlook(predicted, goodput, span, usd, each)
+    return Outlook(predicted, kept, goodput, hours, usd, each)
 
 
-def _goodput(found: Calibration, job: Job, predicted: Predicted) -> float:
+def _kept(found: Calibration, job: Job, predicted: Predicted) -> float:
     """Returns the share of the time in which examples are trained on that stay.
 
     A save holds up the chief alone if workers are asynchronous, else all. A lost process holds up

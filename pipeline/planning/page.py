@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Sequence
 
-from pipeline.console import figures, text_table
+from pipeline.console import figures, progress, text_table
 from pipeline.pages import charts, document
 from pipeline.pages.charts import Frame
 from pipeline.planning import costs
@@ -22,7 +22,7 @@ _COLUMNS = (
     "staleness",
     "memory per ps",
     "goodput",
-    "hours",
+    "time",
     "USD",
 )
 _NUMBERS = (1, 2, 3, 5, 6, 7, 8, 9, 10)
@@ -47,13 +47,22 @@ def _row(one: Outlook) -> tuple[str, ...]:
         "-" if found.staleness is None else f"{found.staleness:.1f}",
         figures.size(round(found.server_memory)) if found.servers else "-",
         f"{one.goodput:.1%}",
-        _at_least(one.hours) if found.is_bound else _range(one.hours, 2),
+        _time(one),
         _at_least(one.usd) if found.is_bound else _range(one.usd, 2),
     )
 
 
 def _range(span: tuple[float, float] | None, decimals: int) -> str:
     return "-" if span is None else f"{span[0]:,.{decimals}f} to {span[1]:,.{decimals}f}"
+
+
+def _time(one: Outlook) -> str:
+    if one.hours is None:
+        return "-"
+    low, high = (progress.duration(hours * 3600) for hours in one.hours)
+    if one.predicted.is_bound:
+        return f"over {low}"
+    return low if low == high else f"{low} to {high}"
 
 
 def _at_least(span: tuple[float, float] | None) -> str:

@@ -59,7 +59,7 @@ def choose(target: Target, outlooks: Sequence[Outlook]) -> Outlook:
     best = fastest(outlooks)
     at_least = f"{best.useful_low:,.0f} examples/s"
     if best.hours is not None:
-        at_least += f", {best.hours[1]:,.2f} hours"
+        at_least += f", {best.hours[1]:,.3g} hours"
     if best.usd is not None:
         at_least += f", {best.usd[1]:,.2f} USD"
     raise errors.UsageError(

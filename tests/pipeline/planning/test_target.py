@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from pipeline import errors
@@ -70,6 +72,23 @@ def test_preemptions_take_their_share():
     calm, shaken = (outlooks(preemptions=rate)[0] for rate in (0.0, 2.0))
     assert shaken.goodput < calm.goodput < 1
     assert shaken.hours[0] > calm.hours[0]
+
+
+def test_goodput_counts_the_start_and_the_end_of_a_job_whose_length_is_known():
+    """As in reports. Here a start takes 10 s and an evaluation 5 s."""
+    [short] = outlooks([1], examples=1e4, save_examples=1e9)
+    [endless] = outlooks([1], examples=None, save_examples=1e9)
+    training = 1e4 / short.predicted.rate
+    assert short.goodput == pytest.approx(training / (training + 15), rel=1e-3)
+    assert endless.goodput == pytest.approx(1, abs=1e-3)
+    assert short.kept == endless.kept
+
+
+def test_short_times_are_told_in_seconds():
+    [row] = page.lines(outlooks([1], examples=1e4))[1:]
+    assert re.search(r"\d\d s ", row), row
+    [row] = page.lines(outlooks([1], examples=None))[1:]
+    assert " s " not in row
 
 
 def test_the_knee_is_where_workers_stop_helping():
