@@ -125,5 +125,5 @@ def _difference(one: Task, other: Task) -> str:
 
 
 def _told(task: Task) -> str:
-    counts = ", ".join(f"{len(task.cluster[r])} {r}" for r in topology.ROLES if r in task.cluster)
-    return f"{task.name} of {counts or 'nothing else'}"
+    counts = {role: len(task.cluster.get(role, ())) for role in topology.ROLES}
+    return f"{task.name} of {topology.counted(counts) or 'nothing else'}"

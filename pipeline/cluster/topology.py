@@ -41,6 +41,16 @@ def role_counts(cluster: config.Cluster) -> dict[str, int]:
     return {CHIEF: 1, WORKER: workers, PS: ps, EVALUATOR: int(strategy.own_evaluator)}
 
 
+def counted(counts: Mapping[str, int]) -> str:
+    """Returns how many processes of each role there are, for people: `1 chief, 2 workers, 1 ps`."""
+    plural = {CHIEF: "chiefs", WORKER: "workers", EVALUATOR: "evaluators"}
+    return ", ".join(
+        f"{number} {role if number == 1 else plural.get(role, role)}"
+        for role, number in counts.items()
+        if number
+    )
+
+
 def worker_places(cluster: config.Cluster) -> int:
     """Returns how many workers the cluster has an address for: those that it starts with, and those
     that may join while it trains."""

@@ -165,7 +165,7 @@ def dump(config: Config, *, redacted: bool = False) -> str:
     if len(config.data.columns) + len(config.features or ()) > _WIDE:
         with contextlib.suppress(ValueError):  # infinite, which JSON does not have
             return _as_json(shown, _LINES) + "\n"
-    return str(yaml.dump(shown, Dumper=yaml.CSafeDumper, sort_keys=False))
+    return str(yaml.dump(shown, Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True))
 
 
 def _as_json(tree: Any, levels: int) -> str:
@@ -178,7 +178,7 @@ def _as_json(tree: Any, levels: int) -> str:
 def changes(config: Config) -> str:
     """Returns what differs from the defaults, as YAML, without what looks like a secret."""
     changed = redaction.redact_all(config.model_dump(mode="json", exclude_defaults=True))
-    return str(yaml.dump(changed, Dumper=yaml.CSafeDumper, sort_keys=False))
+    return str(yaml.dump(changed, Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True))
 
 
 def warnings(config: Config) -> list[str]:

@@ -170,7 +170,7 @@ def _notes(training: list[Status]) -> list[str]:
 
 def introduction(job: Job, *, resumes: bool) -> str:
     """Returns the lines that say what is about to run."""
-    counts = ", ".join(f"{count} {role}" for role, count in job.counts.items() if count)
+    counts = topology.counted(job.counts)
     verb = "resuming" if resumes else "starting"
     what = f"{verb} run {job.name} in {terminal.shown(job.run.path)}: "
     what += f"{job.config.cluster.strategy} with {counts}"

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from pipeline import config, redaction
+from pipeline.cluster import topology
 from pipeline.console.figures import figure
 from pipeline.console.progress import duration
 from pipeline.records.manifest import ColumnStatistics, Manifest
@@ -65,7 +66,7 @@ def _outcome(facts: Facts) -> Iterator[tuple[str, str]]:
     record = facts.record
     yield "status", record.status if facts.state == record.status else facts.state
     yield "strategy", record.strategy
-    yield "processes", ", ".join(f"{n} {role}" for role, n in record.topology.items() if n)
+    yield "processes", topology.counted(record.topology)
     if record.final_step is not None:
         yield "steps", f"{record.final_step:,}"
     total = record.seconds.get("total")

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from pipeline import redaction, storage
+from pipeline.cluster import topology
 from pipeline.config import config_file
 from pipeline.console import figures
 from pipeline.console.figures import figure
@@ -61,7 +62,7 @@ def _lead(facts: Facts, parts: Sequence[goodput.Part]) -> str:
         pairs.append(("goodput", f"{parts[0].share:.0%}"))
     if record.restarts:
         pairs.append(("restarts", f"{len(record.restarts)}"))
-    counts = ", ".join(f"{n} {role}" for role, n in record.topology.items() if n)
+    counts = topology.counted(record.topology)
     lead = (
         f"Config {html.escape(record.config)}, {html.escape(record.strategy)} with {counts}. "
         f"{html.escape(redaction.redact(state))}."

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from pipeline import errors, storage
+from pipeline.cluster import topology
 from pipeline.config import own_input
 from pipeline.console import terminal
 from pipeline.console.figures import figure
@@ -140,7 +141,7 @@ def _open(script: Script, folder: RunFolder) -> RunRecord:
     run_record.write(folder, record)
     if earlier is not None and earlier.get("command") != told["command"]:
         print("the command of this run has changed since its last start")
-    counts = ", ".join(f"{count} {role}" for role, count in script.counts.items() if count)
+    counts = topology.counted(script.counts)
     verb = "starting" if earlier is None else "starting again"
     where = terminal.shown(folder.path)
     for line in (f"{verb} run {folder.name} in {where}: {counts}", f"each runs: {script.shown}"):

@@ -89,7 +89,7 @@ def test_two_variables_may_agree_but_not_differ():
     both["CLUSTER_SPEC"] = variable(POOLS, "workerpool1", 0)
     with pytest.raises(
         errors.UsageError,
-        match="TF_CONFIG says this is worker-1 of 1 chief, 2 worker, 1 ps, "
+        match="TF_CONFIG says this is worker-1 of 1 chief, 2 workers, 1 ps, "
         "CLUSTER_SPEC that it is worker-0 of",
     ):
         place(both)
