@@ -20,7 +20,14 @@ from pipeline.console.figures import figure
 from pipeline.runs.run_folder import RunFolder
 from pipeline.storage import strict_json
 from trainer.checkpoints import checkpoint_files
-from trainer.export import exporters, model_card, parity, parity_client, parity_worker, rounding
+from trainer.export import (
+    differences,
+    exporters,
+    model_card,
+    parity_client,
+    parity_worker,
+    rounding,
+)
 from trainer.input.own_input import OwnInput
 from trainer.models import heads
 from trainer.monitoring.status_reporter import Reporter
@@ -133,7 +140,7 @@ def check(given: OwnInput, estimator: Any, checkpoint: str, *, folder: str) -> s
     extreme = np.zeros(count, bool)
     known = rounding.measure(wanted, others, extreme)
     served = _served({name: rows[name] for name in inputs}, folder)
-    found = parity.compare(wanted, served, known, extreme=extreme, signatures=(heads.SERVING,))
+    found = differences.compare(wanted, served, known, extreme=extreme, signatures=(heads.SERVING,))
     wrong = int(found.wrong.sum())
     if wrong or len(found.wrong) < count:
         what = f"and Estimator.predict differ on {wrong} of {count} rows ({found.worst})"

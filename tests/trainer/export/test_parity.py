@@ -11,7 +11,7 @@ import tensorflow as tf
 from pipeline import errors
 from pipeline.steps import categories
 from tests.trainer import small_table, user_code
-from trainer.export import exporters, parity, rounding
+from trainer.export import differences, exporters, parity, rounding
 from trainer.metrics import slice_metrics
 
 
@@ -220,10 +220,10 @@ def test_unequal():
     ours = np.array([1.0, 1000.0, np.nan, np.inf, 0.0], np.float32)
     theirs = np.array([1.000003, 1000.0004, np.nan, np.inf, 9e-7], np.float32)
     limit = np.array([1e-6, 1e-3, 1e-6, 1e-6, 1e-6])
-    assert parity.unequal(ours, theirs, limit).tolist() == [True, False, False, False, False]
+    assert differences.unequal(ours, theirs, limit).tolist() == [True, False, False, False, False]
     texts = np.array([b"a", b"bc"], object)
-    assert parity.unequal(texts, np.array([b"a", b"b"]), None).tolist() == [False, True]
-    assert parity.unequal(np.zeros((2, 3)), np.zeros((2, 1)), None).tolist() == [True, True]
+    assert differences.unequal(texts, np.array([b"a", b"b"]), None).tolist() == [False, True]
+    assert differences.unequal(np.zeros((2, 3)), np.zeros((2, 1)), None).tolist() == [True, True]
 
 
 def test_a_class_that_rounding_decides_is_no_difference():
@@ -236,6 +236,6 @@ def test_a_class_that_rounding_decides_is_no_difference():
     found["s/class"][:] = [1, 1, 1]
     extreme = np.zeros(3, bool)
     known = rounding.measure(wanted, [], extreme)
-    differences = parity.compare(wanted, found, known, extreme=extreme, signatures=["s"])
-    assert differences.wrong.tolist() == [False, False, True]
-    assert differences.worst == "s/class of row 2: 1, not 0"
+    apart = differences.compare(wanted, found, known, extreme=extreme, signatures=["s"])
+    assert apart.wrong.tolist() == [False, False, True]
+    assert apart.worst == "s/class of row 2: 1, not 0"
