@@ -267,12 +267,13 @@ def _ranked(result: Result) -> list[Trial]:
 
 
 def _state(trial: Trial, result: Result) -> str:
-    if trial.state == "failed":
+    state = result.state(trial)
+    if state == "failed":
         return Markup('<span class="bad">failed</span>')
-    if trial.state == "done":
+    if state == "done":
         return Markup('<span class="good">done</span>')
-    if any(one.replaces == trial.number for one in result.trials):
-        return "replaced"
+    if state == "replaced":
+        return state
     return f"paused at rung {len(trial.reached)}" if trial.reached else "begun"
 
 

@@ -38,6 +38,12 @@ class Result:
         """The best trial of those that have come farthest."""
         return methods.best(self.plan, self.trials)
 
+    def state(self, trial: Trial) -> str:
+        """What came of a trial: `done`, `failed`, `pruned`, `replaced` by a copy of a better one,
+        or `open`."""
+        copied = any(one.replaces == trial.number for one in self.trials)
+        return "replaced" if copied and trial.state == "open" else trial.state
+
     @property
     def examples(self) -> int:
         """On how many examples all trials have been trained."""
@@ -129,11 +135,7 @@ def same_records(result: Result) -> list[SameRecords]:
 
 def lines(result: Result) -> list[str]:
     """Returns the result for people."""
-    replaced = {one.replaces for one in result.trials}
-    states = [
-        "replaced" if one.number in replaced and one.state == "open" else one.state
-        for one in result.trials
-    ]
+    states = [result.state(one) for one in result.trials]
     paused = sum(state in ("open", "pruned") for state in states)
     counts = f"{states.count('done')} trained to the end, {paused} paused"
     for other in ("replaced", "failed"):
