@@ -59,17 +59,16 @@ def counted(number: int, what: str) -> str:
 def outlook(found: Calibration, job: Job, predicted: Predicted) -> Outlook:
     """Returns what `job` takes on a topology."""
     kept = goodput = _kept(found, job, predicted)
-    run = found.runs[-1]
-    fixed = run.start_seconds + (run.evaluation_seconds or 0.0)
-
-    def seconds(rate: float) -> float:
-        assert job.examples is not None
-        return job.examples / (rate * kept) + fixed
-
     hours = None
     if job.examples is not None and kept and predicted.low:
-        hours = (seconds(predicted.high) / _HOUR, seconds(predicted.low) / _HOUR)
-        goodput = job.examples / predicted.rate / seconds(predicted.rate)
+        run = found.runs[-1]
+        ends = run.start_seconds + (run.evaluation_seconds or 0.0)
+        slow, usual, fast = (
+            ends + job.examples / (rate * kept)
+            for rate in (predicted.low, predicted.rate, predicted.high)
+        )
+        hours = (fast / _HOUR, slow / _HOUR)
+        goodput = job.examples / predicted.rate / usual
     each = (job.usd_per_machine or 0.0) * predicted.processes
     usd = (hours[0] * each, hours[1] * each) if hours and job.usd_per_machine else None
     return Outlook(predicted, kept, goodput, hours, usd, each)

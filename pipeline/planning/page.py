@@ -11,6 +11,7 @@ from pipeline.pages.charts import Frame
 from pipeline.planning import costs
 from pipeline.planning.costs import Outlook
 from pipeline.planning.demands import Calibration
+from pipeline.planning.prediction import Predicted
 
 _COLUMNS = (
     "strategy",
@@ -41,19 +42,22 @@ def _row(one: Outlook) -> tuple[str, ...]:
         found.strategy,
         str(found.workers),
         str(found.servers or "-"),
-        f"at most {found.high:,.0f}" if found.is_bound else _range((found.low, found.high), 0),
+        f"at most {found.high:,.0f}"
+        if found.is_bound
+        else f"{found.low:,.0f} to {found.high:,.0f}",
         found.bottleneck,
         "-" if busy is None else f"{busy:.0%}",
         "-" if found.staleness is None else f"{found.staleness:.1f}",
         figures.size(round(found.server_memory)) if found.servers else "-",
         f"{one.goodput:.1%}",
         _time(one),
-        _at_least(one.usd) if found.is_bound else _range(one.usd, 2),
+        _usd(one),
     )
 
 
-def _range(span: tuple[float, float] | None, decimals: int) -> str:
-    return "-" if span is None else f"{span[0]:,.{decimals}f} to {span[1]:,.{decimals}f}"
+def _rate(found: Predicted) -> str:
+    high = f"{found.high:,.0f}"
+    return f"at most {high}" if found.is_bound else f"{found.low:,.0f} to {high}"
 
 
 def _time(one: Outlook) -> str:
@@ -65,8 +69,11 @@ def _time(one: Outlook) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def _at_least(span: tuple[float, float] | None) -> str:
-    return "-" if span is None else f"over {span[0]:,.2f}"
+def _usd(one: Outlook) -> str:
+    if one.usd is None:
+        return "-"
+    low, high = one.usd
+    return f"over {low:,.2f}" if one.predicted.is_bound else f"{low:,.2f} to {high:,.2f}"
 
 
 def measured_lines(found: Calibration) -> list[str]:
