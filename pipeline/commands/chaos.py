@@ -18,7 +18,7 @@ import fcntl
 import pathlib
 import random
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from absl import flags
 
@@ -63,11 +63,11 @@ def main() -> None:
     print(f"seed {seed}; to repeat: {command}", flush=True)
     with _locked(asked.folder):
         asked.prepare()
-        ended, cut, name = _undisturbed(asked)
-        asked = dataclasses.replace(asked, job=_plan(cut).config)
-        cut_to = _SECONDS.value if cut else 0
-        draw.check_length(ended[0].step, _FAULTS.value, ended[0].rate, seconds=cut_to)
-        size = _disk_size(ended, left_out)
+        baseline = _undisturbed(asked)
+        asked, first = baseline.asked, baseline.ended[0]
+        cut_to = _SECONDS.value if baseline.cut else 0
+        draw.check_length(first.step, _FAULTS.value, first.rate, seconds=cut_to)
+        size = _disk_size(baseline.ended, left_out)
         kinds = [kind for kind in _kinds() if kind not in left_out]
         for what, why in left_out.items():
             print(f"not tried: {what}: {why}", flush=True)
@@ -75,13 +75,13 @@ def main() -> None:
         faults = draw.faults(
             _FAULTS.value,
             seed,
-            steps=asked.job.train.steps or ended[0].step,
+            steps=asked.job.train.steps or first.step,
             kinds=kinds,
             counts=topology.role_counts(asked.job.cluster),
             together=strategy_table.STRATEGIES[asked.job.cluster.strategy].synchronous,
         )
-        outcome = trial.disturbed(asked, seed, cut, faults=faults, disk_size=size)
-        allowed = _judged(asked, outcome, ended, name=name, cut=cut)
+        outcome = trial.disturbed(asked, seed, baseline.cut, faults=faults, disk_size=size)
+        allowed = _judged(outcome, baseline)
     print("\n".join(outcome_page.lines(outcome, allowed, left_out)))
     folder = asked.folder / f"seed-{seed}"
     title = f"Chaos: {asked.job.name}, seed {seed}"
@@ -91,7 +91,7 @@ def main() -> None:
     print(f"page in {terminal.shown(str(folder / 'chaos.html'))}")
     if outcome.wrong:
         raise errors.ModelError(f"{outcome.wrong[0]}; seed {seed}. Repeat it with {command}")
-    _check_all_struck(outcome, ended[0])
+    _check_all_struck(outcome, first)
 
 
 def _plan(settings: list[str]) -> job.Job:
@@ -160,51 +160,61 @@ def _disk_size(ended: list[Ended], left_out: dict[str, str]) -> int:
     return 0
 
 
-def _undisturbed(asked: Trial) -> tuple[list[Ended], list[str], str]:
-    """Returns the undisturbed runs, the settings that cut training to the seconds given, and how
-    the names of runs begin that are."""
+@dataclasses.dataclass(frozen=True)
+class _Baseline:
+    """The runs without faults."""
+
+    asked: Trial  # with the length of training they have
+    cut: list[str]  # the settings that cut training to it
+    ended: list[Ended]
+
+    def train(self, *, of: int) -> None:
+        """Trains once more, with another seed; there will be `of` runs together."""
+        known = len(self.ended)
+        name = f"undisturbed-{self.asked.job.train.steps}" if self.cut else "undisturbed"
+        self.ended.append(
+            trial.undisturbed(
+                self.asked,
+                f"{name}-{known + 1}",
+                [*self.cut, f"train.seed={self.asked.job.train.seed + known}"],
+                label=f"undisturbed {known + 1} of {of}",
+            )
+        )
+
+    def band(self) -> Band | None:
+        return trial.band(self.asked.job, self.ended)
+
+
+def _undisturbed(asked: Trial) -> _Baseline:
+    """Trains as often as asked without faults, cut to the seconds given."""
     within = trial.length_within(asked.job, _SECONDS.value)
-    label = "undisturbed 1 of {}"
-    first = trial.undisturbed(
-        asked, f"within-{_SECONDS.value}-s", [within], label=label.format(_BASELINE.value)
-    )
+    label = f"undisturbed 1 of {_BASELINE.value}"
+    first = trial.undisturbed(asked, f"within-{_SECONDS.value}-s", [within], label=label)
     if first.whole:
-        ended, cut, name = [first], [], "undisturbed"
+        baseline = _Baseline(asked, cut=[], ended=[first])
     else:
         print(f"training is cut to {first.step:,} steps, what is done in {_SECONDS.value} s")
-        ended, cut = [], trial.cut_to(asked.job, first)
-        name = f"undisturbed-{first.step}"
-        asked = dataclasses.replace(asked, job=_plan(cut).config)
-    while len(ended) < _BASELINE.value:
-        ended.append(_another(asked, len(ended), _BASELINE.value, name=name, cut=cut))
-    return ended, cut, name
+        cut = trial.cut_to(asked.job, first)
+        shorter = dataclasses.replace(asked, job=_plan(cut).config)
+        baseline = _Baseline(shorter, cut, ended=[])
+    while len(baseline.ended) < _BASELINE.value:
+        baseline.train(of=_BASELINE.value)
+    return baseline
 
 
-def _another(asked: Trial, known: int, of: int, *, name: str, cut: Sequence[str]) -> Ended:
-    """Trains undisturbed with another seed than the `known` runs; it will be `of` together."""
-    return trial.undisturbed(
-        asked,
-        f"{name}-{known + 1}",
-        [*cut, f"train.seed={asked.job.train.seed + known}"],
-        label=f"undisturbed {known + 1} of {of}",
-    )
-
-
-def _judged(
-    asked: Trial, outcome: Outcome, ended: list[Ended], *, name: str, cut: Sequence[str]
-) -> Band | None:
+def _judged(outcome: Outcome, baseline: _Baseline) -> Band | None:
     """Adds to what is wrong if the metric is, and returns what is allowed. What a few undisturbed
     runs do not allow is compared with more of them."""
-    allowed = trial.band(asked.job, ended)
+    allowed = baseline.band()
     if not outcome.examined:
         return allowed
     most = trial.MOST_BASELINES
-    while (wrong := trial.wrong_metric(allowed, outcome.value)) and outcome.value is not None:
-        if len(ended) >= most:
+    while wrong := trial.wrong_metric(allowed, outcome.value):
+        if outcome.value is None or len(baseline.ended) >= most:
             break
         print(f"{wrong[0]}: training undisturbed once more, at most {most} times in all")
-        ended.append(_another(asked, len(ended), most, name=name, cut=cut))
-        allowed = trial.band(asked.job, ended)
+        baseline.train(of=most)
+        allowed = baseline.band()
     outcome.wrong += wrong
     return allowed
 
