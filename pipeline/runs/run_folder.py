@@ -237,6 +237,8 @@ SAVING = "saving"
 WAITING = "waiting for the last records of other processes"
 # The states of a process after which it says no more.
 ENDED = ("done", "stopped", "failed")
+# The states of a process that is not at its work yet.
+STARTING = ("preparing", "starting")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Literal
 
 from pipeline import errors
 from pipeline.cluster import topology
-from pipeline.runs.run_folder import ENDED, Status
+from pipeline.runs.run_folder import ENDED, STARTING, Status
 from pipeline.runs.run_record import Restart
 
 # All that train, as what is started again.
@@ -158,9 +158,9 @@ class Policy:
 class Recovery:
     """Watches one restart until the process, or the training that hung on it, continues.
 
-    A training process shows its own recovery (its loss, once it has made a step). After the loss of
-    a parameter server, or of a whole `gang`, all processes that train have to make a step again,
-    and the slowest counts.
+    A training process shows its own recovery (its loss, once it has made a step), an evaluator too:
+    it looks for checkpoints again. After the loss of a parameter server, or of a whole `gang`, all
+    processes that train have to make a step again, and the slowest counts.
     """
 
     def __init__(self, restart: Restart, *, wall_time: float, gang: bool = False) -> None:
@@ -179,7 +179,8 @@ class Recovery:
         """Takes in what processes say; returns true once the restart is over."""
         new = {name: status for name, status in statuses.items() if status.time > self._since}
         if self.restart.role == topology.EVALUATOR:
-            return self._own in new and self._over(new[self._own].time, lost=0)
+            own = new.get(self._own)
+            return own is not None and own.state not in STARTING and self._over(own.time, lost=0)
         waited_for = self._waited_for(statuses)
         if not self._lowest:
             # The others may continue meanwhile, with steps that are lost when it comes back.

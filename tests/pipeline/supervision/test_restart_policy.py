@@ -211,10 +211,12 @@ def test_an_ended_process_is_not_waited_for():
     assert restart.seconds_to_next_step == 2.0
 
 
-def test_an_evaluator_is_back_when_it_speaks():
-    restart, over = watch("evaluator", {}, status("evaluator-0", 101.0, state="waiting"))
-    assert over == [False, True]
-    assert (restart.steps_lost, restart.seconds_to_next_step) == (0, 1.0)
+def test_an_evaluator_is_back_when_it_looks_for_checkpoints():
+    said = ((100.2, "preparing"), (100.4, "starting"), (103.0, "waiting"))
+    seen = (status("evaluator-0", at, state=state) for at, state in said)
+    restart, over = watch("evaluator", {}, *seen)
+    assert over == [False, False, False, True]
+    assert (restart.steps_lost, restart.seconds_to_next_step) == (0, 3.0)
 
 
 def test_what_ended_before_its_next_report_is_back_too():
