@@ -62,6 +62,8 @@ def _tried(action: Callable[[], None]) -> str | None:
         reason = ""
         try:
             action()
+        except OSError as error:
+            reason = error.strerror or str(error)
         except BaseException as error:
             reason = str(error) or type(error).__name__
         os.write(write, reason.encode())
@@ -175,15 +177,19 @@ def _unshare(flag: int, what: str) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(flag):
         user, group = os.getuid(), os.getgid()
+        refused = f"the system permits no {what}"
         if libc.unshare(_CLONE_NEWUSER | flag):
-            raise OSError(ctypes.get_errno(), f"the system permits no {what}")
+            raise OSError(ctypes.get_errno(), refused)
         for name, text in (
             ("setgroups", "deny"),
             ("uid_map", f"{user} {user} 1"),
             ("gid_map", f"{group} {group} 1"),
         ):
-            with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
-                file.write(text)
+            try:
+                with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
+                    file.write(text)
+            except OSError as error:  # such as of root without its capabilities
+                raise OSError(error.errno, refused) from error
 
 
 def _set_loopback(*, up: bool) -> None:

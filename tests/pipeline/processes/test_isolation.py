@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from pipeline.processes import isolation
 from pipeline.processes.fork_client import Ended, ForkServer, Spawn
 from pipeline.processes.isolation import Isolate, decide
 from tests.pipeline import small_roles
-from tests.pipeline.process_help import child_environment, wait_until
+from tests.pipeline.process_help import ROOT, child_environment, wait_until
 
 IMPOSSIBLE = isolation.why_not()
 
@@ -116,3 +117,14 @@ def test_the_network_of_a_process_is_taken_down_and_up_again():
 def test_the_network_of_this_machine_is_never_taken_down():
     with pytest.raises(OSError, match="it shares the network of this machine"):
         isolation.set_loopback_of(os.getpid(), up=False)
+
+
+@pytest.mark.skipif(
+    os.getuid() != 0 or not shutil.which("setpriv"), reason="only root can give rights away"
+)
+@pytest.mark.parametrize(("asked", "what"), [("why_not", "network"), ("why_no_mounts", "mount")])
+def test_root_without_its_capabilities_is_told_what_it_may_not_have(asked, what):
+    code = f"from pipeline.processes import isolation; print(isolation.{asked}())"
+    command = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", sys.executable, "-c", code]
+    said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert said == f"the system permits no {what} namespaces\n"
