@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 import os
@@ -119,9 +120,17 @@ def keep_servers_apart(run: LaunchedRun, cores: int) -> None:
     """Leaves the servers of a run some cores of this machine, and all others the rest."""
     every = sorted(os.sched_getaffinity(0))
     for task, status in run.statuses.items():
-        own = every[:cores] if task.startswith(topology.PS) else every[cores:]
-        for thread in pathlib.Path(f"/proc/{status.pid}/task").iterdir():
-            os.sched_setaffinity(int(thread.name), own)
+        _keep(status.pid, every[:cores] if task.startswith(topology.PS) else every[cores:])
+
+
+def _keep(pid: int, cores: Sequence[int]) -> None:
+    """Keeps a process on some cores, with the threads that those not yet kept start meanwhile."""
+    kept: set[int] = set()
+    while new := {int(each) for each in os.listdir(f"/proc/{pid}/task")} - kept:
+        for thread in new:
+            with contextlib.suppress(ProcessLookupError):  # It has ended.
+                os.sched_setaffinity(thread, cores)
+        kept |= new
 
 
 def _settings(strategy: str, workers: int, servers: int) -> list[str]:

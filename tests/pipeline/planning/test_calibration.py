@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -12,6 +13,16 @@ import pytest
 from pipeline.planning import calibration
 
 _SLEEPS = "import threading, time; threading.Thread(target=time.sleep, args=(60,)).start()"
+# Threads begin and end all the time.
+_CHANGES = """
+import threading, time
+def thread():
+    time.sleep(0.0005)
+    threading.Thread(target=thread).start()
+for _ in range(16):
+    thread()
+print("started", flush=True)
+"""
 
 
 @pytest.fixture
@@ -25,10 +36,13 @@ def processes():
         process.wait()
 
 
-@pytest.mark.skipif(
+needs_two_cores = pytest.mark.skipif(
     not hasattr(os, "sched_setaffinity") or len(os.sched_getaffinity(0)) < 2,
     reason="needs two cores, and Linux to keep processes on them",
 )
+
+
+@needs_two_cores
 def test_servers_have_their_cores_alone(processes):
     statuses = {task: types.SimpleNamespace(pid=one.pid) for task, one in processes.items()}
     calibration.keep_servers_apart(types.SimpleNamespace(statuses=statuses), 1)
@@ -37,3 +51,29 @@ def test_servers_have_their_cores_alone(processes):
         kept = {first} if task.startswith("ps-") else set(others)
         for thread in os.listdir(f"/proc/{process.pid}/task"):
             assert os.sched_getaffinity(int(thread)) == kept, task
+
+
+@needs_two_cores
+def test_threads_may_begin_and_end_meanwhile():
+    first = min(os.sched_getaffinity(0))
+    process = subprocess.Popen([sys.executable, "-c", _CHANGES], stdout=subprocess.PIPE)
+    try:
+        assert process.stdout.readline() == b"started\n"
+        for turn in range(200):
+            task = "ps-0" if turn % 2 else "worker-0"
+            status = types.SimpleNamespace(pid=process.pid)
+            calibration.keep_servers_apart(types.SimpleNamespace(statuses={task: status}), 1)
+        kept = _allowed(process.pid)
+        assert kept and set(kept) == {frozenset({first})}
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def _allowed(pid):
+    """Returns the cores of each thread that does not end while it is looked at."""
+    found = []
+    for thread in os.listdir(f"/proc/{pid}/task"):
+        with contextlib.suppress(ProcessLookupError):
+            found.append(frozenset(os.sched_getaffinity(int(thread))))
+    return found
