@@ -24,7 +24,7 @@ def main() -> None:
     try:
         name, words = _command(sys.argv[1:])
     except errors.UsageError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(error.line, file=sys.stderr)
         sys.exit(error.exit_code)
     if name is None:
         return

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import sys
 from collections.abc import Callable
 
@@ -12,7 +11,7 @@ from absl import app, flags
 
 from pipeline import errors, redaction
 from pipeline.command_line import hints, overrides
-from pipeline.console import terminal
+from pipeline.console import interrupts, terminal
 from pipeline.processes import collector, exits
 
 
@@ -24,14 +23,12 @@ def run(
     Unknown flags and positional arguments are refused with exit code 64. A `PipelineError` becomes
     one line on stderr, and so do what Cloud Storage refuses TensorFlow's client, what a full or
     read-only disk does, and a library that cannot be imported; anything else is a bug of ours and
-    keeps its traceback. SIGTERM and SIGHUP interrupt as Ctrl-C does. A command ends when its output
-    is no longer read (`| head`), unless it `outlives_reader`.
+    keeps its traceback. SIGTERM and SIGHUP interrupt as Ctrl-C does, which is no error either. A
+    command ends when its output is no longer read (`| head`), unless it `outlives_reader`.
     """
     collector.relax()
     terminal.install(piped=outlives_reader)
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup wants it ignored
-            signal.signal(number, signal.default_int_handler)
+    interrupts.install()
     sys.exit(exits.prepare(_exit_code(main, sys.argv if argv is None else argv)))
 
 
@@ -56,9 +53,9 @@ def exit_code(main: Callable[[], None], argv: list[str]) -> int:
         return error.exit_code
     except errors.PipelineError as error:
         return _tell(error, argv)
-    except KeyboardInterrupt:
-        print("error: interrupted. Run the same command again to resume.", file=sys.stderr)
-        return errors.RetryableError.exit_code
+    except KeyboardInterrupt as interrupt:
+        by = f" by {interrupt}" if str(interrupt) else ""
+        return _tell(errors.StoppedError(f"stopped{by}. Run the same command again."), argv)
     except BrokenPipeError:
         # The reader of our output is gone (`| head`); the interpreter would complain at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -76,9 +73,8 @@ def exit_code(main: Callable[[], None], argv: list[str]) -> int:
 
 def _tell(error: errors.PipelineError, argv: list[str]) -> int:
     """Prints the line of an error, and returns its exit code."""
-    text = hints.as_typed(str(error), argv)
-    text = redaction.redact(text).replace(f"'{os.getcwd()}/", "'")
-    print(f"error: {text}", file=sys.stderr)
+    text = hints.as_typed(error.line, argv)
+    print(redaction.redact(text).replace(f"'{os.getcwd()}/", "'"), file=sys.stderr)
     return error.exit_code
 
 

@@ -31,6 +31,11 @@ class PipelineError(Exception):
             return text
         return "".join(repr(c)[1:-1] if unicodedata.category(c) in _BREAKS else c for c in text)
 
+    @property
+    def line(self) -> str:
+        """What a terminal or a log shows."""
+        return f"error: {self}"
+
 
 class UsageError(PipelineError, ValueError):
     """Bad flag, bad config, or a request that cannot work on this machine."""
@@ -56,6 +61,16 @@ class RetryableError(PipelineError, RuntimeError):
     exit_code = 75
 
 
+class StoppedError(RetryableError):
+    """Ended because a person, a scheduler or a machine that shuts down asked for it: no failure,
+    and its line does not call it an error."""
+
+    @property
+    def line(self) -> str:
+        """What a terminal or a log shows."""
+        return str(self)
+
+
 class ReportedError(PipelineError):
     """A command that we ran has failed and has already printed its own line."""
 
@@ -72,9 +87,10 @@ FINAL_CODES = (
 )
 
 
-def of_exit_code(code: int, text: str) -> PipelineError:
-    """Returns the error that ends this process with the exit code another one ended with."""
-    kinds = (UsageError, DataError, ModelError, RetryableError)
+def of_exit_code(code: int, text: str, *, stopped: bool = False) -> PipelineError:
+    """Returns the error that ends this process with the exit code another one ended with; `stopped`
+    if that one was asked to end."""
+    kinds = (UsageError, DataError, ModelError, StoppedError if stopped else RetryableError)
     error = next((kind for kind in kinds if kind.exit_code == code), PipelineError)(text)
     error.exit_code = code
     return error

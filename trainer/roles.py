@@ -51,8 +51,9 @@ def run(
     """Runs `task` to its end; `reporter` is its own if it has reported before. Without records
     input and model may be those of a `script`.
 
-    Raises `PipelineError`s: `ModelError` when the loss is not a number, `RetryableError` when
-    asked to stop or when a peer was lost, `DataError` for records that are not as they were made.
+    Raises `PipelineError`s: `ModelError` when the loss is not a number, `StoppedError` when
+    asked to stop, `RetryableError` when a peer was lost, `DataError` for records that are not as
+    they were made.
     """
     tf_logging.configure_logging()
     job = run.read_config()
@@ -307,9 +308,7 @@ def await_chief(run: RunFolder, states: Sequence[str], reporter: Reporter) -> No
     The chief's progress counts as this process's: checking the records may take hours.
     """
     if not _follow_chief(run, reporter, lambda chief: chief is not None and chief.state in states):
-        raise errors.RetryableError(
-            "stopped before training began. Run the same command to resume."
-        )
+        raise errors.StoppedError("stopped before training began. Run the same command to resume.")
 
 
 def _follow_chief(
@@ -335,14 +334,14 @@ def _follow_chief(
     return False
 
 
-def stopped(run: RunFolder, task: topology.Task, reporter: Reporter) -> errors.RetryableError:
+def stopped(run: RunFolder, task: topology.Task, reporter: Reporter) -> errors.StoppedError:
     """Returns what a training process says when it was asked to stop. Only the chief knows what is
     saved: a worker may end before it has."""
     if not task.is_chief:
-        return errors.RetryableError("stopped; the chief saves. Run the same command to resume.")
+        return errors.StoppedError("stopped; the chief saves. Run the same command to resume.")
     step = checkpoint_files.current_step(run.path)
     reporter.note(step=step)
-    return errors.RetryableError(f"stopped, saved at step {step}. Run the same command to resume.")
+    return errors.StoppedError(f"stopped, saved at step {step}. Run the same command to resume.")
 
 
 def declare_done(job: config.Config, run: RunFolder, reason: str | None) -> None:

@@ -21,6 +21,7 @@ from typing import Any
 from pipeline import cli, config, errors, storage
 from pipeline.cluster import compatibility, gpus, task_discovery, topology
 from pipeline.config import config_file, own_input, strategy_table
+from pipeline.console import interrupts
 from pipeline.jobs import display
 from pipeline.jobs import job as jobs
 from pipeline.processes import environment
@@ -52,7 +53,6 @@ _STRATEGIES = {
 Result = tuple[dict[str, float] | None, list[str]]
 # True once this process has been a role.
 _has_run = False
-_SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
 
 def run(
@@ -79,10 +79,8 @@ def _interrupted() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.getsignal(number) for number in _SIGNALS}
-    for number in _SIGNALS[:2]:
-        if before[number] is not signal.SIG_IGN:
-            signal.signal(number, signal.default_int_handler)
+    before = {number: signal.getsignal(number) for number in interrupts.NUMBERS}
+    interrupts.install()
     try:
         yield
     finally:

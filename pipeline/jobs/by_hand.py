@@ -107,7 +107,7 @@ def recorded(ending: Ending) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        note_end(errors.RetryableError("stopped"))
+        note_end(errors.StoppedError("stopped"))
         raise
     except Exception as error:
         note_end(error)

@@ -209,7 +209,7 @@ class RemoteLauncher(base.Launcher):
             if self.wants_to_cancel(f"the job of run {job.name}"):
                 self.cancel(name)
                 raise _cancelled(job) from None
-            raise errors.RetryableError(
+            raise errors.StoppedError(
                 f"the job of run {job.name!r} keeps running as {self.title(name)}. The same "
                 "command follows it again; make status, make logs and make stop work on it"
             ) from None
@@ -339,10 +339,13 @@ class RemoteLauncher(base.Launcher):
         if record.status == "done":  # the job has recorded its end itself
             return record
         if record.status in ("failed", "stopped"):
-            raise errors.of_exit_code(record.exit_code or 1, record.reason)
+            stopped = record.status == "stopped"
+            raise errors.of_exit_code(record.exit_code or 1, record.reason, stopped=stopped)
         error = self.failure(job, name, state)
         if error is not None:
-            run_setup.close(job, record, error, stopped=state.was_cancelled)
+            stopped = state.was_cancelled
+            error = errors.of_exit_code(error.exit_code, str(error), stopped=stopped)
+            run_setup.close(job, record, error, stopped=stopped)
             raise error
         record.reason = run_record.reason_of_end(job.run)
         record.seconds["total"] = round(self.clock() - started, 3)
@@ -374,7 +377,7 @@ def _note_found(job: Job, name: str) -> None:
 
 
 def _cancelled(job: Job) -> errors.PipelineError:
-    error = errors.RetryableError(
+    error = errors.StoppedError(
         f"the job of run {job.name!r} is cancelled. The same command continues from its last "
         "checkpoint"
     )

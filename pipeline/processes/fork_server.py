@@ -162,7 +162,7 @@ def _call(request: Spawn) -> int:
     except errors.PipelineError as error:
         code = error.exit_code
         with contextlib.suppress(OSError):  # the log may be on a disk that is full
-            print(redaction.redact(f"error: {error}"), file=sys.stderr)
+            print(redaction.redact(error.line), file=sys.stderr)
     except SystemExit as error:
         code = error.code if isinstance(error.code, int) else int(error.code is not None)
     except BaseException:

@@ -53,12 +53,12 @@ class ScriptPlan(plan.Plan):
         """Says what a stop is for a script."""
         return "stopping; each process gets SIGTERM"
 
-    def stopped(self, by: str) -> errors.RetryableError:
-        """Returns the error of a run that was stopped `by` a signal."""
+    def stopped(self, by: str) -> errors.StoppedError:
+        """Returns what ends a run that was stopped `by` a signal."""
         folder = (self.script.saved_in() if self.script is not None else None) or self.run
         step = run_folder.saved_step(folder)
         saved = "" if step is None else f", the newest checkpoint is of step {step:,}"
-        return errors.RetryableError(
+        return errors.StoppedError(
             f"stopped by {by}{saved}. Run the same command again; the script decides where it "
             "continues."
         )

@@ -39,7 +39,7 @@ def main(arguments: list[str]) -> int:
     try:
         probe(*arguments)
     except errors.PipelineError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(error.line, file=sys.stderr)
         return error.exit_code
     return 0
 

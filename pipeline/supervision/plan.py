@@ -61,11 +61,11 @@ class Plan:
         """What the processes do when they are asked to stop, for people."""
         return "saving and stopping"
 
-    def stopped(self, by: str) -> errors.RetryableError:
-        """Returns the error of a run that was stopped `by` a signal."""
+    def stopped(self, by: str) -> errors.StoppedError:
+        """Returns what ends a run that was stopped `by` a signal."""
         step = run_folder.saved_step(self.run)
         saved = "before anything was saved" if step is None else f"saved at step {step:,}"
-        return errors.RetryableError(
+        return errors.StoppedError(
             f"stopped by {by}, {saved}. Run the same command again to resume."
         )
 

@@ -83,9 +83,9 @@ class Search:
         self._reported = 0.0
 
     def run(self) -> list[Trial]:
-        """Runs to the end and returns all trials. Raises `RetryableError` when it was interrupted,
-        or when trials are hit from outside again and again, and the error of the last trial if
-        several in a row have failed."""
+        """Runs to the end and returns all trials. Raises `StoppedError` when it was interrupted,
+        `RetryableError` when trials are hit from outside again and again, and the error of the last
+        trial if several in a row have failed."""
         with Progress("tuning", planned(self._plan, self._jobs.rungs), unit="examples") as shown:
             try:
                 self._finish_copies()
@@ -96,7 +96,7 @@ class Search:
             except KeyboardInterrupt:
                 self._end()
                 done, wanted = self._counts()
-                raise errors.RetryableError(
+                raise errors.StoppedError(
                     f"stopped with {done} of {wanted} trials done. Run the same command to resume."
                 ) from None
             except BaseException:

@@ -149,7 +149,7 @@ class Job:
         self.follow()
 
     def follow(self) -> None:
-        """Returns when the job has ended well. Raises what it failed with; `RetryableError` if it
+        """Returns when the job has ended well. Raises what it failed with; `StoppedError` if it
         was left, which it is by Ctrl-C unless it is to be cancelled."""
         name = (self._kept() or {})["job"]
         print(f"job      {link(name)}", flush=True)
@@ -159,8 +159,8 @@ class Job:
             if self._follower.wants_to_cancel("the job on Dataflow"):
                 self._follower.cancel(name)
                 self._forget()
-                raise errors.RetryableError("the job on Dataflow is cancelled") from None
-            raise errors.RetryableError(
+                raise errors.StoppedError("the job on Dataflow is cancelled") from None
+            raise errors.StoppedError(
                 "the job on Dataflow keeps running. The same command follows it again, and "
                 "publishes the records at its end"
             ) from None

@@ -106,7 +106,7 @@ def test_a_script_alone_continues_after_a_kill_and_after_a_signal(tmp_path):
             _, said = running.communicate(timeout=300)
         assert running.returncode == code, said
         assert run_folder.saved_step(run) >= (200 if code == -9 else 230)
-    assert re.search(r"^error: stopped, saved at step \d+\. Run the same command", said, re.M)
+    assert re.search(r"^stopped, saved at step \d+\. Run the same command", said, re.M)
     done = call(tmp_path, [sys.executable, "train.py"])
     assert done.returncode == 0, done.stderr
     record = scripts.record_of(tmp_path, "line")

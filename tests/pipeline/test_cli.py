@@ -69,11 +69,9 @@ def test_help_is_no_error(arguments):
     [
         ("raise errors.DataError('shard 1: missing')", 65, "error: shard 1: missing\n"),
         ("raise errors.ReportedError(70)", 70, ""),
-        (
-            "raise KeyboardInterrupt",
-            75,
-            "error: interrupted. Run the same command again to resume.\n",
-        ),
+        ("raise errors.RetryableError('the disk is full')", 75, "error: the disk is full\n"),
+        ("raise errors.StoppedError('saved at step 7')", 75, "saved at step 7\n"),
+        ("raise KeyboardInterrupt", 75, "stopped. Run the same command again.\n"),
     ],
 )
 def test_failures_are_one_line_and_a_code(body, code, text):
@@ -111,12 +109,12 @@ def test_a_reader_that_has_gone_is_no_error():
 
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGINT"])
-def test_being_asked_to_end_is_an_interruption(name):
+def test_being_asked_to_end_is_an_interruption_and_no_error(name):
     body = f"import os, signal; os.kill(os.getpid(), signal.{name})"
     done = run("--config=x", body=body)
     assert (done.returncode, done.stderr) == (
         75,
-        "error: interrupted. Run the same command again to resume.\n",
+        f"stopped by {name}. Run the same command again.\n",
     )
 
 

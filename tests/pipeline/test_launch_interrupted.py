@@ -23,9 +23,7 @@ def test_ctrl_c_saves_and_the_same_command_resumes(launch):
     wait_until(lambda: json.loads((launch.folder() / "status/chief-0.json").read_text())["step"])
     process.send_signal(signal.SIGINT)
     out, err = launch.end(process, 75)
-    assert err == (
-        "error: stopped by SIGINT, saved at step 7. Run the same command again to resume.\n"
-    )
+    assert err == "stopped by SIGINT, saved at step 7. Run the same command again to resume.\n"
     assert "saving and stopping; Ctrl-C again stops at once" in out
     assert (launch.folder() / "saved-chief-0.json").exists()
     assert launch.record()["status"] == "stopped"
@@ -117,7 +115,7 @@ def test_ctrl_c_ends_the_wait_for_a_run(launch):
         wait_until(lambda: holds_open(process.pid, path))
         process.send_signal(signal.SIGINT)
         _, err = launch.end(process, 75)
-    assert err == "error: interrupted. Run the same command again to resume.\n"
+    assert err == "stopped by SIGINT. Run the same command again.\n"
 
 
 def holds_open(pid, path):

@@ -191,9 +191,7 @@ def test_an_interrupt_is_reported_and_leaves_no_unfinished_build(tmp_path):
         )
         process.send_signal(signal.SIGINT)
         assert process.wait(SECONDS) == 75
-        assert (
-            process.stderr.read() == "error: interrupted. Run the same command again to resume.\n"
-        )
+        assert process.stderr.read() == "stopped by SIGINT. Run the same command again.\n"
     # Pieces that were finished stay for the next run.
     assert all(path.name.startswith("_tmp-") for path in folder.glob("[!.]*"))
     assert not any(folder.glob("_tmp-*")) or any(folder.glob("_tmp-*/*.piece.json"))

@@ -97,3 +97,12 @@ def error_line(output: str) -> str:
     lines = [line for line in output.splitlines() if line.startswith("error: ")]
     assert len(lines) == 1, output
     return lines[0]
+
+
+def stopped_line(output: str) -> str:
+    """Returns the one line a command ended with that was asked to; fails if it calls that an
+    error."""
+    assert "Traceback" not in output and "error: " not in output, output
+    lines = [line for line in output.splitlines() if line.startswith("stopped")]
+    assert len(lines) == 1, output
+    return lines[0]

@@ -128,9 +128,7 @@ def test_sigterm_saves_and_the_next_start_resumes(commands, task_flags, small_re
     folder = small_records.storage / "runs" / "terminated"
 
     output = commands.run(TASK, *flags, hook, code=75)
-    match = re.search(
-        r"^error: stopped, saved at step (\d+)\. Run the same command", output, re.MULTILINE
-    )
+    match = re.search(r"^stopped, saved at step (\d+)\. Run the same command", output, re.MULTILINE)
     assert match, output
     step = int(match[1])
     # Sent when the step that was read (before or after the update) is KILL_AT, and seen after

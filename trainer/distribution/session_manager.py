@@ -58,7 +58,7 @@ class _Manager(session_manager.SessionManager):
                     if time.monotonic() > deadline:
                         raise
                 if signals.stop_requested.wait(_PAUSE):
-                    raise errors.RetryableError(
+                    raise errors.StoppedError(
                         "stopped while waiting for the parameters. Run the same command to resume."
                     )
 

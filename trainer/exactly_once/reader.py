@@ -225,7 +225,7 @@ class PositionHook(tf.compat.v1.train.SessionRunHook):
             if start is not None:
                 return start
             if signals.stop_requested.wait(_POLL):
-                raise errors.RetryableError(
+                raise errors.StoppedError(
                     "stopped while waiting for the chief. Run the same command to resume."
                 )
         raise errors.RetryableError(

@@ -52,7 +52,7 @@ def is_written(
         looks += 1
         reporter.progress("waiting for the evaluator", looks)
         if wait(poll):
-            raise errors.RetryableError(
+            raise errors.StoppedError(
                 "stopped while waiting for the evaluator; training is over, and saved. Run the "
                 "same command to resume."
             )

@@ -35,7 +35,7 @@ def _report_end(reporter: Reporter, error: errors.PipelineError | None, code: in
         if error is None:
             reporter.say("done", exit_code=0)
         else:
-            print(redaction.redact(f"error: {error}"), file=sys.stderr, flush=True)
+            print(redaction.redact(error.line), file=sys.stderr, flush=True)
             state = "stopped" if signals.stop_requested.is_set() else "failed"
             reporter.say(state, error=str(error), exit_code=code)
             by_hand.note_end(error)

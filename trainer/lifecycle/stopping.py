@@ -198,7 +198,7 @@ class Watch:
         what = "stopped"
         if training:
             what += " at once" if insisted else " while waiting for another process"
-        self._leave(0.0, errors.RetryableError(f"{what}. Run the same command to resume."))
+        self._leave(0.0, errors.StoppedError(f"{what}. Run the same command to resume."))
 
     def _may_have_to_save(self) -> bool:
         """A chief that still waits for the others before its first step has nothing to save; a

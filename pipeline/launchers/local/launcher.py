@@ -120,7 +120,7 @@ class LocalLauncher(base.Launcher):
         ]
         code = run_command(command, environment=children, stop=stop, poll=beat)
         if stop.count:
-            raise errors.RetryableError(
+            raise errors.StoppedError(
                 f"stopped by {stop.name} while preprocessing. Run the same command again."
             )
         if code < 0:

@@ -215,7 +215,7 @@ class Batch:
         if self._stop.count:
             step = run_folder.saved_step(self._run)
             saved = "before anything was saved" if step is None else f"saved at step {step:,}"
-            raise errors.RetryableError(
+            raise errors.StoppedError(
                 f"stopped by {self._stop.name}, {saved}. Run the same command again to resume."
             )
 
@@ -350,7 +350,7 @@ def run_part(run: RunFolder, storage_root: str) -> None:
                 why = _after_stop(job, number)
                 if why is None:
                     raise
-                error = errors.RetryableError(f"{error} ({why})")
+                error = errors.StoppedError(f"{error} ({why})")
             _close(job, record, error, stopped=bool(stop.count), started=started)
             raise error from None
         _close(job, record, None, stopped=False, started=started)

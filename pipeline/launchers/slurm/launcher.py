@@ -23,6 +23,8 @@ from pipeline.runs.run_record import RunRecord
 
 # Slurm's exit code of a job whose output it could not open on the node.
 _NO_OUTPUT = "0:53"
+# How the last line of the script begins when it did not end well: the command says that itself.
+_LAST_WORDS = ("error: ", "stopped by ")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,7 +111,7 @@ class SlurmLauncher(RemoteLauncher):
         def lines() -> list[str]:
             if not storage.exists(job.run.log_path(script.LOG)):
                 return []
-            return [line for line in logs.new_lines() if not line.startswith("error: ")]
+            return [line for line in logs.new_lines() if not line.startswith(_LAST_WORDS)]
 
         return lines
 

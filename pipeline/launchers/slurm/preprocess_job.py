@@ -53,8 +53,8 @@ def submit(
     except KeyboardInterrupt:
         if interrupts.wants_to_cancel(f"Slurm job {number}"):
             commands.cancel(number)
-            raise errors.RetryableError(f"Slurm job {number} is cancelled") from None
-        raise errors.RetryableError(f"Slurm job {number} keeps running") from None
+            raise errors.StoppedError(f"Slurm job {number} is cancelled") from None
+        raise errors.StoppedError(f"Slurm job {number} keeps running") from None
 
 
 def _follow(

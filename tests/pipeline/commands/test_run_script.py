@@ -190,8 +190,7 @@ def test_ctrl_c_gives_the_script_time_and_ends_what_ignores_it(stage):
     assert (running.returncode, stage.alive()) == (75, [])
     assert "stopping; each process gets SIGTERM; Ctrl-C again stops at once" in out
     assert err == (
-        "error: stopped by SIGINT. Run the same command again; the script decides where it "
-        "continues.\n"
+        "stopped by SIGINT. Run the same command again; the script decides where it continues.\n"
     )
     assert (stage.notes / "saved").exists()
     assert stage.record()["status"] == "stopped"

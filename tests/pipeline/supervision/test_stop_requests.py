@@ -30,7 +30,7 @@ def when_training(stage, *names):
 
 def test_a_stop_request_lets_training_save_first_and_then_ends_all(stage):
     when_training(stage, "chief-0", "worker-0")
-    with pytest.raises(errors.RetryableError, match=r"^stopped by SIGTERM, saved at step 7\. Run"):
+    with pytest.raises(errors.StoppedError, match=r"^stopped by SIGTERM, saved at step 7\. Run"):
         stage.run(chief_0=["train"], worker_0=["train"], evaluator_0=["hang"])
     assert (stage.path / "saved-chief-0.json").exists()
     assert (stage.path / "saved-worker-0.json").exists()
@@ -48,7 +48,7 @@ def test_everybody_may_be_asked_to_stop_at_once(stage):
             os.kill(os.getpid(), signal.SIGTERM)
 
     stage.notes.react = react
-    with pytest.raises(errors.RetryableError, match=r"^stopped by SIGTERM, saved at step 7\. Run"):
+    with pytest.raises(errors.StoppedError, match=r"^stopped by SIGTERM, saved at step 7\. Run"):
         stage.run(unit="gang", chief_0=["train"], worker_0=["train"])
     assert stage.boss.restarts == []
 
@@ -75,7 +75,7 @@ def test_a_save_that_is_under_way_is_finished_after_the_grace(stage):
 
     looks: list[int] = []
     stage.notes.react = react
-    with pytest.raises(errors.RetryableError, match=r"^stopped by SIGTERM, saved at step 7\. Run"):
+    with pytest.raises(errors.StoppedError, match=r"^stopped by SIGTERM, saved at step 7\. Run"):
         stage.run(SINGLE, chief_0=["save_slowly"], graces=BRIEF)
 
 
@@ -93,7 +93,7 @@ def test_a_second_stop_request_kills_a_save(stage):
             requests.append(os.kill(os.getpid(), signal.SIGINT))
 
     stage.notes.react = react
-    with pytest.raises(errors.RetryableError, match="SIGINT, before anything was saved"):
+    with pytest.raises(errors.StoppedError, match="SIGINT, before anything was saved"):
         stage.run(SINGLE, chief_0=["save_slowly"], graces=BRIEF)
 
 
@@ -107,7 +107,7 @@ def test_a_second_stop_request_kills_at_once(stage):
             os.kill(os.getpid(), signal.SIGINT)
 
     stage.notes.say = say_and_insist
-    with pytest.raises(errors.RetryableError, match="stopped by"):
+    with pytest.raises(errors.StoppedError, match="stopped by"):
         stage.run(SINGLE, chief_0=["hang"], graces=Graces(training=60.0, poll=0.05))
 
 

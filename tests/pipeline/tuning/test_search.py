@@ -150,7 +150,7 @@ def test_an_interrupt_stops_the_trials_and_says_what_is_done(tmp_path):
         started.append(process)
         return process
 
-    with pytest.raises(errors.RetryableError, match="stopped with 0 of 9 trials done"):
+    with pytest.raises(errors.StoppedError, match="stopped with 0 of 9 trials done"):
         searched(tmp_path, plan(), FakeJobs(), launch=launch, parallel=3)
     assert all(process.stopped for process in started)
 

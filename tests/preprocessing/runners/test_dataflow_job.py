@@ -92,7 +92,7 @@ def test_a_job_is_followed_to_its_end_and_its_records_published(cloud, dataflow,
 
 def leave(cloud, dataflow, wanted: config.Config) -> None:
     dataflow.states = [RUNNING]
-    with pytest.raises(errors.RetryableError, match=r"keeps running. The same command follow"):
+    with pytest.raises(errors.StoppedError, match=r"keeps running. The same command follow"):
         run(cloud, wanted, sleep=interrupt)
 
 
@@ -109,7 +109,7 @@ def test_one_that_was_left_is_found_again_and_not_sent_again(cloud, dataflow, wa
 
 def test_ctrl_c_may_also_cancel_it(cloud, dataflow, wanted, capsys):
     dataflow.states = [RUNNING]
-    with pytest.raises(errors.RetryableError, match=r"^the job on Dataflow is cancelled$"):
+    with pytest.raises(errors.StoppedError, match=r"^the job on Dataflow is cancelled$"):
         run(cloud, wanted, sleep=interrupt, wants_to_cancel=lambda what: True)
     assert dataflow.cancelled == ["2026-11-21_1"]
     end_with_what_was_left(cloud, dataflow, wanted, lambda: capsys.readouterr().out)

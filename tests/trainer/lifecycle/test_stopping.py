@@ -19,7 +19,7 @@ from pipeline.runs import run_folder
 from pipeline.runs.run_folder import RunFolder, Status
 from pipeline.supervision.ports import Reservation
 from tests.pipeline.process_help import wait_until
-from tests.trainer.commands import error_line
+from tests.trainer.commands import error_line, stopped_line
 from trainer.lifecycle import stopping
 
 TASK = "trainer.task"
@@ -198,7 +198,7 @@ def test_signals_are_obeyed_while_the_run_folder_fails(
     if role != "evaluator":  # which has nothing to wait for
         # Of two signals that come at the same time, the kernel delivers this one first.
         wait_until(lambda: insisted(commands, name), seconds=60)
-    assert error_line(commands.end(name, code=75)).startswith("error: stopped")
+    assert stopped_line(commands.end(name, code=75))
 
 
 @pytest.mark.parametrize("role", ["ps", "evaluator"])
@@ -232,11 +232,11 @@ def test_a_role_without_anything_to_save_reports_that_it_was_stopped(
             commands.signal(names[role], signal.SIGTERM)
             if role == "ps":  # else it waits for the chief, which may have to save
                 commands.signal(names[role], signal.SIGINT)
-            line = error_line(commands.end(names[role], code=75))
-            assert line == "error: stopped. Run the same command to resume."
+            line = stopped_line(commands.end(names[role], code=75))
+            assert line == "stopped. Run the same command to resume."
             assert run_folder.read_statuses(run)[f"{role}-0"].state == "stopped"
         wait_until(lambda: insisted(commands, names["chief"]), seconds=60)
-        assert "stopped" in error_line(commands.end(names["chief"], code=75))
+        assert stopped_line(commands.end(names["chief"], code=75))
 
 
 def test_a_chief_can_save_when_all_are_stopped_at_once(commands, task_flags, small_records):
@@ -246,11 +246,11 @@ def test_a_chief_can_save_when_all_are_stopped_at_once(commands, task_flags, sma
         wait_until(lambda: (run.read("status/chief-0.json") or {}).get("loss"), seconds=100)
         for role in ("ps", "chief"):
             commands.signal(names[role], signal.SIGTERM)
-        lines = {role: error_line(commands.end(names[role], code=75)) for role in ("chief", "ps")}
+        lines = {role: stopped_line(commands.end(names[role], code=75)) for role in ("chief", "ps")}
     saved = run_folder.saved_step(run)
     assert saved
-    assert lines["chief"].startswith(f"error: stopped, saved at step {saved}.")
-    assert lines["ps"] == "error: stopped. Run the same command to resume."
+    assert lines["chief"].startswith(f"stopped, saved at step {saved}.")
+    assert lines["ps"] == "stopped. Run the same command to resume."
 
 
 @pytest.fixture
@@ -270,7 +270,7 @@ def waiting_chief(commands, tmp_path):
 def test_a_chief_that_has_made_no_step_need_not_wait_for_others(commands, waiting_chief, tmp_path):
     output = commands.end(waiting_chief(), code=75)
     stopped = "stopped while waiting for another process. Run the same command to resume."
-    assert error_line(output) == f"error: {stopped}"
+    assert stopped_line(output) == stopped
     status = run_folder.read_statuses(RunFolder(str(tmp_path)))["chief-0"]
     assert (status.state, status.error, status.exit_code) == ("stopped", stopped, 75)
 
@@ -279,8 +279,8 @@ def test_a_chief_that_has_made_a_step_waits_to_save_it(commands, waiting_chief):
     name = waiting_chief("0.5")
     assert not commands.has_ended(name)
     commands.signal(name, signal.SIGINT)
-    line = error_line(commands.end(name, code=75))
-    assert line == "error: stopped at once. Run the same command to resume."
+    line = stopped_line(commands.end(name, code=75))
+    assert line == "stopped at once. Run the same command to resume."
 
 
 @pytest.mark.parametrize(

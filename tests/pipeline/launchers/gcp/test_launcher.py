@@ -89,9 +89,7 @@ def test_every_submission_has_a_name_of_its_own(wanted, jobs):
 def test_a_running_job_is_followed_and_not_submitted_again(wanted, jobs, capsys):
     launcher = GcpLauncher(sleep=interrupt)
     jobs.states = ["JOB_STATE_RUNNING"]
-    with pytest.raises(
-        errors.RetryableError, match=r"keeps running as job 1 on Vertex AI. The same"
-    ):
+    with pytest.raises(errors.StoppedError, match=r"keeps running as job 1 on Vertex AI. The same"):
         launcher.run(wanted, started=0)
     assert wanted.run.read("run.json")["status"] == "running"
     jobs.states, jobs.on_state = ["JOB_STATE_SUCCEEDED"], finishes(wanted)
@@ -108,7 +106,7 @@ def interrupt(_: float) -> None:
 def test_ctrl_c_may_also_cancel_the_job(wanted, jobs):
     launcher = GcpLauncher(sleep=interrupt, wants_to_cancel=lambda what: True)
     jobs.states = ["JOB_STATE_RUNNING"]
-    with pytest.raises(errors.RetryableError, match=r"^the job of run 'r.1' is cancelled. The sam"):
+    with pytest.raises(errors.StoppedError, match=r"^the job of run 'r.1' is cancelled. The sam"):
         launcher.run(wanted, started=0)
     assert wanted.run.read("run.json")["status"] == "stopped"
     jobs.states, jobs.on_state = ["JOB_STATE_SUCCEEDED"], finishes(wanted)
@@ -119,7 +117,7 @@ def test_ctrl_c_may_also_cancel_the_job(wanted, jobs):
 def leave_at_work(wanted: Job, jobs) -> None:
     """Submits a job, and presses Ctrl-C while it is running."""
     jobs.states = ["JOB_STATE_RUNNING"]
-    with pytest.raises(errors.RetryableError, match="keeps running as job 1 on V"):
+    with pytest.raises(errors.StoppedError, match="keeps running as job 1 on V"):
         GcpLauncher(sleep=interrupt).run(wanted, started=0)
 
 

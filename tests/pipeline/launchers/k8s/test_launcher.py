@@ -56,9 +56,7 @@ def test_without_jobset_it_is_plain_jobs(following):
 
 @pytest.mark.slow
 def test_ctrl_c_leaves_the_job_and_the_same_command_follows_it(following, capsys):
-    with pytest.raises(
-        errors.RetryableError, match=r"keeps running as JobSet r-.* in namespace te"
-    ):
+    with pytest.raises(errors.StoppedError, match=r"keeps running as JobSet r-.* in namespace te"):
         following.run(interrupt)
     assert following.run(following.finishes).status == "done"
     assert len(following.api.of("jobsets")) == 1
@@ -68,7 +66,7 @@ def test_ctrl_c_leaves_the_job_and_the_same_command_follows_it(following, capsys
 @pytest.mark.slow
 def test_ctrl_c_may_cancel_the_job(following):
     following.cancels = True
-    with pytest.raises(errors.RetryableError, match=r"is cancelled. The same command continues"):
+    with pytest.raises(errors.StoppedError, match=r"is cancelled. The same command continues"):
         following.run(interrupt)
     assert kinds(following.api) == []
 
@@ -81,7 +79,7 @@ def test_a_job_is_found_whose_submission_was_not_recorded(following):
     record = run_record.read(run)
     name, record.job, record.status = record.job, None, "failed"
     run_record.write(run, record)
-    with pytest.raises(errors.RetryableError, match="keeps running"):
+    with pytest.raises(errors.StoppedError, match="keeps running"):
         following.run(interrupt)
     assert run_record.read(run).job == name
 
@@ -90,7 +88,7 @@ def test_a_job_is_found_whose_submission_was_not_recorded(following):
 def test_a_job_that_has_ended_is_followed_by_a_new_one(following):
     with pytest.raises(errors.RetryableError, match=r"ended badly. make logs shows more"):
         following.run(lambda: following.ends("Failed", "ended badly"))
-    with pytest.raises(errors.RetryableError, match="keeps running"):
+    with pytest.raises(errors.StoppedError, match="keeps running"):
         following.run(interrupt)
     first, second = (one["metadata"]["name"] for one in following.api.of("jobsets"))
     assert run_record.read(following.run_folder).job == f"k8s/team/jobset/{second}/here" != first
@@ -113,7 +111,7 @@ def test_status_stop_and_logs_know_the_job(following):
 
 @pytest.mark.slow
 def test_a_job_that_was_deleted_is_stopped(following):
-    with pytest.raises(errors.RetryableError, match=r"deleted from the cluster. make logs"):
+    with pytest.raises(errors.StoppedError, match=r"deleted from the cluster. make logs"):
         following.run(following.api.objects.clear)
     assert run_record.read(following.run_folder).status == "stopped"
 

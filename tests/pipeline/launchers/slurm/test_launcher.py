@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import pathlib
 
 import pytest
 
@@ -89,6 +90,22 @@ def test_the_error_of_the_job_is_that_of_the_command(controller, wanted):
         go(wanted)
 
 
+def test_a_job_that_was_asked_to_stop_has_not_failed(controller, wanted):
+    said = "stopped by SIGTERM, saved at step 7. Run the same command again to resume."
+    controller.states = ["FAILED"]
+    controller.on_state = closes(wanted, "stopped", exit_code=75, reason=said)
+    with pytest.raises(errors.StoppedError, match=f"^{said}$"):
+        go(wanted)
+
+
+@pytest.mark.parametrize("last", ["error: chief-0: nan", "stopped by SIGTERM, saved at step 7."])
+def test_the_last_word_of_a_job_is_left_to_the_command(wanted, last):
+    path = pathlib.Path(wanted.run.log_path("slurm"))
+    path.parent.mkdir(parents=True)
+    path.write_text(f"job 41\n{last}\n")
+    assert launcher.SlurmLauncher().new_output(wanted)() == ["job 41"]
+
+
 @pytest.mark.parametrize(
     ("state", "code", "kind", "words"),
     [
@@ -106,7 +123,7 @@ def test_a_job_that_recorded_no_end(controller, wanted, state, code, kind, words
 def test_ctrl_c_leaves_the_job_and_the_same_command_follows_it(controller, wanted, capsys):
     controller.states = ["RUNNING", "^C"]
     with pytest.raises(
-        errors.RetryableError, match=r"keeps running as Slurm job 41. The same command"
+        errors.StoppedError, match=r"keeps running as Slurm job 41. The same command"
     ):
         go(wanted)
     assert not controller.cancelled and run_record.read(wanted.run).status == "running"
@@ -119,7 +136,7 @@ def test_ctrl_c_leaves_the_job_and_the_same_command_follows_it(controller, wante
 
 def test_ctrl_c_may_cancel_the_job(controller, wanted):
     controller.states = ["^C"]
-    with pytest.raises(errors.RetryableError, match=r"is cancelled. The same command continues"):
+    with pytest.raises(errors.StoppedError, match=r"is cancelled. The same command continues"):
         go(wanted, cancels=True)
     assert controller.cancelled == ["41"]
     assert run_record.read(wanted.run).status == "stopped"
@@ -127,7 +144,7 @@ def test_ctrl_c_may_cancel_the_job(controller, wanted):
 
 def test_a_job_is_found_whose_submission_was_not_recorded(controller, wanted):
     controller.found, controller.states = "7", ["RUNNING", "^C"]
-    with pytest.raises(errors.RetryableError, match="keeps running as Slurm job 7"):
+    with pytest.raises(errors.StoppedError, match="keeps running as Slurm job 7"):
         go(wanted)
     assert run_record.read(wanted.run).job == "slurm/7"
     assert not controller.submitted
