@@ -66,11 +66,13 @@ class Scaling(pydantic.BaseModel):
 
 class Launch(pydantic.BaseModel):
     """An earlier launch of a run: when it began and ended, in Unix time (`None` if that was not
-    recorded), and its processes by role."""
+    recorded), its processes by role, and the status that it left: "running" if its launcher was
+    killed, `None` in records of earlier versions."""
 
     started: float
     ended: float | None = None
     topology: dict[str, int]
+    status: str | None = None
 
 
 class RunRecord(pydantic.BaseModel):
@@ -197,7 +199,7 @@ def _earlier(record: RunRecord | None) -> list[Launch]:
     ended = record.ended or seen
     return [
         *record.earlier,
-        Launch(started=record.started, ended=ended, topology=record.topology),
+        Launch(started=record.started, ended=ended, topology=record.topology, status=record.status),
     ]
 
 

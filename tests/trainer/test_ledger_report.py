@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from pipeline import storage
 from pipeline.config import config_file
+from pipeline.runs import run_record
 from tests.trainer.commands import error_line
 
 REPORT = "trainer.ledger_report"
@@ -43,6 +46,27 @@ def test_it_does_not_say_applied_of_gradients_that_may_be_dropped(
     verdict, dropped = output.splitlines()[-2:]
     assert verdict == "every record that has been read was handed in exactly once"
     assert dropped.startswith("each step applied the first 2 of 4 gradients and dropped the rest")
+
+
+@pytest.mark.parametrize(
+    ("status", "last"),
+    [
+        ("stopped", "every record that has been read was applied exactly once"),
+        ("running", "1 earlier launch that was cut off: a process that was killed may have"),
+    ],
+)
+def test_a_run_that_was_launched_again(commands, finished, small_records, status, last):
+    run = finished.copy(finished.path.parent / f"again-{status}", 300)
+    job = small_records.config("cluster.strategy=parameter_server")
+    storage.write_text(run.config_path, config_file.dump(job))
+    first = run_record.begin(job, run)
+    first.status = status
+    run_record.write(run, first)
+    run_record.write(run, run_record.begin(job, run))
+    output = commands.run(REPORT, f"--storage={small_records.storage}", f"--run={run.name}")
+    title, *_, verdict = output.splitlines()
+    assert title == f"run {run.name}, step 300, launch 2: records of split train"
+    assert verdict.startswith(last)
 
 
 def test_a_run_without_a_checkpoint(commands, finished, small_records):

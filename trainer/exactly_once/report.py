@@ -109,14 +109,21 @@ def dropping(cluster: config.Cluster) -> str | None:
     )
 
 
-def not_counted(cluster: config.Cluster, starts: int) -> Iterator[str]:
-    """Yields what the ledger cannot show of a run whose processes have been started again so
-    often."""
-    if starts and strategy_table.STRATEGIES[cluster.strategy].asynchronous:
-        restarts = "1 restart" if starts == 1 else f"{starts:,} restarts"
+def not_counted(cluster: config.Cluster, restarts: int, cut_off: int) -> Iterator[str]:
+    """Yields what the ledger cannot show of a run with so many `restarts` of lost processes, and so
+    many earlier launches that ended with a process in the middle of a step."""
+    what = [
+        f"{count:,} {one if count == 1 else several}"
+        for count, one, several in (
+            (restarts, "restart", "restarts"),
+            (cut_off, "earlier launch that was cut off", "earlier launches that were cut off"),
+        )
+        if count
+    ]
+    if what and strategy_table.STRATEGIES[cluster.strategy].asynchronous:
         yield (
-            f"{restarts}: a process that was killed may have applied its batch in flight without "
-            "counting it, and then that was applied twice"
+            f"{' and '.join(what)}: a process that was killed may have applied its batch in flight "
+            "without counting it, and then that was applied twice"
         )
 
 
