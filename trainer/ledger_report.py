@@ -11,7 +11,7 @@ from absl import flags
 from pipeline import cli
 from pipeline.config import own_input
 from pipeline.records import builds, manifest, quarantine
-from pipeline.runs import accounts, run_record, run_search
+from pipeline.runs import accounts, launches, run_record, run_search
 from trainer.checkpoints import checkpoint_files
 from trainer.exactly_once import report
 from trainer.input import epoch_order
@@ -39,7 +39,7 @@ def main() -> None:
     launch = f", launch {record.launches}" if record and record.launches > 1 else ""
     print(f"run {run.name}, step {found.step:,}{launch}: records of split train")
     troubles = report.troubles(blocks, counts, report.dropping(job.cluster))
-    cut_off = accounts.cut_off(record, accounts.read(run)) if record else 0
+    cut_off = launches.cut_off(record, accounts.read(run)) if record else 0
     unseen = report.not_counted(job.cluster, len(record.restarts) if record else 0, cut_off)
     left_out = quarantine.told(quarantine.left_out(excluded, contents))
     for line in (*report.table(found), *troubles, *unseen, *left_out):

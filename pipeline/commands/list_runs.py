@@ -1,10 +1,11 @@
-"""Lists all runs of a storage, newest first.
+"""Lists all runs of a storage, that with the newest launch first.
 
     estimator-pipeline runs [--config=name] [--status=done,failed] [--tag=name] [--sort=metric]
     estimator-pipeline runs --run=name --tags=baseline,-draft    gives a run a tag, takes one away
     estimator-pipeline runs --page                               writes runs.html with links
 
-`best` is the best value of eval.metric so far; `started` and `took` are of the newest launch.
+`best` is the best value of eval.metric so far; `started` is when its first launch
+began, `took` how long it was running in all of them.
 """
 
 from __future__ import annotations
@@ -26,9 +27,10 @@ _STATUS = flags.DEFINE_list(
 _TAG = flags.DEFINE_list("tag", [], "Only runs that have all of these tags.")
 _SORT = flags.DEFINE_enum(
     "sort",
-    "started",
-    ["started", "metric", "name", "status", "step", "took"],
-    "What comes first: the newest, the best, the name, the status, the farthest or the longest.",
+    "newest",
+    ["newest", "started", "metric", "name", "status", "step", "took"],
+    "What comes first: the newest launch, the newest run, the best, the name, the status, the "
+    "farthest or the longest.",
 )
 _RUN = flags.DEFINE_string("run", None, "The run whose --tags are changed.")
 _TAGS = flags.DEFINE_list("tags", [], "Tags to give to --run; a - before one removes it.")

@@ -69,10 +69,9 @@ def _outcome(facts: Facts) -> Iterator[tuple[str, str]]:
     yield "processes", topology.counted(record.topology)
     if record.final_step is not None:
         yield "steps", f"{record.final_step:,}"
-    total = record.seconds.get("total")
-    if total is not None:
-        yield "time of the newest launch", duration(total)
-        yield "process hours", figure(total * facts.processes / 3600)
+    if facts.seconds:
+        yield "time", duration(facts.seconds)
+        yield "process hours", figure(facts.process_seconds / 3600)
     if record.examples_per_second:
         yield "examples/s", f"{record.examples_per_second:,.0f}"
     for part in facts_of.goodput_of(facts):

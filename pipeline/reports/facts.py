@@ -12,7 +12,7 @@ from pipeline.cluster import topology
 from pipeline.config import strategy_table
 from pipeline.reports import events, goodput
 from pipeline.reports.events import Events
-from pipeline.runs import accounts, history, liveness, resuming, run_folder, run_record
+from pipeline.runs import accounts, history, launches, liveness, resuming, run_folder, run_record
 from pipeline.runs.run_folder import RunFolder, Status
 from pipeline.runs.run_record import RunRecord
 
@@ -22,7 +22,7 @@ _EVALUATIONS = "eval_"
 @dataclasses.dataclass(frozen=True)
 class Facts:
     """Everything that a report tells. `evaluations` are event files by split; `slices` those that
-    accompany an export, by split, as `metrics.json` has them."""
+    accompany an export, by split, as `metrics.json` has them; `launches` when it was running."""
 
     run: RunFolder
     job: config.Config
@@ -34,12 +34,27 @@ class Facts:
     evaluations: dict[str, Events]
     history: history.History | None
     slices: dict[str, list[dict[str, Any]]]
+    launches: list[launches.Span]
     now: float
 
     @property
     def processes(self) -> int:
         """How many processes train."""
-        return max(1, sum(self.record.topology.get(role, 0) for role in topology.TRAINING_ROLES))
+        return _processes(self.record.topology)
+
+    @property
+    def seconds(self) -> float:
+        """How long it was running, in all its launches."""
+        return launches.seconds(self.launches)
+
+    @property
+    def process_seconds(self) -> float:
+        """The same, times the processes that train."""
+        return sum(one.seconds * _processes(one.topology) for one in self.launches)
+
+
+def _processes(counts: dict[str, int]) -> int:
+    return max(1, sum(counts.get(role, 0) for role in topology.TRAINING_ROLES))
 
 
 def gather(run: RunFolder, now: float | None = None) -> Facts:
@@ -77,6 +92,9 @@ def gather(run: RunFolder, now: float | None = None) -> Facts:
         },
         history=history.read(run),
         slices=_slices(run, record),
+        launches=launches.of(
+            record, accounts.read(run), now=now if state in liveness.AT_WORK else None
+        ),
         now=now,
     )
 
@@ -102,36 +120,22 @@ def goodput_of(facts: Facts) -> list[goodput.Part]:
         return []
     synchronous = strategy_table.STRATEGIES[facts.job.cluster.strategy].synchronous
     survived = _survivors(facts, known)
-    return goodput.split(_launches(facts, known), known, survived=survived, synchronous=synchronous)
+    return goodput.split(_launches(facts), known, survived=survived, synchronous=synchronous)
 
 
-def _launches(facts: Facts, known: list[accounts.Account]) -> list[goodput.Launch]:
-    record = facts.record
-    newest = run_record.Launch(
-        started=record.started or known[0].began, ended=record.ended, topology=record.topology
-    )
-    found, earlier = [], [*record.earlier, newest]
-    for number, one in enumerate(earlier):
-        last = number + 1 == len(earlier)
-        until = facts.now if last else earlier[number + 1].started
-        own = [account for account in known if one.started - 1 <= account.began < until]
-        seen = [account.until for account in own]
-        ended = one.ended if one.ended is not None else max(seen, default=one.started)
-        if last and facts.state in liveness.AT_WORK:
-            ended = facts.now
-        began = one.started
-        if last and record.ended is not None and "total" in record.seconds:
-            # The command began before it took hold of the run, with records to make, say.
-            began = min(began, record.ended - record.seconds["total"])
-        ended = max([ended, *seen])
+def _launches(facts: Facts) -> list[goodput.Launch]:
+    found = []
+    for one in facts.launches:
         tasks = _tasks(one.topology)
-        gone = sorted({account.task for account in own}.difference(tasks))
-        spans = {task: (began, max(x.until for x in own if x.task == task)) for task in gone}
-        for task in (*tasks, *gone) if last else ():
-            joined = _joined(record, task, [x.began for x in own if x.task == task])
+        gone = sorted({account.task for account in one.accounts}.difference(tasks))
+        spans = {
+            task: (one.began, max(x.until for x in one.accounts if x.task == task)) for task in gone
+        }
+        for task in (*tasks, *gone) if one is facts.launches[-1] else ():
+            joined = _joined(facts.record, task, [x.began for x in one.accounts if x.task == task])
             if joined is not None:
-                spans[task] = joined, spans.get(task, (began, ended))[1]
-        found.append(goodput.Launch(began, ended, [*tasks, *gone], spans))
+                spans[task] = joined, spans.get(task, (one.began, one.ended))[1]
+        found.append(goodput.Launch(one.began, one.ended, [*tasks, *gone], spans))
     return found
 
 

@@ -54,8 +54,8 @@ def _lead(facts: Facts, parts: Sequence[goodput.Part]) -> str:
     pairs = [("state", facts.state), ("step", _step(facts))]
     if record.best:
         pairs.append((f"best {record.best['metric']}", figure(record.best["value"])))
-    if "total" in record.seconds:
-        pairs.append(("time", duration(record.seconds["total"])))
+    if facts.seconds:
+        pairs.append(("time", duration(facts.seconds)))
     if record.examples_per_second:
         pairs.append(("examples/s", f"{record.examples_per_second:,.0f}"))
     if parts:

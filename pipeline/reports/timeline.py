@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import time
+from collections.abc import Iterator
 
 from pipeline.console.progress import duration
 from pipeline.pages import charts, document
 from pipeline.pages.charts import Frame
 from pipeline.reports.facts import Facts
+from pipeline.runs import launches
 from pipeline.runs.run_record import Restart
 
 _LANES = ("starts", "lost", "saves", "eval")
@@ -48,7 +50,7 @@ def section(facts: Facts) -> str:
     restarts = [one for one in record.restarts if one.time is not None]
     lanes: tuple[list[tuple[float | None, str]], ...] = (
         [
-            *((record.started, "the newest launch began") for _ in [0] if record.started),
+            *((one.began, f"launch {number} began") for number, one in _launches(facts)),
             *((one.time, f"training begins at step {one.step:,}") for one in training.starts),
         ],
         [(one.time, f"{_who(one)}: {one.cause}") for one in restarts],
@@ -81,6 +83,11 @@ def section(facts: Facts) -> str:
     return document.section(
         "Timeline", '<div class="wide">', frame.draw(*marks), "</div>", _losses(record.restarts)
     )
+
+
+def _launches(facts: Facts) -> Iterator[tuple[int, launches.Span]]:
+    """Yields the launches with their numbers; of very many the first are not recorded."""
+    return enumerate(facts.launches, facts.record.launches - len(facts.launches) + 1)
 
 
 def _who(one: Restart) -> str:

@@ -6,17 +6,12 @@ lost process did is still known.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-
 import pydantic
 
 from pipeline import errors, storage
 from pipeline.runs.run_folder import RunFolder
-from pipeline.runs.run_record import Launch, RunRecord
 
 FOLDER = "time"
-# The statuses of a launch whose processes were not killed, unless their accounts say so.
-_IN_ORDER = ("done", "trained", "stopped")
 # What a process can be at, one at a time. `between` are hooks between two steps, `end` is all that
 # comes after the last step.
 STATES = (
@@ -78,21 +73,3 @@ def read(run: RunFolder) -> list[Account]:
         except (errors.PipelineError, pydantic.ValidationError):
             continue
     return sorted(found, key=lambda one: one.began)
-
-
-def cut_off(record: RunRecord, known: Iterable[Account]) -> int:
-    """Returns how many of a run's earlier launches may have ended with a process in the middle of a
-    step, because it was killed; losses within a launch are the `restarts` of the record."""
-    known = list(known)
-    ends = [*(one.started for one in record.earlier[1:]), record.started or float("inf")]
-    of_launches = [
-        [one for one in known if launch.started <= one.began < end]
-        for launch, end in zip(record.earlier, ends, strict=False)
-    ]
-    unknown = max(0, record.launches - 1 - len(record.earlier))
-    return unknown + sum(map(_was_cut_off, record.earlier, of_launches))
-
-
-def _was_cut_off(launch: Launch, known: Sequence[Account]) -> bool:
-    newest = {one.task: one for one in known}  # by their beginning
-    return launch.status not in _IN_ORDER or any(one.was_cut_off for one in newest.values())

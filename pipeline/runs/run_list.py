@@ -15,13 +15,13 @@ from pipeline import errors, storage
 from pipeline.console import text_table
 from pipeline.console.figures import figure
 from pipeline.console.progress import duration
-from pipeline.runs import liveness, run_folder, run_record, run_search, tags
+from pipeline.runs import accounts, launches, liveness, run_folder, run_record, run_search, tags
 from pipeline.runs.run_folder import RunFolder, Status
 from pipeline.runs.run_record import RunRecord
 
 COLUMNS = ("run", "config", "status", "step", "best", "started", "took", "tags")
 # How a list can be sorted.
-SORTS = ("started", "metric", "name", "status", "step", "took")
+SORTS = ("newest", "started", "metric", "name", "status", "step", "took")
 _RIGHT = (3,)
 # Runs that are read at a time; a storage elsewhere takes long to answer.
 _AT_ONCE = 16
@@ -31,13 +31,15 @@ _NAME = re.compile(r"^name: *['\"]?([^'\"\n]+)", re.MULTILINE)
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """One run. `started` is the Unix time of its newest launch, `seconds` how long that took, or
-    has taken; `best` is {"metric": str, "value": float, "step": int}."""
+    """One run. `started` is the Unix time of its first launch, `launched` that of its newest;
+    `seconds` is how long all of them took, or have taken, without the time between. `best` is
+    {"metric": str, "value": float, "step": int}."""
 
     name: str
     config: str
     status: str
     started: float
+    launched: float
     step: int | None = None
     best: dict[str, float | str] | None = None
     seconds: float | None = None
@@ -46,14 +48,15 @@ class Row:
 
 
 def read(storage_root: str, now: float, config: str | None = None) -> list[Row]:
-    """Returns a row for each run below a storage root, the newest first; only those of the config
-    of that name if one is given. A thread reads each, since a storage elsewhere answers late."""
+    """Returns a row for each run below a storage root, that with the newest launch first; only
+    those of the config of that name if one is given. A thread reads each, since a storage elsewhere
+    answers late."""
     root = storage.join(storage.absolute(storage_root), "runs")
     runs = run_search.below(root)
     with concurrent.futures.ThreadPoolExecutor(_AT_ONCE) as pool:
         rows = [row for row in pool.map(lambda run: _row(run, now), runs) if row is not None]
     wanted = [row for row in rows if config in (None, row.config)]
-    return sorted(wanted, key=lambda row: row.started, reverse=True)
+    return sorted(wanted, key=lambda row: row.launched, reverse=True)
 
 
 def chosen(
@@ -61,10 +64,11 @@ def chosen(
     *,
     statuses: Collection[str] = (),
     tagged: Collection[str] = (),
-    sort: str = "started",
+    sort: str = "newest",
 ) -> list[Row]:
     """Returns the rows of runs with one of the `statuses` and all tags `tagged`, sorted by one of
-    `SORTS`: what is newest, best, farthest or longest first, names and statuses by the alphabet.
+    `SORTS`: what was launched or has begun last, what is best, farthest or longest first, names and
+    statuses by the alphabet.
 
     Runs of another metric come after those of the metric that most rows have.
     """
@@ -83,7 +87,12 @@ def chosen(
             return place, math.isnan(quality), -quality
         if sort in ("name", "status"):
             return getattr(row, sort), row.name
-        value = {"started": row.started, "step": row.step, "took": row.seconds}[sort]
+        value = {
+            "newest": row.launched,
+            "started": row.started,
+            "step": row.step,
+            "took": row.seconds,
+        }[sort]
         return (value is None, 0 if value is None else -value)
 
     return sorted(found, key=by)
@@ -104,32 +113,44 @@ def lines(rows: Sequence[Row]) -> list[str]:
 def _row(run: RunFolder, now: float) -> Row | None:
     """Returns the row of a run; `None` for a folder that is no run, or is being removed."""
     try:
-        started = storage.modified(run.begun_path)
+        launched = storage.modified(run.begun_path)
     except (OSError, errors.PipelineError):
         return None
     try:
-        return _of_record(run, run_record.read(run), started, now=now)
+        return _of_record(run, run_record.read(run), launched, now=now)
     except (OSError, errors.PipelineError):  # of another user, say
-        return Row(run.name, "", "unreadable", started)
+        return Row(run.name, "", "unreadable", launched, launched)
 
 
-def _of_record(run: RunFolder, record: RunRecord | None, started: float, *, now: float) -> Row:
+def _of_record(run: RunFolder, record: RunRecord | None, launched: float, *, now: float) -> Row:
     ended = record is not None and record.status != "running" and record.launcher is not None
     statuses = {} if ended else run_folder.read_statuses(run)
     status, _ = liveness.state_of_run(run, record, statuses, now=now)
     best = _best((None if record is None else record.best) or run.read(run_folder.BEST) or {})
-    total = None if record is None or status != record.status else record.seconds.get("total")
+    spans = _spans(run, record, now if status in liveness.AT_WORK else None)
     return Row(
         name=run.name,
         config=record.config if record is not None else _config_name(run),
         status=status,
-        started=started,
+        started=spans[0].began if spans else launched,
+        launched=launched,
         step=_step(run, record, statuses),
         best=best,
         tags=tags.read(run),
         higher_is_better=best is None or _has_higher_better(run),
-        seconds=now - started if status in liveness.AT_WORK else total,
+        seconds=launches.seconds(spans) or None,
     )
+
+
+def _spans(run: RunFolder, record: RunRecord | None, now: float | None) -> list[launches.Span]:
+    """Returns the launches of a run. Only if the end of one was not recorded, its processes have to
+    be asked: that takes more files."""
+    if record is None:
+        return []
+    ends = [one.ended for one in run_record.launches(record)]
+    if now is not None:
+        ends = ends[:-1]
+    return launches.of(record, accounts.read(run) if None in ends else (), now=now)
 
 
 def _best(found: dict[str, Any]) -> dict[str, float | str] | None:

@@ -184,23 +184,31 @@ def begin_as(
         launcher=None if by_hand else Launcher(host=socket.gethostname(), pid=os.getpid()),
         launches=earlier.launches + 1 if earlier else 1,
         started=time.time(),
-        earlier=_earlier(earlier)[-_MOST_LAUNCHES:],
+        earlier=launches(earlier)[-_MOST_LAUNCHES:],
         restarts=earlier.restarts if earlier else [],
         new_data=earlier.new_data if earlier else [],
         versions={**versions.installed(), "code": versions.code_version()},
     )
 
 
-def _earlier(record: RunRecord | None) -> list[Launch]:
+def launches(record: RunRecord | None) -> list[Launch]:
+    """Returns the launches of a run so far, the newest last; none of a record of an earlier
+    version, which does not say when."""
     if record is None or record.started is None:
         return []
     # One that was killed gave its last sign of life.
     seen = record.launcher.seen if record.launcher else None
-    ended = record.ended or seen
-    return [
-        *record.earlier,
-        Launch(started=record.started, ended=ended, topology=record.topology, status=record.status),
-    ]
+    began = record.started
+    if record.ended is not None and "total" in record.seconds:
+        # The command began before it took hold of the run, with records to make, say.
+        began = min(began, record.ended - record.seconds["total"])
+    newest = Launch(
+        started=began,
+        ended=record.ended or seen,
+        topology=record.topology,
+        status=record.status,
+    )
+    return [*record.earlier, newest]
 
 
 def job_at_work(record: RunRecord | None) -> str | None:

@@ -57,7 +57,19 @@ def test_code_and_outcome(tmp_path):
     assert rows["steps"] == ("200", "200") and rows["examples/s"] == ("366", "20")
     assert rows["goodput"] == ("40.0%", "40.0%")
     # 100 s of the processes that train.
+    assert rows["time"] == ("1 min 40 s", "1 min 40 s")
     assert float(rows["process hours"][0]) == round(100 * one.processes / 3600, 4)
+
+
+def test_the_time_is_that_of_all_launches(tmp_path):
+    one = _facts(tmp_path, "a")
+    first = run_record.Launch(
+        started=scene.BEGAN - 500, ended=scene.BEGAN - 400, topology={"chief": 1, "worker": 4}
+    )
+    again = _facts(tmp_path, "b", earlier=[first], launches=2)
+    rows = {name: (a, b) for name, a, b in differences.of_outcome(one, again)}
+    assert rows["time"] == ("1 min 40 s", "3 min 20 s")
+    assert float(rows["process hours"][1]) == round((100 * one.processes + 100 * 5) / 3600, 4)
 
 
 def _contents(tmp_path, name, **statistics):

@@ -36,6 +36,18 @@ def test_every_part_is_there(tmp_path):
     assert "steps: 200" in text and "57,000" in text
 
 
+def test_the_time_is_that_of_all_launches(tmp_path):
+    run = scene.make(tmp_path)
+    record = run_record.read(run)
+    first = run_record.Launch(
+        started=scene.BEGAN - 500, ended=scene.BEGAN - 470, topology=record.topology
+    )
+    run_record.write(run, record.model_copy(update={"earlier": [first], "launches": 2}))
+    text = _page(run)
+    assert "time<b>2 min 10 s</b>" in text
+    assert text.index("launch 1 began") < text.index("launch 2 began")
+
+
 def test_a_result_that_is_no_better_than_a_constant_answer_is_said(tmp_path):
     found = facts.gather(scene.make(tmp_path), now=scene.BEGAN + 200)
     assert "no better than the baseline" not in page.render(found)

@@ -9,7 +9,7 @@ from tests.pipeline.reports import scene
 def test_starts_losses_saves_and_evaluations(tmp_path):
     drawn = timeline.section(facts.gather(scene.make(tmp_path)))
     assert drawn.count("saved at step") == 3
-    assert "the newest launch began" in drawn and "training begins at step 0" in drawn
+    assert "launch 1 began" in drawn and "training begins at step 0" in drawn
     assert "worker-0: killed by SIGKILL" in drawn
     assert drawn.count("eval at step 200: loss 0.3") == 1 and "loss 0.4" not in drawn
     assert "seconds since 2023-11-14 22:13:20 UTC" in drawn

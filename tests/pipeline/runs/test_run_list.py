@@ -10,7 +10,7 @@ import pytest
 
 from pipeline import storage
 from pipeline.config import config_file
-from pipeline.runs import run_folder, run_list, run_record, tags
+from pipeline.runs import accounts, run_folder, run_list, run_record, tags
 from pipeline.runs.run_folder import RunFolder, Status
 
 NOW = 2_000_000.0
@@ -19,7 +19,7 @@ CONFIG = config_file.load("mnist")
 
 @pytest.fixture
 def add(tmp_path):
-    """Makes a run that was started so many seconds ago."""
+    """Makes a run whose newest launch began so many seconds ago."""
 
     def _add(name, ago, **values):
         run = RunFolder(str(tmp_path / "runs" / name))
@@ -27,6 +27,9 @@ def add(tmp_path):
         os.utime(run.config_path, (NOW - ago, NOW - ago))
         if values:
             made = run_record.begin(CONFIG, run)
+            made.started = NOW - ago
+            if "seconds" in values:
+                made.ended = made.started + values["seconds"]["total"]
             run_record.write(run, made.model_copy(update=values))
         return run
 
@@ -46,6 +49,36 @@ def test_runs_are_listed_newest_first(add, tmp_path):
         f"failed  mnist   failed                          {when[0]}",
         f"old     mnist   done    1,500  accuracy 0.9912  {when[1]}  2 min 5 s",
     ]
+
+
+def test_a_run_that_was_launched_again_shows_its_first_start_and_all_of_its_time(add, tmp_path):
+    first = run_record.Launch(started=NOW - 9000, ended=NOW - 8900, topology={"chief": 1})
+    add("again", 60, status="done", seconds={"total": 9.0}, earlier=[first])
+    add("between", 500, status="done", seconds={"total": 10.0})
+    add("at-work", 30, launcher=None, earlier=[first])
+    _at_work(RunFolder(str(tmp_path / "runs" / "at-work")))
+    rows = run_list.read(str(tmp_path), NOW)
+    assert [(row.name, NOW - row.started, row.seconds) for row in rows] == [
+        ("at-work", 9000, 130),
+        ("again", 9000, 109),
+        ("between", 500, 10),
+    ]
+    by_start = run_list.chosen(rows, sort="started")
+    assert [row.name for row in by_start] == ["between", "at-work", "again"]
+
+
+def test_the_time_of_a_launch_that_was_killed_is_known_from_its_processes(add, tmp_path):
+    run = add("killed", 60, launcher=None)
+    seconds = {"start": 7.0}
+    one = accounts.Account(task="chief-0", began=NOW - 50, until=NOW - 43, seconds=seconds)
+    accounts.write(run, one)
+    [row] = run_list.read(str(tmp_path), NOW)
+    assert (row.status, row.seconds) == ("died", 17.0)
+
+
+def _at_work(run):
+    status = {"pid": os.getpid(), "host": socket.gethostname(), "state": "training", "time": NOW}
+    run_folder.write_status(run, Status(task="chief-0", step=1234, **status))
 
 
 def test_a_running_run_shows_its_step_and_best_so_far(add, tmp_path):
@@ -116,6 +149,7 @@ def test_runs_are_sorted_by_what_is_asked_for(add, tmp_path):
     add("c", 80, status="done", seconds={"total": 999.0}, **_best("auc", 0.8))
     rows = run_list.read(str(tmp_path), NOW)
     for sort, names in (
+        ("newest", "badc"),
         ("started", "badc"),
         ("metric", "acbd"),
         ("name", "abcd"),
