@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import importlib
+import pkgutil
 import re
+from collections.abc import Iterator
 from typing import Annotated, Any, TypeVar, get_args
 
 import pydantic
@@ -76,6 +79,23 @@ def _parts(annotation: Any) -> set[Any]:
     if inner:
         return {part for one in inner for part in _parts(one)}
     return {annotation if isinstance(annotation, type) or annotation is Any else type(annotation)}
+
+
+_S = TypeVar("_S", bound=Section)
+
+
+def declared(base: type[_S], package: str) -> list[type[_S]]:
+    """Imports all modules of a package, and returns the classes below `base` that are in them."""
+    for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
+        importlib.import_module(f"{package}.{module.name}")
+    found = dict.fromkeys(_below(base))  # once, of several bases
+    return [one for one in found if one.__module__.startswith(f"{package}.")]
+
+
+def _below(base: type[_S]) -> Iterator[type[_S]]:
+    for found in base.__subclasses__():
+        yield found
+        yield from _below(found)
 
 
 _P = TypeVar("_P", bound="PlaceSection")

@@ -13,12 +13,12 @@ import pytest
 import tensorflow as tf
 
 from pipeline.config import config_file, reference
+from pipeline.models import MODELS
 from pipeline.steps import STEPS
 from preprocessing.sources import SOURCES
 from tests.pipeline.feature_tables import contents, make
 from trainer import models, optimizers
 from trainer.export import exporters
-from trainer.models import NAMED
 from trainer.models.transforms import Transforms
 
 DOCS = config_file.SHIPPED.parent / "docs"
@@ -45,7 +45,7 @@ def test_every_source_is_documented():
 
 def test_every_model_is_documented():
     text = (DOCS / "models.md").read_text()
-    assert not [name for name in NAMED if f"`{name}`" not in text]
+    assert not [name for name in MODELS if f"`{name}`" not in text]
 
 
 def _anchors(text):

@@ -27,6 +27,7 @@ LAYERS = {
             "command_line",
             "console",
             "faults.moved_clock",
+            "models",
             "pages",
             "processes",
             "steps",

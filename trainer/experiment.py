@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from pipeline import config
 from pipeline.cluster import tolerance, topology
-from pipeline.config import model_config, strategy_table, towers
+from pipeline.config import model_config, strategy_table
 from pipeline.runs import run_folder
 from pipeline.runs.run_folder import RunFolder
 from trainer import model_function, models, optimizers
@@ -146,8 +146,8 @@ def estimator(
     records it needs a position."""
     running = run_config(job, run, task, script=script)
     params = {**model_config.params(job.model), "optimizer": optimizers.updates(job, task)}
-    if job.model.name == towers.MODEL:
-        params[model_config.TOP_K] = job.eval.top_k
+    if (shipped := model_config.shipped(job.model)) is not None:
+        params |= shipped.told(job)
     if transforms is not None:
         params |= heads.told(transforms.plan)
     model_function.seed(job)  # what the model's function makes before the graph

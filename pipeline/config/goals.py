@@ -10,10 +10,11 @@ import pydantic
 from pipeline import errors
 from pipeline.config import feature_check, model_config
 from pipeline.config.feature_config import Label
+from pipeline.models import MODELS
 from pipeline.sections import Above0, Section
 
 # Whose last layer may be as wide as several labels need.
-MODELS = tuple(name for name in model_config.CANNED if name not in ("deepfm", "din", "two_tower"))
+_MODELS = tuple(name for name, settings in MODELS.items() if settings.several_labels)
 # What each label has in place of `model.params`.
 _PARAMS = ("task", "classes", "offset", "scale")
 
@@ -139,8 +140,8 @@ def _of_sections(job: Any) -> Iterator[str]:
                 if key != "balanced"
                 else ("label.balanced: is for one label; weigh losses with labels.<name>.weight")
             )
-    if job.model.name not in MODELS:
-        yield f"model.name: several labels are for {', '.join(MODELS)}, got {job.model.name!r}"
+    if job.model.name not in _MODELS:
+        yield f"model.name: several labels are for {', '.join(_MODELS)}, got {job.model.name!r}"
     for key in _PARAMS:
         if key in job.model.params:
             yield f"model.params.{key}: {several}"

@@ -30,7 +30,7 @@ from pydantic_core import PydanticUndefined
 from pipeline import sections, storage
 from pipeline.config import schema, strategy_table
 from pipeline.config.cluster_config import Cluster
-from pipeline.config.model_config import PARAMS
+from pipeline.models import MODELS
 from pipeline.steps import STEPS
 from pipeline.steps.base import Step
 
@@ -122,8 +122,8 @@ def _section(place: _Place, level: int) -> Iterator[str]:
     prefix = f"{path}." if path else ""
     yield _table(prefix, section, section.model_fields)
     if path == "model":
-        for params in dict.fromkeys(PARAMS.values()):
-            named = " and ".join(f"`{name}`" for name, one in PARAMS.items() if one is params)
+        for params in dict.fromkeys(MODELS.values()):
+            named = " and ".join(_code(params.names))
             yield f"### `model.params` of {named}"
             yield _text(params)
             yield _table("model.params.", params, params.model_fields)

@@ -11,6 +11,7 @@ import pydantic
 from pipeline import errors
 from pipeline.config import model_config
 from pipeline.config.feature_config import Label
+from pipeline.models import MODELS
 from pipeline.sections import Section
 
 
@@ -90,9 +91,9 @@ def check_correction(
         )
     if label.threshold is not None:
         raise ValueError(f"{where} is not for a label with a threshold; {instead}")
-    if model.name not in model_config.CANNED:
-        known = ", ".join(model_config.CANNED)
-        raise ValueError(f"{where} is for {known}, got {model.name!r}; {instead}")
+    known = [n for n, one in MODELS.items() if one.of_features and "classes" in one.model_fields]
+    if model.name not in known:
+        raise ValueError(f"{where} is for {', '.join(known)}, got {model.name!r}; {instead}")
     params = model_config.params(model)
     if params.get("task") == "regression":
         raise ValueError(f"{where} is for classes, and the model predicts a number; {instead}")

@@ -21,7 +21,6 @@ from pipeline.config import (
     sample_config,
     sequences,
     slices,
-    towers,
 )
 from pipeline.config.cluster_config import Cluster
 from pipeline.config.data_config import Data
@@ -31,6 +30,7 @@ from pipeline.config.feature_config import Feature, Label
 from pipeline.config.goals import Goal
 from pipeline.config.model_config import Model
 from pipeline.config.train_config import Train
+from pipeline.models import MODELS
 from pipeline.sections import Like, Section
 
 # Names become folder names, so they must not be able to leave the folder they are put in.
@@ -69,12 +69,13 @@ class _Job(Section):
         feature_check.check(
             self.features, label=self.label, data_label=self.data.label, columns=self.data.columns
         )
-        if self.model.name in model_config.PARAMS and not self.labels:
+        if self.model.name in MODELS and not self.labels:
             column = self.data.columns[self.data.label]
             feature_check.check_label(self.label, self.data.label, column)
         model_config.check(self.model, has_features=bool(self.features))
         sequences.check(self.features, self.data.columns, self.model)
-        towers.check(self)
+        if (shipped := model_config.shipped(self.model)) is not None:
+            shipped.check(self)
         if (sample := self.data.sample) is not None:
             sample_config.check_correction(
                 sample, data_label=self.data.label, label=self.label, model=self.model

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pipeline import config, errors
-from pipeline.config import model_config, towers
+from pipeline.config import model_config
 from pipeline.records import manifest
 from pipeline.steps.base import Step
 from pipeline.steps.categories import Identity, Vocabulary
@@ -19,12 +19,10 @@ def of(
 ) -> np.ndarray | None:
     """Returns the shares that the model of a job asks for, out of its `planned` features; `None` if
     it does not."""
-    if job.model.name != towers.MODEL:
+    shipped = model_config.shipped(job.model)
+    if shipped is None or shipped.counted is None:
         return None
-    settings: model_config.TwoTower = model_config.settings(towers.MODEL, job.model.params)
-    if not settings.log_q:
-        return None
-    [item] = (one for one in planned if one.name == settings.item_id)
+    [item] = (one for one in planned if one.name == shipped.counted)
     return shares(item.inputs[0], contents, item.steps, ids=item.ids or 0)
 
 

@@ -21,7 +21,8 @@ def check(
 
     `values` are those of the label's vocabulary, if it is by that.
     """
-    classes = _classes(job)
+    shipped = model_config.shipped(job.model)
+    classes = shipped.label_classes if shipped else None
     if classes is None or job.label.threshold is not None:
         return
     if values is not None and len(values) > classes:
@@ -49,16 +50,6 @@ def check_metric(job: config.Config, contents: manifest.Manifest) -> None:
             f"eval.metric: {job.eval.metric!r}: the label {label!r} is missing in all rows of "
             "eval; write loss or a metric of another label, or add rows that have it"
         )
-
-
-def _classes(job: config.Config) -> int | None:
-    """Returns how many classes a shipped model has, `None` of one that has none."""
-    if job.model.name not in model_config.PARAMS:
-        return None
-    params = model_config.params(job.model)
-    if "positives" in params:
-        return 2 if params["positives"] == "label" else None
-    return None if params.get("task") == "regression" else int(params["classes"])
 
 
 def _check_range(

@@ -5,27 +5,16 @@ from __future__ import annotations
 
 import functools
 import importlib
-import pkgutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pydantic
 
-from pipeline import errors
+from pipeline import errors, sections
 from pipeline.steps.base import Step as Step
 
-for _module in pkgutil.iter_modules(__path__):
-    importlib.import_module(f"{__name__}.{_module.name}")
-
-
-def _below(step: type[Step]) -> Iterator[type[Step]]:
-    for found in step.__subclasses__():
-        yield found
-        yield from _below(found)
-
-
 STEPS: Mapping[str, type[Step]] = dict(
-    sorted((s.called(), s) for s in _below(Step) if s.__module__.startswith(f"{__name__}."))
+    sorted((step.called(), step) for step in sections.declared(Step, __name__))
 )
 
 

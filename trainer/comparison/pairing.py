@@ -18,6 +18,7 @@ import numpy as np
 
 from pipeline import config, errors, storage
 from pipeline.config import SPLITS, model_config
+from pipeline.models import MODELS
 from pipeline.records import feature_plan, manifest, quarantine, shard_check, tfrecord
 from pipeline.runs.run_folder import RunFolder
 
@@ -184,7 +185,7 @@ def _learned(a: Side, b: Side) -> Iterator[tuple[str, object, object]]:
     labels = [feature_plan.plan(side.job, side.contents).label for side in (a, b)]
     yield "data.label", a.job.data.label, b.job.data.label
     models = [side.job.model for side in (a, b)]
-    if all(model.name in model_config.PARAMS for model in models):  # of others nothing is known
+    if all(model.name in MODELS for model in models):  # of others nothing is known
         tasks = [model_config.params(model).get("task", "classification") for model in models]
         yield "model.params.task", tasks[0], tasks[1]
     for name in ("threshold", "values"):

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 
 from pipeline import config
-from pipeline.config import model_config
+from pipeline.models import MODELS
 from pipeline.records import manifest, quarantine
 from trainer.models import heads
 
@@ -26,9 +26,8 @@ def metrics(
     manifest. A split that these do not describe has none: one with `excluded` blocks or weights,
     or of a model that is not shipped, whose metrics may mean something else.
     """
-    described = (
-        "classes" in model_config.params(job.model) and job.model.name in model_config.PARAMS
-    )
+    shipped = MODELS.get(job.model.name)
+    described = shipped is not None and "classes" in shipped.model_fields
     described = described and not (job.label.weight or job.label.balanced)
     found = {}
     for split, reported in evaluations.items():

@@ -30,6 +30,7 @@ from trainer.export.parity_rows import Row
 from trainer.input import parsing
 from trainer.input.dataset import Records
 from trainer.models import heads
+from trainer.models.names import of_arguments
 
 # Sizes of other batches, to see how far the answers to the same rows move in them.
 _OTHER_BATCHES = (13, 5)
@@ -134,8 +135,7 @@ class Gate:
                     "calls_before": calls_before,
                     "optimize": len(self.columns) <= sessions.MANY_COLUMNS,
                     "columns": {
-                        argument: name
-                        for name, argument in parsing.of_arguments(self.columns).items()
+                        argument: name for name, argument in of_arguments(self.columns).items()
                     },
                     "missing": {name: c.stands_for_missing for name, c in self.columns.items()},
                     "answers": str(answered),

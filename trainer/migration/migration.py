@@ -26,8 +26,9 @@ from trainer.export import exporters, parity, parity_client, parity_worker
 from trainer.input import parsing
 from trainer.input.dataset import Records
 from trainer.migration import networks
-from trainer.migration.keras_columns import KerasColumns
 from trainer.models import heads
+from trainer.models.keras_columns import KerasColumns
+from trainer.models.names import of_arguments
 
 _FOLDER, _LAST = "migrated", "migration.json"
 _KERAS, _SAVED_MODEL = "model.keras", "saved_model"
@@ -155,7 +156,7 @@ class _Servable(tf.Module):
 
     def signatures(self) -> dict[str, Any]:
         """Returns functions of stored columns and of serialized Examples."""
-        names = parsing.of_arguments(self._columns)
+        names = of_arguments(self._columns)
         columns = {
             name: tf.TensorSpec(spec.shape, spec.dtype, names[name])
             for name, spec in parsing.stored_specs(self._columns).items()

@@ -1,8 +1,9 @@
-"""Models as networks of Keras with the parameters of a checkpoint. A new one is a function here.
+"""Models as networks of Keras with the parameters of a checkpoint.
 
-It takes `params`, the `KerasColumns` that make its features, and the `Parameters`; and returns a
-`tf.keras.Model` of features by name, whose one output is what `model.name: keras` asks of its
-networks: probabilities, or a number. Outputs by name are answers as they are.
+That of a shipped model is `network` of its module in `trainer/models/`. It takes `params`, the
+`KerasColumns` that make its features, and the `Parameters`; and returns a `tf.keras.Model` of
+features by name, whose one output is what `model.name: keras` asks of its networks: probabilities,
+or a number. Outputs by name are answers as they are.
 """
 
 from __future__ import annotations
@@ -13,35 +14,16 @@ import tensorflow as tf
 
 from pipeline import errors
 from pipeline.config import model_config
+from pipeline.models import MODELS
+from trainer import models
 from trainer.checkpoints.parameters import Parameters
-from trainer.migration import (
-    canned_networks,
-    keras_columns,
-    mnist_networks,
-    sequence_networks,
-    tower_networks,
-)
-from trainer.migration.keras_columns import KerasColumns
-from trainer.models import heads, keras
-
-_NETWORKS = {
-    "mnist_cnn": mnist_networks.cnn,
-    "mnist_mlp": mnist_networks.mlp,
-    "linear": canned_networks.linear,
-    "dnn": canned_networks.dnn,
-    "dnn_linear_combined": canned_networks.dnn_linear_combined,
-    "deepfm": canned_networks.deepfm,
-    "dcn": canned_networks.dcn,
-    "din": sequence_networks.din,
-    "mmoe": canned_networks.mmoe,
-    "two_tower": tower_networks.two_tower,
-    "keras": keras.network,
-}
+from trainer.models import heads, keras, keras_columns
+from trainer.models.keras_columns import KerasColumns
 
 
 def check(model: model_config.Model) -> None:
     """Raises `UsageError` for a model of which no network can be made, with what to do."""
-    if model.name in _NETWORKS:
+    if model.name in MODELS:
         return
     raise errors.UsageError(
         f"model.name {model.name!r}: is code of your own that builds a graph, of which no Keras "
@@ -55,7 +37,7 @@ def network(model: model_config.Model, columns: KerasColumns, parameters: Parame
     """Returns the network of a model, from features to what it is served from."""
     check(model)
     params = {**model_config.params(model), **columns.told}
-    return _NETWORKS[model.name](params, columns, parameters)
+    return models.module(model.name).network(params, columns, parameters)
 
 
 def whole(model: model_config.Model, columns: KerasColumns, parameters: Parameters) -> Any:

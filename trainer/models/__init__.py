@@ -1,4 +1,5 @@
-"""Which models there are. A new one is one module here and one line in `NAMED`.
+"""The models of this project, each a module with its name: its `model_fn` or `estimator`, and its
+`network` of Keras for `make migrate`. Their settings are in `pipeline/models/`.
 
 A model is a `model_fn`, which takes `features`; or a function that returns an Estimator, and takes
 what it needs of `params` (with the config's `model.params`), `config` (the `RunConfig`) and
@@ -12,26 +13,14 @@ import dataclasses
 import importlib
 import inspect
 from collections.abc import Callable, Mapping
+from types import ModuleType
 from typing import Any
 
 from pipeline import errors
 from pipeline.config import model_config
+from pipeline.models import MODELS
 
 ModelFn = Callable[..., Any]
-
-NAMED = {
-    "mnist_cnn": "trainer.models.mnist_cnn:model_fn",
-    "mnist_mlp": "trainer.models.mnist_mlp:model_fn",
-    "linear": "trainer.models.canned:linear",
-    "dnn": "trainer.models.canned:dnn",
-    "dnn_linear_combined": "trainer.models.canned:dnn_linear_combined",
-    "deepfm": "trainer.models.interactions:deepfm",
-    "dcn": "trainer.models.interactions:dcn",
-    "din": "trainer.models.din:din",
-    "mmoe": "trainer.models.mmoe:mmoe",
-    "two_tower": "trainer.models.two_tower:two_tower",
-    "keras": "trainer.models.keras:estimator",
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,21 +61,29 @@ def of_estimator(built: Any) -> Model:
 
 
 def find(name: str) -> ModelFn:
-    """Returns the function of a registered name or of `package.module:attribute`.
+    """Returns the function of a shipped model or of `package.module:attribute`.
 
     Raises `UsageError` if there is no such name, module or attribute.
     """
     if name == model_config.PLACEHOLDER:
         raise errors.UsageError(
             f"model.name {name!r}: stands for a model, as make schema found no column that makes a "
-            f"feature; write features and a model: {', '.join(NAMED)}, or your own"
+            f"feature; write features and a model: {', '.join(MODELS)}, or your own"
         )
-    if ":" not in name and name not in NAMED:
+    if ":" not in name and name not in MODELS:
         raise errors.UsageError(
-            f"model.name {name!r}: not one of {', '.join(NAMED)}{errors.nearest(name, NAMED)}; "
+            f"model.name {name!r}: not one of {', '.join(MODELS)}{errors.nearest(name, MODELS)}; "
             "your own is package.module:model_fn"
         )
-    return load_attribute(NAMED.get(name, name), "model.name")
+    if name in MODELS:
+        own = vars(module(name))
+        return own.get("model_fn") or own["estimator"]
+    return load_attribute(name, "model.name")
+
+
+def module(name: str) -> ModuleType:
+    """Returns the module of a shipped model."""
+    return importlib.import_module(f"{__name__}.{name}")
 
 
 def load_attribute(dotted: str, key: str) -> Any:

@@ -11,11 +11,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from pipeline.config import model_config
+from pipeline.models.dnn import Dnn
 from pipeline.records.feature_plan import Planned
 from trainer.models import feature_columns, wide
 from trainer.models.heads import Head
-from trainer.models.transforms import Transforms
 
 v1 = tf.compat.v1
 # As the canned Estimators have it: a part of a variable is called in checkpoints as it was asked
@@ -23,27 +22,7 @@ v1 = tf.compat.v1
 _WHOLE = v1.fixed_size_partitioner(1)
 
 
-def linear(params: Mapping[str, Any], config: Any, transforms: Transforms) -> Any:
-    """A weight for every number and every id."""
-    return _Canned(params, wide=transforms.plan.features)
-
-
-def dnn(params: Mapping[str, Any], config: Any, transforms: Transforms) -> Any:
-    """Fully connected layers over numbers and embeddings of ids."""
-    return _Canned(params, deep=transforms.plan.features)
-
-
-def dnn_linear_combined(params: Mapping[str, Any], config: Any, transforms: Transforms) -> Any:
-    """Both, their logits added: Cheng et al., Wide & deep learning, 2016."""
-    features = transforms.plan.features
-    return _Canned(
-        params,
-        deep=feature_columns.of_part(features, "deep"),
-        wide=feature_columns.of_part(features, "wide"),
-    )
-
-
-class _Canned:
+class Canned:
     """The parts of a canned Estimator, with its variables."""
 
     def __init__(
@@ -58,7 +37,7 @@ class _Canned:
         self._network = self._built(params) if deep else None
 
     def _built(self, params: Mapping[str, Any]) -> Any:
-        settings: model_config.Dnn = model_config.settings("dnn", params)
+        settings = Dnn.of(params)
         self._columns, self._packed = feature_columns.packed(self._deep)
         return v1.estimator.experimental.dnn_logit_fn_builder(
             self._head.logits_dimension,

@@ -7,26 +7,70 @@ from typing import Any
 
 import tensorflow as tf
 
-from pipeline.config import model_config
+from pipeline.models.din import Din
 from pipeline.records.feature_plan import Planned
-from trainer.models import feature_columns, sequences
-from trainer.models.interactions import Network
+from trainer.checkpoints.parameters import Parameters
+from trainer.models import feature_columns, keras_network, sequences
+from trainer.models.keras_columns import KerasColumns
+from trainer.models.keras_network import KerasNetwork
+from trainer.models.network import Network
 from trainer.models.transforms import Transforms
 
+_layers = tf.keras.layers
 v1 = tf.compat.v1
 
 
-def din(params: Mapping[str, Any], config: Any, transforms: Transforms) -> Any:
+def estimator(params: Mapping[str, Any], config: Any, transforms: Transforms) -> Any:
     """Attention over the clicked items, of the candidate: Zhou et al., Deep interest network for
     click-through rate prediction, 2018. As there, the weights of the items are not normalized, so
     that the sum is the larger the more of them are like the candidate."""
-    return _Din(params, model_config.settings("din", params), transforms)
+    return _Din(params, Din.of(params), transforms)
+
+
+def network(params: Mapping[str, Any], columns: KerasColumns, parameters: Parameters) -> Any:
+    """Returns the same of Keras layers, with parameters of a checkpoint."""
+    built, settings = KerasNetwork(params, columns, parameters), Din.of(params)
+    chosen = [planned for planned in columns.planned if not planned.feature.sequence]
+    inputs = built.inputs(chosen)
+    parts = [keras_network.joined(inputs)] if inputs else []
+    rest = [planned for planned in columns.planned if planned.feature.sequence]
+    for planned in sorted(rest, key=lambda planned: planned.name):
+        parts.append(_keras_reduced(built, planned, settings, inputs=inputs))
+    x = parts[0] if len(parts) == 1 else _layers.Concatenate(name="with_sequences")(parts)
+    return built.model(built.logits(built.hidden(x, settings), "dnn/logits"))
+
+
+def _keras_reduced(
+    built: KerasNetwork, planned: Planned, settings: Din, *, inputs: Mapping[str, Any]
+) -> Any:
+    ids, vectors = built.sequence(planned)
+    sequence = sequences.Sequence(vectors, ids >= 0)
+    if settings.reduction == "mean":
+        return sequences.mean(sequence)
+    if settings.reduction == "last":
+        return sequences.last(sequence)
+    scope = f"{settings.reduction}/{feature_columns.name_of(planned.name)}"
+    if settings.reduction == "gru":
+        # No item at all is more than the layer takes; one that does not count changes nothing.
+        layer = _layers.GRU(
+            vectors.shape[-1], reset_after=False, name=built.layer_name(planned.name, "gru")
+        )
+        some = tf.pad(vectors, [[0, 0], [1, 0], [0, 0]])
+        y = layer(some, mask=tf.pad(sequence.there, [[0, 0], [1, 0]]))
+        built.read.load(layer, scope)
+        return y
+    x = sequences.compared(sequence, inputs[f"{planned.table}_embedding"])
+    for number, units in enumerate(settings.attention_units):
+        name = built.layer_name(planned.name, f"attention{number}")
+        hidden = _layers.Dense(units, "sigmoid", name=name)
+        x = built.loaded(hidden, x, f"{scope}/hiddenlayer_{number}")
+    last = _layers.Dense(1, name=built.layer_name(planned.name, "attention"))
+    weights = built.loaded(last, x, f"{scope}/weights")
+    return sequences.weighted(sequence, tf.squeeze(weights, axis=2))
 
 
 class _Din(Network):
-    def __init__(
-        self, params: Mapping[str, Any], settings: model_config.Din, transforms: Transforms
-    ) -> None:
+    def __init__(self, params: Mapping[str, Any], settings: Din, transforms: Transforms) -> None:
         super().__init__(params, settings, transforms)
         every = self._planned
         self._sequences = [planned for planned in every if planned.feature.sequence]

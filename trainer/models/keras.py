@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from pipeline import errors
-from pipeline.config import model_config
+from pipeline.models.keras import Keras
 from trainer import models, optimizers
 from trainer.checkpoints.parameters import Parameters
 from trainer.models import heads
@@ -22,7 +22,7 @@ def estimator(params: Mapping[str, Any], config: Any, transforms: Transforms) ->
     It gets the features as a dict by name, or, if it has one input, the only feature. Weights it
     has loaded are those training begins with.
     """
-    settings = _settings(params)
+    settings = Keras.of(params)
     # What `model_to_estimator` saves at once are the loaded weights, to start from.
     started = tempfile.TemporaryDirectory(prefix="keras-")
     # In a graph of its own; eager Keras models carry optimizers that Estimators refuse.
@@ -46,18 +46,13 @@ def estimator(params: Mapping[str, Any], config: Any, transforms: Transforms) ->
 
 def network(params: Mapping[str, Any], columns: Any, parameters: Parameters) -> Any:
     """Returns the network with the parameters of a checkpoint."""
-    settings = _settings(params)
+    settings = Keras.of(params)
     with tf.Graph().as_default():
         # Checkpoints have the names that variables get in a graph.
         names = [weight.op.name for weight in _network(settings).weights]
     made = _network(settings)
     made.set_weights([parameters(name) for name in names])
     return made
-
-
-def _settings(params: Mapping[str, Any]) -> model_config.Keras:
-    given = {name: value for name, value in params.items() if name != "optimizer"}
-    return model_config.Keras.model_validate(given)
 
 
 class _Served:
@@ -67,7 +62,7 @@ class _Served:
         self,
         built: Any,
         network: Any,
-        settings: model_config.Keras,
+        settings: Keras,
         *,
         only: str | None,
         started: tempfile.TemporaryDirectory[str],
@@ -101,7 +96,7 @@ class _Served:
         return spec._replace(predictions=served)
 
 
-def _network(settings: model_config.Keras) -> Any:
+def _network(settings: Keras) -> Any:
     function = models.load_attribute(settings.network, "model.params.network")
     network = function(**settings.arguments)
     if not isinstance(network, tf.keras.Model):
@@ -127,13 +122,13 @@ def _network(settings: model_config.Keras) -> Any:
     return network
 
 
-def _widths(settings: model_config.Keras) -> tuple[int, ...]:
+def _widths(settings: Keras) -> tuple[int, ...]:
     if settings.task == "regression":
         return (1,)
     return (1, 2) if settings.classes == 2 else (settings.classes,)
 
 
-def _only_feature(network: Any, settings: model_config.Keras, transforms: Transforms) -> str | None:
+def _only_feature(network: Any, settings: Keras, transforms: Transforms) -> str | None:
     """Returns the feature of a network with one input, `None` if it takes several by name."""
     names = list(transforms.feature_names)
     inputs = list(network.input_names)
@@ -148,7 +143,7 @@ def _only_feature(network: Any, settings: model_config.Keras, transforms: Transf
     return None
 
 
-def _loss(network: Any, settings: model_config.Keras) -> str:
+def _loss(network: Any, settings: Keras) -> str:
     if settings.task == "regression":
         return "mean_squared_error"
     single = network.outputs[0].shape[-1] == 1

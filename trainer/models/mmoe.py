@@ -13,22 +13,44 @@ from typing import Any
 
 import tensorflow as tf
 
-from pipeline.config import model_config
-from trainer.models.interactions import Network
+from pipeline.models.mmoe import Mmoe
+from trainer.checkpoints.parameters import Parameters
+from trainer.models import heads, keras_network
+from trainer.models.keras_columns import KerasColumns
+from trainer.models.keras_network import KerasNetwork
+from trainer.models.network import Network
 from trainer.models.transforms import Transforms
 
+_layers = tf.keras.layers
 v1 = tf.compat.v1
 
 
-def mmoe(params: Mapping[str, Any], config: Any, transforms: Transforms) -> Any:
+def estimator(params: Mapping[str, Any], config: Any, transforms: Transforms) -> Any:
     """Returns what has the `model_fn`."""
-    return _Mmoe(params, model_config.settings("mmoe", params), transforms)
+    return _Mmoe(params, Mmoe.of(params), transforms)
+
+
+def network(params: Mapping[str, Any], columns: KerasColumns, parameters: Parameters) -> Any:
+    """Returns the same of Keras layers, with parameters of a checkpoint."""
+    built, settings = KerasNetwork(params, columns, parameters), Mmoe.of(params)
+    x = keras_network.joined(built.inputs(columns.planned))
+    experts = [
+        built.stack(x, settings.hidden_units, settings, scope=f"mmoe/expert_{n}")
+        for n in range(settings.experts)
+    ]
+    stacked, logits = tf.stack(experts, axis=1), []
+    for n, width in enumerate(heads.Head(params).widths):
+        gate = _layers.Dense(settings.experts, "softmax", use_bias=False, name=f"gate{n}")
+        weights = built.loaded(gate, x, f"mmoe/gate_{n}")
+        mixed = tf.reduce_sum(stacked * weights[:, :, tf.newaxis], axis=1)
+        y = built.stack(mixed, settings.tower_units, settings, scope=f"mmoe/tower_{n}")
+        last = _layers.Dense(width, name=f"logits{n}")
+        logits.append(built.loaded(last, y, f"mmoe/tower_{n}/logits"))
+    return built.model(tf.concat(logits, axis=1) if len(logits) > 1 else logits[0])
 
 
 class _Mmoe(Network):
-    def __init__(
-        self, params: Mapping[str, Any], settings: model_config.Mmoe, transforms: Transforms
-    ) -> None:
+    def __init__(self, params: Mapping[str, Any], settings: Mmoe, transforms: Transforms) -> None:
         super().__init__(params, settings, transforms)
         self._experts, self._tower_units = settings.experts, settings.tower_units
 

@@ -5,13 +5,17 @@ LeCun et al., Gradient-based learning applied to document recognition, 1998, wit
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
 
-from trainer.models import heads
+from trainer.checkpoints.parameters import Parameters
+from trainer.models import heads, keras_images
+from trainer.models.keras_columns import KerasColumns
 
 _layers = tf.compat.v1.layers
+_keras = tf.keras.layers
 
 
 def model_fn(features: Any, labels: Any, mode: str, params: dict[str, Any]) -> Any:
@@ -23,3 +27,15 @@ def model_fn(features: Any, labels: Any, mode: str, params: dict[str, Any]) -> A
     x = _layers.Dense(1024, activation=tf.nn.relu)(_layers.Flatten()(x))
     logits = _layers.Dense(params["classes"])(x)
     return heads.estimator_spec(logits, features, labels, mode=mode, params=params)
+
+
+def network(params: Mapping[str, Any], columns: KerasColumns, parameters: Parameters) -> Any:
+    """Returns the same of Keras layers, with parameters of a checkpoint."""
+    image, x = keras_images.image(columns)
+    for number, filters in enumerate((32, 64)):
+        layer = _keras.Conv2D(filters, 5, padding="same", activation="relu", name=f"conv{number}")
+        x = layer(x)
+        parameters.load(layer, f"conv2d{f'_{number}' if number else ''}")
+        x = _keras.MaxPooling2D(2, 2)(x)
+    hidden = _keras.Dense(1024, "relu", name="hidden")
+    return keras_images.classes(image, x, params, parameters=parameters, hidden=hidden)

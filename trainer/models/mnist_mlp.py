@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
 
-from trainer.models import heads
+from trainer.checkpoints.parameters import Parameters
+from trainer.models import heads, keras_images
+from trainer.models.keras_columns import KerasColumns
 
 _layers = tf.compat.v1.layers
+_keras = tf.keras.layers
 
 
 def model_fn(features: Any, labels: Any, mode: str, params: dict[str, Any]) -> Any:
@@ -17,3 +21,10 @@ def model_fn(features: Any, labels: Any, mode: str, params: dict[str, Any]) -> A
     x = _layers.Dense(100, activation=tf.nn.sigmoid)(x)
     logits = _layers.Dense(params["classes"])(x)
     return heads.estimator_spec(logits, features, labels, mode=mode, params=params)
+
+
+def network(params: Mapping[str, Any], columns: KerasColumns, parameters: Parameters) -> Any:
+    """Returns the same of Keras layers, with parameters of a checkpoint."""
+    image, x = keras_images.image(columns)
+    hidden = _keras.Dense(100, "sigmoid", name="hidden")
+    return keras_images.classes(image, x, params, parameters=parameters, hidden=hidden)

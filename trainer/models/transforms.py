@@ -10,7 +10,8 @@ from typing import Any
 import tensorflow as tf
 
 from pipeline import config, errors
-from pipeline.config import towers
+from pipeline.config import model_config
+from pipeline.models.base import columns_of
 from pipeline.records import feature_plan, manifest
 from pipeline.steps.base import Kind, Step
 from trainer.models import lists, packing, together
@@ -58,16 +59,14 @@ class Transforms:
         self.columns = self.plan.columns
         self.serving_columns = feature_plan.serving_columns(job)
         every = self.plan.features
-        # Those of two towers are made apart, so that each can be asked without the other.
-        of_towers = job.model.name == towers.MODEL
-        self._parts = towers.sides(job.model.params, every).values() if of_towers else [every]
+        shipped = model_config.shipped(job.model)
+        apart = shipped.apart if shipped else ()
+        parts = [tuple(one for one in every if one.name in names) for names in apart]
+        self._parts = parts or [every]
         # Columns that are read together of serialized Examples.
-        self.serving_parts = [self.serving_columns]
-        if of_towers:
-            self.serving_parts = [
-                {name: self.serving_columns[name] for name in of_side}
-                for of_side in towers.columns(job.model.params, job.features, job.data.columns)
-            ]
+        self.serving_parts = [
+            {name: self.serving_columns[name] for name in columns_of(names, job)} for names in apart
+        ] or [self.serving_columns]
 
     @property
     def feature_names(self) -> tuple[str, ...]:

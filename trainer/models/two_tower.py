@@ -10,16 +10,20 @@ which comes from the statistics of train and not from a running estimate, as it 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from pipeline.config import model_config, towers
+from pipeline.models.two_tower import ITEM, SIDES, TOP_K, USER, TwoTower
+from pipeline.records.feature_plan import Planned
 from trainer import optimizers
-from trainer.models import feature_columns, heads
-from trainer.models.interactions import Network
+from trainer.checkpoints.parameters import Parameters
+from trainer.models import feature_columns, heads, keras_network
+from trainer.models.keras_columns import KerasColumns
+from trainer.models.keras_network import KerasNetwork
+from trainer.models.network import Network
 from trainer.models.transforms import WEIGHT, Transforms
 
 v1 = tf.compat.v1
@@ -29,9 +33,23 @@ SCORE = "score"
 _SHORTEST = 1e-3
 
 
-def two_tower(params: Mapping[str, Any], config: Any, transforms: Transforms) -> Any:
+def estimator(params: Mapping[str, Any], config: Any, transforms: Transforms) -> Any:
     """Returns what has the `model_fn`."""
-    return _TwoTower(params, model_config.settings("two_tower", params), transforms)
+    return _TwoTower(params, TwoTower.of(params), transforms)
+
+
+def network(params: Mapping[str, Any], columns: KerasColumns, parameters: Parameters) -> Any:
+    """Returns the same of Keras layers, with parameters of a checkpoint."""
+    built, settings = KerasNetwork(params, columns, parameters), TwoTower.of(params)
+    vectors = {}
+    for side, planned in _sides(settings, columns.planned).items():
+        x = keras_network.joined(built.inputs(planned))
+        x = built.stack(x, settings.hidden_units, settings, scope=side)
+        last = tf.keras.layers.Dense(settings.size, name=f"{side}_vector")
+        x = built.loaded(last, x, f"{side}/vector")
+        vectors[side] = vector(x, normalize=settings.normalize)
+    scores = score(vectors[USER], vectors[ITEM])
+    return built.model_of({SCORE: scores, **vectors})
 
 
 def vector(x: Any, *, normalize: bool) -> Any:
@@ -45,13 +63,19 @@ def score(user: Any, item: Any) -> Any:
     return tf.reduce_sum(user * item, axis=1)
 
 
+def _sides(settings: TwoTower, planned: Sequence[Planned]) -> dict[str, list[Planned]]:
+    """Returns the features of each tower, by its name."""
+    pairs = zip(SIDES, settings.apart, strict=True)
+    return {side: [one for one in planned if one.name in names] for side, names in pairs}
+
+
 class _TwoTower(Network):
     def __init__(
-        self, params: Mapping[str, Any], settings: model_config.TwoTower, transforms: Transforms
+        self, params: Mapping[str, Any], settings: TwoTower, transforms: Transforms
     ) -> None:
         super().__init__(params, settings, transforms)
         self._params, self._towers = params, settings
-        self._sides = towers.sides(params, transforms.plan.features)
+        self._sides = _sides(settings, transforms.plan.features)
         self._shares = transforms.plan.item_shares
 
     def model_fn(self, features: Any, labels: Any, mode: str, config: Any) -> Any:
@@ -59,7 +83,7 @@ class _TwoTower(Network):
         known = feature_columns.renamed(features)
         known = feature_columns.with_weights(known, self._planned)
         user, item = self._vectors(known, training=mode == _MODES.TRAIN)
-        served = {SCORE: score(user, item), towers.USER: user, towers.ITEM: item}
+        served = {SCORE: score(user, item), USER: user, ITEM: item}
         if mode == _MODES.PREDICT:
             return tf.estimator.EstimatorSpec(
                 mode, predictions=served, export_outputs=export_outputs(served)
@@ -67,7 +91,7 @@ class _TwoTower(Network):
         batch = self._batch(features, labels, user, item=item)
         loss = batch.loss()
         if mode == _MODES.EVAL:
-            metrics = batch.metrics(self._params[model_config.TOP_K])
+            metrics = batch.metrics(self._params[TOP_K])
             return tf.estimator.EstimatorSpec(
                 mode, predictions=served, loss=loss, eval_metric_ops=metrics
             )
@@ -77,7 +101,7 @@ class _TwoTower(Network):
     def _vectors(self, features: Mapping[str, Any], *, training: bool) -> tuple[Any, Any]:
         x = self._by_side(features)
         found = []
-        for side in towers.SIDES:
+        for side in SIDES:
             hidden = self._layers(x[side], self._towers.hidden_units, side, training=training)
             with v1.variable_scope(side):
                 last = v1.layers.dense(hidden, self._towers.size, name="vector")
@@ -182,5 +206,5 @@ class Batch:
 def export_outputs(served: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the signature of both towers, and one of each."""
     kind = tf.estimator.export.PredictOutput
-    alone = {side: kind({side: served[side]}) for side in towers.SIDES}
+    alone = {side: kind({side: served[side]}) for side in SIDES}
     return {**heads.export_outputs(served), **alone}

@@ -105,7 +105,7 @@ def test_labels_that_cannot_be_are_refused(labels, words):
         ),
         ({"label": {"threshold": 1}}, "label.threshold: there are several labels; write it in"),
         ({"label": {"balanced": True}}, "label.balanced: is for one label; weigh losses with"),
-        ({"model": {"name": "deepfm"}}, "several labels are for linear, .*, mmoe, got 'deepfm'"),
+        ({"model": {"name": "deepfm"}}, "several labels are for dcn, .*, mmoe, got 'deepfm'"),
         ({"model": {"name": "my.own:model_fn"}}, "several labels are for .*, got 'my.own:model"),
         (
             {"model": {"name": "mmoe", "params": {"classes": 2}}},

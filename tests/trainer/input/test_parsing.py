@@ -107,17 +107,6 @@ def test_decoded_shapes_are_known_to_the_graph():
         assert parsing.decode(stored, COLUMNS["pixels"]).shape.as_list() == [None, 2, 3]
 
 
-def test_arguments_of_columns_are_told_apart():
-    assert parsing.of_arguments(["dep time", "价格", "数量", "column___2", "in", "重量"]) == {
-        "dep time": "dep_time",
-        "价格": "column___",
-        "数量": "column____2",
-        "column___2": "column___2",
-        "in": "column_in",
-        "重量": "column____3",
-    }
-
-
 def test_serving_takes_raw_values_or_examples():
     columns = {n: COLUMNS[n] for n in ("pixels", "size", "name")}
     with tf.Graph().as_default():

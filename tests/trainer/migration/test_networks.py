@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from pipeline import errors
-from pipeline.config.model_config import PARAMS, Model
+from pipeline.config.model_config import Model
+from pipeline.models import MODELS
 from trainer.migration import networks
 
 
-@pytest.mark.parametrize("name", PARAMS)
+@pytest.mark.parametrize("name", MODELS)
 def test_all_that_is_shipped_can_be_migrated(name):
     networks.check(Model(name=name))
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from sklearn import metrics
 
 from pipeline import errors
 from tests.pipeline.feature_tables import contents
 from tests.support.sets import slow
 from tests.trainer import clicks
+from trainer.checkpoints.parameters import Parameters
+from trainer.migration import networks
+from trainer.models.keras_columns import KerasColumns
 
 _TABLE = "dnn/input_from_feature_columns/input_layer/item_embedding/embedding_weights"
 
@@ -113,6 +117,23 @@ def test_attention_finds_what_the_mean_does_not(tmp_path):
     assert areas["attention"] > areas["mean"] + 0.02, areas
     best = metrics.roc_auc_score(test["late"], alike[4800:])
     assert areas["attention"] - 0.5 > 0.9 * (best - 0.5), areas
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("reduction", ["attention", "mean", "last", "gru"])
+def test_its_keras_model_answers_the_same_saved_and_loaded_again(tmp_path, reduction):
+    job, rows = clicks.job(reduction=reduction, hidden_units=[6, 5]), clicks.rows()
+    found = clicks.trained(str(tmp_path / "run"), job, rows, steps=10)
+    columns = KerasColumns(found.transforms)
+    model = networks.whole(job.model, columns, Parameters(found.checkpoint))
+    model.save(tmp_path / "model.keras")
+    loaded = tf.keras.models.load_model(tmp_path / "model.keras")
+    empty = {**rows, "clicked": np.full_like(rows["clicked"], -1)}
+    gaps = {**rows, "clicked": rows["clicked"][:, [2, 0, 3, 1]]}
+    for given in (rows, empty, gaps):
+        fed = columns.fed({n: tf.constant(x) for n, x in given.items() if n != "late"})
+        answers = loaded(fed)["probabilities"].numpy()[:, 1]
+        np.testing.assert_allclose(answers, found.ask(given), rtol=1e-5, atol=1e-6)
 
 
 def test_params():

@@ -21,6 +21,12 @@ def test_registered_names():
     assert models.find("mnist_mlp") is mnist_mlp.model_fn
 
 
+@pytest.mark.parametrize("name", models.MODELS)
+def test_every_name_is_a_module_with_a_model_and_its_keras_network(name):
+    assert models.find(name).__module__ == f"trainer.models.{name}"
+    assert callable(models.module(name).network)
+
+
 def test_a_dotted_path_of_the_users_own():
     assert models.find("tests.trainer.user_code:model_fn") is user_code.model_fn
 
@@ -30,7 +36,7 @@ def test_a_dotted_path_of_the_users_own():
     [
         (
             "mnist_cn",
-            rf"^model.name 'mnist_cn': not one of {', '.join(models.NAMED)} "
+            rf"^model.name 'mnist_cn': not one of {', '.join(models.MODELS)} "
             r"\(did you mean 'mnist_cnn'\?\); your own is package.module:model_fn$",
         ),
         (

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from pipeline import config
 from pipeline.config import model_config
+from pipeline.models.two_tower import TOP_K
 from pipeline.records import manifest
 from tests.pipeline.feature_tables import contents, make
 from trainer import models, optimizers
@@ -52,7 +53,7 @@ def _model(job, counts=None, optimizer=("sgd", 0.1), top=3):
         known.statistics["train"].columns["item"] = of_item
     transforms = Transforms(job, known)
     params = {**model_config.params(job.model), "optimizer": optimizers.Updates(*optimizer)}
-    params[model_config.TOP_K] = top
+    params[TOP_K] = top
     run = tf.estimator.RunConfig(tf_random_seed=1)
     return models.model("two_tower", params, run, transforms=transforms), transforms
 

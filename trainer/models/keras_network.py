@@ -1,6 +1,6 @@
-"""Canned Estimators as Keras models, with parameters of a checkpoint.
+"""Networks of the features of a config as Keras models, with parameters of a checkpoint.
 
-The names of variables are those that `tf.compat.v1.estimator` and `tf.feature_column` give them.
+The names of variables are those that `trainer.models.network` and the canned Estimators give them.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ import numpy as np
 import tensorflow as tf
 
 from pipeline.config import model_config
+from pipeline.models.base import HiddenLayers, Layers
+from pipeline.models.dnn import Dnn
 from pipeline.records.feature_plan import Planned
 from trainer.checkpoints.parameters import Parameters
-from trainer.input import parsing
-from trainer.migration import keras_columns
-from trainer.migration.keras_columns import KerasColumns
-from trainer.models import feature_columns, heads, interactions, packing
+from trainer.models import feature_columns, heads, keras_columns, packing
+from trainer.models.keras_columns import KerasColumns
+from trainer.models.names import of_ops
 
 _layers = tf.keras.layers
 _LINEAR = "linear/linear_model"
@@ -25,81 +26,7 @@ _BIAS = f"{_LINEAR}/bias_weights"
 _INPUTS = "dnn/input_from_feature_columns/input_layer"
 
 
-def linear(params: Mapping[str, Any], columns: KerasColumns, parameters: Parameters) -> Any:
-    """Returns `linear`."""
-    network = Network(params, columns, parameters)
-    return network.model(network.linear(columns.planned))
-
-
-def dnn(params: Mapping[str, Any], columns: KerasColumns, parameters: Parameters) -> Any:
-    """Returns `dnn`."""
-    network = Network(params, columns, parameters)
-    return network.model(network.dnn(columns.planned))
-
-
-def dnn_linear_combined(
-    params: Mapping[str, Any], columns: KerasColumns, parameters: Parameters
-) -> Any:
-    """Returns `dnn_linear_combined`."""
-    network = Network(params, columns, parameters)
-    deep = network.dnn(feature_columns.of_part(columns.planned, "deep"))
-    wide = network.linear(feature_columns.of_part(columns.planned, "wide"))
-    return network.model(_layers.Add(name="deep_and_wide")([deep, wide]))
-
-
-def deepfm(params: Mapping[str, Any], columns: KerasColumns, parameters: Parameters) -> Any:
-    """Returns `deepfm`."""
-    network, settings = (
-        Network(params, columns, parameters),
-        model_config.settings("deepfm", params),
-    )
-    planned = interactions.of_one_width(columns.planned, settings.factors)
-    inputs = network.inputs(planned)
-    vectors = [inputs[f"{one.name}_embedding"] for one in planned if one.ids]
-    fields = tf.stack(vectors, axis=1)
-    products = tf.square(tf.reduce_sum(fields, axis=1)) - tf.reduce_sum(tf.square(fields), axis=1)
-    second = tf.reduce_sum(products, axis=1, keepdims=True) / 2
-    hidden = network.hidden(joined(inputs), settings)
-    deep = network.logits(hidden, "dnn/logits")
-    return network.model(_layers.Add(name="added")([network.linear(planned), second, deep]))
-
-
-def dcn(params: Mapping[str, Any], columns: KerasColumns, parameters: Parameters) -> Any:
-    """Returns `dcn`."""
-    network, settings = Network(params, columns, parameters), model_config.settings("dcn", params)
-    x = joined(network.inputs(columns.planned))
-    crossed = x
-    for number in range(settings.cross_layers):
-        y, scope = crossed, f"cross/layer_{number}"
-        if settings.rank is not None:
-            reduced = _layers.Dense(settings.rank, use_bias=False, name=f"reduced{number}")
-            y = network.loaded(reduced, y, f"{scope}/reduced")
-        full = _layers.Dense(x.shape[-1], name=f"full{number}")
-        crossed = x * network.loaded(full, y, f"{scope}/full") + crossed
-    both = _layers.Concatenate(name="crossed_and_deep")([crossed, network.hidden(x, settings)])
-    return network.model(network.logits(both, "logits"))
-
-
-def mmoe(params: Mapping[str, Any], columns: KerasColumns, parameters: Parameters) -> Any:
-    """Returns `mmoe`."""
-    network, settings = Network(params, columns, parameters), model_config.settings("mmoe", params)
-    x = joined(network.inputs(columns.planned))
-    experts = [
-        network.stack(x, settings.hidden_units, settings, scope=f"mmoe/expert_{n}")
-        for n in range(settings.experts)
-    ]
-    stacked, logits = tf.stack(experts, axis=1), []
-    for n, width in enumerate(heads.Head(params).widths):
-        gate = _layers.Dense(settings.experts, "softmax", use_bias=False, name=f"gate{n}")
-        weights = network.loaded(gate, x, f"mmoe/gate_{n}")
-        mixed = tf.reduce_sum(stacked * weights[:, :, tf.newaxis], axis=1)
-        y = network.stack(mixed, settings.tower_units, settings, scope=f"mmoe/tower_{n}")
-        last = _layers.Dense(width, name=f"logits{n}")
-        logits.append(network.loaded(last, y, f"mmoe/tower_{n}/logits"))
-    return network.model(tf.concat(logits, axis=1) if len(logits) > 1 else logits[0])
-
-
-class Network:
+class KerasNetwork:
     """A network under construction."""
 
     def __init__(
@@ -112,7 +39,7 @@ class Network:
         self._inputs = keras_columns.packing_of(features).unpack(self._given)
         self._tables: dict[str, Any] = {}
         tables = [planned.table for planned in columns.planned if planned.table]
-        self._names = parsing.of_ops(dict.fromkeys([*features, *tables]))
+        self._names = of_ops(dict.fromkeys([*features, *tables]))
 
     def model(self, logits: Any) -> Any:
         """Returns the whole, from features to probabilities or a number; of several labels, to
@@ -183,10 +110,10 @@ class Network:
 
     def dnn(self, chosen: Sequence[Planned]) -> Any:
         """Returns logits of fully connected layers."""
-        settings = model_config.settings("dnn", self._params)
+        settings = Dnn.of(self._params)
         return self.logits(self.hidden(joined(self.inputs(chosen)), settings), "dnn/logits")
 
-    def hidden(self, x: Any, settings: model_config.Layers) -> Any:
+    def hidden(self, x: Any, settings: Layers) -> Any:
         """Returns the last of the fully connected layers on `x`."""
         for number, units in enumerate(settings.hidden_units):
             scope = f"dnn/hiddenlayer_{number}"
@@ -194,14 +121,12 @@ class Network:
             x = self.loaded(hidden, x, scope)
             if settings.dropout:
                 x = _layers.Dropout(settings.dropout)(x)
-            if isinstance(settings, model_config.Dnn) and settings.batch_norm:
+            if isinstance(settings, Dnn) and settings.batch_norm:
                 norm = _layers.BatchNormalization(momentum=0.999, name=f"norm{number}")
                 x = self.loaded(norm, x, f"{scope}/batchnorm_{number}")
         return x
 
-    def stack(
-        self, x: Any, units: Sequence[int], settings: model_config.HiddenLayers, *, scope: str
-    ) -> Any:
+    def stack(self, x: Any, units: Sequence[int], settings: HiddenLayers, *, scope: str) -> Any:
         """Returns the last of some fully connected layers on `x`, whose parameters are in a
         scope."""
         for number, width in enumerate(units):

@@ -16,8 +16,8 @@ import tensorflow as tf
 
 from pipeline import config
 from pipeline.records.feature_plan import Planned
-from trainer.input import parsing
 from trainer.models import heads, packing
+from trainer.models.names import of_op, of_ops
 from trainer.models.transforms import Tensors, Transforms, as_fed, make
 
 # Values of an example, at most, of which each is an input of its own.
@@ -38,9 +38,9 @@ def keras_inputs(specs: Mapping[str, Spec]) -> dict[str, Any]:
 
     Their layers end in `_input`, as no other layer does: a column may be called `output` or `mask`.
     """
-    names = parsing.of_ops(specs)
+    layers = of_ops(specs)
     return {
-        name: tf.keras.Input(spec.shape, name=f"{names[name]}_input", dtype=spec.dtype)
+        name: tf.keras.Input(spec.shape, name=f"{layers[name]}_input", dtype=spec.dtype)
         for name, spec in specs.items()
     }
 
@@ -161,7 +161,7 @@ def _cut(planned: Planned, taken: set[str]) -> tuple[Planned | None, Planned]:
     if not places:
         return None, planned
     until, last = places[-1] + 1, planned.steps[places[-1]]
-    name = f"{planned.name}_{parsing.of_op(last.step)}" if planned.name in taken else planned.name
+    name = f"{planned.name}_{of_op(last.step)}" if planned.name in taken else planned.name
     steps, points = planned.steps, planned.points
     before = dataclasses.replace(
         planned, name=name, steps=steps[:until], points=points[: until + 1]

@@ -1,0 +1,114 @@
+"""What settings of models are made of, and what a model may say of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
+
+import pydantic
+
+from pipeline.sections import Above0, Fraction, Positive, Section
+
+_M = TypeVar("_M", bound="ModelSettings")
+
+
+class ModelSettings(Section):
+    """What a model is told under `model.params`, and what it takes of the rest of a config."""
+
+    # The values of `model.name` with these settings. Each is a module of trainer/models/.
+    names: ClassVar[tuple[str, ...]] = ()
+    # Whether it is built from the features of the config, for which it needs some.
+    of_features: ClassVar[bool] = False
+    # Whether it has a last layer for each of several `labels`.
+    several_labels: ClassVar[bool] = False
+    # Whether it takes lists whose vectors stay in order, `embedding: {sequence: true}`.
+    sequences: ClassVar[bool] = False
+
+    @classmethod
+    def of(cls: type[_M], params: Mapping[str, Any]) -> _M:
+        """Returns the settings among what a model is told when it is built."""
+        return cls.model_validate({key: params[key] for key in cls.model_fields if key in params})
+
+    @property
+    def label_classes(self) -> int | None:
+        """How many classes the label must be one of; `None` for any label."""
+        return None
+
+    @property
+    def apart(self) -> tuple[tuple[str, ...], ...]:
+        """Features that are made apart, so that the model can be asked with the columns of one
+        part alone; empty if all are made together."""
+        return ()
+
+    @property
+    def counted(self) -> str | None:
+        """The feature of ids whose shares of the rows of train the model is told, if any."""
+        return None
+
+    def told(self, job: Any) -> dict[str, Any]:
+        """Returns what the model is told of other sections of a config."""
+        return {}
+
+    def check(self, job: Any) -> None:
+        """Raises `ValueError` for what the model cannot take of other sections of a config."""
+
+
+class OfClasses(ModelSettings):
+    """Settings of models that predict a class or a number."""
+
+    task: Literal["classification", "regression"] = "classification"
+    """Whether the model predicts one of `classes` or a number."""
+    classes: Annotated[int, pydantic.Field(ge=2)] = 2
+    """Number of classes. Labels are 0 to one less. Used only for classification."""
+
+    @property
+    def label_classes(self) -> int | None:
+        """How many classes the label must be one of; `None` of a number."""
+        return self.classes if self.task == "classification" else None
+
+
+class OfLogits(OfClasses):
+    """Settings of models that predict `offset` + `scale` times what their last layer gives."""
+
+    offset: float = 0.0
+    """Added to predictions; best about the mean of the labels. Only for `task: regression`."""
+    scale: Above0 = 1.0
+    """What predictions are multiplied by before `offset` is added; best about the standard
+    deviation of the labels. Only for `task: regression`."""
+
+    @pydantic.model_validator(mode="after")
+    def _only_of_numbers(self) -> OfLogits:
+        if self.task != "regression" and (self.offset, self.scale) != (0.0, 1.0):
+            raise ValueError("offset and scale are for task: regression")
+        return self
+
+
+class HiddenLayers(ModelSettings):
+    """Settings of fully connected layers."""
+
+    hidden_units: Annotated[tuple[Positive, ...], pydantic.Field(min_length=1)] = (128, 64)
+    """Units of each hidden layer."""
+    activation: Literal["relu", "tanh", "sigmoid", "elu", "selu", "swish"] = "relu"
+    """Activation function of the hidden layers."""
+    dropout: Fraction = 0.0
+    """Share of the units that are dropped in training."""
+
+
+class Layers(HiddenLayers, OfLogits):
+    """The same, of models that predict a class or a number."""
+
+
+def columns_of(names: Iterable[str], job: Any) -> dict[str, str]:
+    """Returns the columns that features are made of, through others or not, each with the first of
+    `names` that it is for."""
+    found: dict[str, str] = {}
+    for name in names:
+        left = [name]
+        while left:
+            now = left.pop()
+            for given in job.features[now].reads(now):
+                if given in job.data.columns:
+                    found.setdefault(given, name)
+                elif given in job.features:
+                    left.append(given)
+    return found

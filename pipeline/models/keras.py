@@ -1,0 +1,23 @@
+"""`keras`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import pydantic
+
+from pipeline.models.base import OfClasses
+from pipeline.sections import Fraction
+
+
+class Keras(OfClasses):
+    """Any `tf.keras` model. Its last layer gives probabilities, or a number for regression."""
+
+    names = ("keras",)
+
+    network: Annotated[str, pydantic.Field(pattern=r"^[\w.]+:[\w.]+$")]
+    """A function that returns the model, as `package.module:function`."""
+    arguments: dict[str, Any] = pydantic.Field(default={})
+    """Keyword arguments of that function."""
+    batch_norm_momentum: Fraction | None = None
+    """Momentum of all batch normalization layers. Not set: that of each layer."""

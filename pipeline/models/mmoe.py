@@ -1,0 +1,20 @@
+"""`mmoe`."""
+
+from __future__ import annotations
+
+from pipeline.models.base import Layers
+from pipeline.sections import Positive
+
+
+class Mmoe(Layers):
+    """Several networks, the experts, of which each label has its own mixture. It needs `features`,
+    and is for several [`labels`](#labelsname). `hidden_units` are those of each expert."""
+
+    names = ("mmoe",)
+    of_features = True
+    several_labels = True
+
+    experts: Positive = 4
+    """Number of experts."""
+    tower_units: tuple[Positive, ...] = (32,)
+    """Units of the hidden layers that each label has for itself."""
