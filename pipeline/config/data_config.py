@@ -91,8 +91,8 @@ class Data(Section):
     OF_READING: ClassVar[tuple[str, ...]] = ("on_corrupt", "corrupt_budget")
 
     source: str = "idx"
-    """Raw format: `csv`, `jsonl`, `parquet`, `orc`, `avro`, `tfrecord`, `tfds`, `image_folder`,
-    `idx`, or `package.module:Class` of your own (see [sources.md](sources.md))."""
+    """Raw format: one of [these](raw-data.md#sources), such as `csv`, or `package.module:Class` of
+    your own (see [sources.md](sources.md))."""
     input_fn: str | None = None
     """A function of your own that returns the examples, as `package.module:function`, in place of
     `inputs`, `columns`, `label` and all other keys of records. See
@@ -102,9 +102,9 @@ class Data(Section):
     """A function that returns the `ServingInputReceiver` of exported models, as
     `package.module:function`. Not set: they take the features of `input_fn` as they are."""
     inputs: dict[splits.SplitName, dict[str, str]]
-    """Raw files of each split, by names the source knows: `idx` takes `images` and `labels`; `csv`,
-    `jsonl`, `parquet`, `orc` and `avro` take any names. A value is a path or a pattern such as
-    `part-*.csv`. Relative paths start at the folder of the config file."""
+    """Raw files of each split, by names the source knows: `idx` takes `images` and `labels`, tables
+    such as `csv` any names. A value is a path or a pattern such as `part-*.csv`. Relative paths
+    start at the folder of the config file."""
     in_place: Literal[False, True, "values"] = False
     """Trains on the TFRecords in `inputs` where they lie, without a copy: `make preprocess` reads
     them once, and notes where blocks of records begin. `values`: it makes statistics of their
