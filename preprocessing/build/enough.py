@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+import numpy as np
+
 from pipeline import config, errors
 from pipeline.records import manifest
 from preprocessing.rows.split import existing, read_from
@@ -17,6 +19,9 @@ _PER_CLASS = 2
 _LARGEST_ROOT, _SMALLEST_ROOT = 1.84e19, 1.08e-19
 # A good model errs by a hundredth of the label's deviation.
 _SMALL_ERROR = 0.01
+# Numbers in steps of more than this share of their deviation are coarse: rounding them errs by 3 %
+# of it.
+_COARSE = 0.1
 
 
 def check(data: config.Data, made: manifest.Manifest) -> None:
@@ -51,6 +56,7 @@ def warnings(data: config.Data, made: manifest.Manifest) -> list[str]:
         *_of_one_class(data, made),
         *_taken_for_missing(data, made),
         *_beyond_squares(data, made),
+        *_in_steps(data, made),
     ]
     total = sum(split.records for split in made.splits.values())
     if 0 < total < _FEW:
@@ -113,6 +119,27 @@ def _beyond_squares(data: config.Data, made: manifest.Manifest) -> Iterator[str]
                 f"label {target!r} deviates by {spread:.3g}: squared errors below "
                 f"{_SMALLEST_ROOT:.3g} count as 0, as float32 begins at 1.2e-38. Give it in a "
                 "smaller unit"
+            )
+
+
+def _in_steps(data: config.Data, made: manifest.Manifest) -> Iterator[str]:
+    """Yields a line for each label that float32 can only take and predict in coarse steps, because
+    it is far from zero for how little it varies."""
+    train = made.statistics.get("train")
+    known = train.columns if train is not None else {}
+    for target in data.every_label:
+        column, label = data.columns[target], known.get(target)
+        if column.type not in ("int64", "float32") or _is_classes(column):
+            continue
+        if label is None or label.min is None or label.max is None or not label.variance:
+            continue
+        largest, spread = max(abs(label.min), abs(label.max)), math.sqrt(label.variance)
+        step = float(np.spacing(np.float32(largest)))
+        if step > _COARSE * spread:
+            yield (
+                f"label {target!r} deviates by {spread:.3g}, but numbers up to {largest:.3g} are "
+                f"{step:g} apart in float32: a regression neither learns nor predicts it more "
+                "closely. Subtract what all values have in common from the raw data"
             )
 
 

@@ -86,6 +86,16 @@ def _warnings(capsys):
             ],
         ),
         (
+            [f"{n},n,1,{10**9 + n}" for n in range(300)],
+            {"columns": NUMBERS},
+            [
+                "label 'label' deviates by 88, but numbers up to 1e+09 are 64 apart in float32: "
+                "a regression neither learns nor predicts it more closely. Subtract what all "
+                "values have in common from the raw data"
+            ],
+        ),
+        ([f"{n},n,1,{10**6 + n}" for n in range(300)], {"columns": NUMBERS}, []),
+        (
             [f"{n},n,{'' if n % 3 else 1},{n if n % 3 else ''}" for n in range(300)],
             {
                 "columns": {
