@@ -253,6 +253,65 @@ def test_a_planted_difference_is_found(prices, planted, tmp_path):
         gate.check(table.estimator, table.checkpoint, _export(table, receiver))
 
 
+def test_a_stale_word_far_down_a_long_vocabulary_is_found(tmp_path):
+    words = [f"w{n}" for n in range(6000)]
+    assert words[5000] == "w5000"
+    text = _REGRESSION.replace("RARE", ", ".join(words))
+    table = small_table.Table(tmp_path, text=text, made=_prices)
+    (tmp_path / "stale").mkdir()
+    stale = small_table.Table(
+        tmp_path / "stale", text=text.replace(" w5000,", " yesterday,"), made=_prices
+    )
+    written = _export(table, exporters.serving_input_fn(stale.records.transforms))
+    with pytest.raises(
+        errors.ModelError, match=r"differ on 1 of \d+ rows .*'carrier' \(known value 'w5000'\)"
+    ):
+        parity.Gate(table.records).check(table.estimator, table.checkpoint, written)
+
+
+def _one_deviation_more(table):
+    """Writes the same parameters with a bias one higher."""
+    transforms, estimator = table.records.transforms, table.estimator
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        tf.compat.v1.train.create_global_step()
+        batch = parsing.parse(tf.constant(_prices("eval")[:20]), transforms.columns)
+        features, _ = transforms.examples(batch, training=False)
+        estimator.model_fn(features, None, tf.estimator.ModeKeys.PREDICT, estimator.config)
+        saver = tf.compat.v1.train.Saver()
+        saver.restore(session, table.checkpoint)
+        [bias] = [v for v in tf.compat.v1.trainable_variables() if "bias" in v.name]
+        session.run(bias.assign_add(tf.ones_like(bias)))
+        return saver.save(session, f"{table.run.path}/shifted.ckpt", latest_filename="last")
+
+
+def test_one_deviation_is_found_where_predictions_cannot_show_it(tmp_path):
+    """About 1e9 float32 has steps of 64, which rounding alone makes."""
+    text = _REGRESSION.replace("offset: 3979, scale: 3989", "offset: 1.0e9, scale: 50")
+
+    def made(split):
+        examples = [tf.train.Example.FromString(payload) for payload in _prices(split)]
+        for example in examples:
+            values = example.features.feature["late"].float_list.value
+            values[0] = 1e9 + 50 * (values[0] - 3979) / 3989
+        return [example.SerializeToString() for example in examples]
+
+    table = small_table.Table(tmp_path, text=text, made=made)
+    gate, receiver = (
+        parity.Gate(table.records),
+        exporters.serving_input_fn(table.records.transforms),
+    )
+    assert gate.check(table.estimator, table.checkpoint, _export(table, receiver)) >= 100
+    first = table.checkpoint
+    written = table.estimator.export_saved_model(
+        f"{table.run.path}/shifted", receiver, checkpoint_path=_one_deviation_more(table)
+    ).decode()
+    exporters.name_signatures(written)
+    with pytest.raises(
+        errors.ModelError, match=r"differ on \d+ of \d+ rows \(serving_default/unscaled"
+    ):
+        gate.check(table.estimator, first, written)
+
+
 def test_parameters_of_another_checkpoint_are_found(prices):
     table, gate = prices
     first = table.checkpoint

@@ -21,7 +21,7 @@ from pipeline.runs import export_files, exported
 from pipeline.runs.run_folder import RunFolder
 from pipeline.storage import strict_json
 from trainer.checkpoints import checkpoint_files
-from trainer.export import model_card, parity, parity_client, parity_worker
+from trainer.export import known_values, model_card, parity, parity_client, parity_worker
 from trainer.input import parsing
 from trainer.input.dataset import Records
 from trainer.metrics import one_pass, report_page, slice_metrics
@@ -255,7 +255,10 @@ class Publisher(Publishing):
                 step=step,
                 metrics=metrics,
                 results=results,
-                warnings=quarantine.told(self._records.left_out),
+                warnings=(
+                    *quarantine.told(self._records.left_out),
+                    *known_values.remarks(self._records),
+                ),
             ),
         }
         if any(one.rows for one in results.values()):

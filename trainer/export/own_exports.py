@@ -212,7 +212,7 @@ def _predicted(
         return first
 
     found: dict[str, list[np.ndarray]] = {}
-    for batch in heads.answering(estimator).predict(
+    for batch in heads.answering(estimator, with_unscaled=True).predict(
         input_fn, checkpoint_path=checkpoint, yield_single_examples=False
     ):
         for name, values in batch.items():
@@ -231,8 +231,16 @@ def _served(rows: Mapping[str, np.ndarray], folder: str) -> rounding.Answers:
         protos = {name: tf.make_tensor_proto(x).SerializeToString() for name, x in rows.items()}
         arrays = {name: np.frombuffer(x, np.uint8) for name, x in protos.items()}
         parity_worker.write(str(asked), arrays)
-        request = {"export": folder, "rows": str(asked), "batch": _BATCH, "calls_before": 1}
-        parity_client.shared().ask({**request, "arrays": True, "answers": str(answered)})
+        parity_client.shared().ask(
+            {
+                "export": folder,
+                "rows": str(asked),
+                "batches": parity_client.batches(len(next(iter(rows.values()))), _BATCH),
+                "calls_before": 1,
+                "arrays": True,
+                "answers": str(answered),
+            }
+        )
         return parity_worker.read(str(answered))
 
 

@@ -51,8 +51,9 @@ class Gate:
 
     def __init__(self, source: Records) -> None:
         self._source = source
-        # Evaluation holds batches of this size in memory, too.
+        # Evaluation holds batches of these sizes in memory, too.
         self._batch = min(64, source.job.eval.batch_size)
+        self._batch_of_known = min(1024, source.job.eval.batch_size)
 
     @property
     def columns(self) -> Mapping[str, config.Column]:
@@ -130,7 +131,7 @@ class Gate:
                 {
                     "export": keras.path if keras else export,
                     "rows": str(asked),
-                    "batch": self._batch,
+                    "batches": self._batches(rows),
                     "classes": keras.classes if keras else (),
                     "calls_before": calls_before,
                     "optimize": len(self.columns) <= sessions.MANY_COLUMNS,
@@ -149,6 +150,13 @@ class Gate:
 
             yield answers
 
+    def _batches(self, rows: Sequence[Row]) -> list[int]:
+        measured = _measured(rows)
+        return [
+            *parity_client.batches(measured, self._batch),
+            *parity_client.batches(len(rows) - measured, self._batch_of_known),
+        ]
+
     def _inputs(self, rows: Sequence[Row], keras: KerasFile) -> rounding.Answers:
         """Returns what a Keras model is fed for rows; nothing if one of them is refused."""
         payloads = [row.example for row in rows]
@@ -164,20 +172,24 @@ class Gate:
         self, rows: Sequence[Row], estimator: Any, checkpoint: str, *, again: bool = False
     ) -> list[rounding.Answers]:
         """Returns what `Estimator.predict` answers on the rows as records; with `again` a second
-        and a third time, in other orders and batches, unless the model refuses a row."""
+        and a third time on those that rounding is measured with, in other orders and batches,
+        unless the model refuses a row."""
         transforms, payloads = self._source.transforms, [row.example for row in rows]
-        orders = [np.arange(len(rows))]
+        orders, sizes = [np.arange(len(rows))], [self._batches(rows)]
         if again:
-            orders += [np.arange(len(rows))[::-1], np.random.default_rng(0).permutation(len(rows))]
+            measured = _measured(rows)
+            orders.append(np.arange(measured)[::-1])
+            orders.append(np.random.default_rng(0).permutation(measured))
+            sizes += [parity_client.batches(measured, size) for size in _OTHER_BATCHES]
 
         def examples(batch: tf.Tensor) -> Any:
             # In one function: the graph of each costs seconds where there are many columns.
             return transforms.packed(parsing.parse(batch, transforms.columns), training=False)
 
         def batches() -> Iterator[list[bytes]]:
-            for order, size in zip(orders, (self._batch, *_OTHER_BATCHES), strict=False):
-                for start in range(0, len(order), size):
-                    yield [payloads[n] for n in order[start : start + size]]
+            for order, of_order in zip(orders, sizes, strict=True):
+                for part in np.split(order, np.cumsum(of_order)[:-1]):
+                    yield [payloads[n] for n in part]
 
         def input_fn() -> tf.data.Dataset:
             # Not as constants: rows of many columns would be most of what the graph holds.
@@ -190,7 +202,7 @@ class Gate:
 
         found: dict[str, list[np.ndarray]] = {}
         try:
-            for batch in heads.answering(estimator).predict(
+            for batch in heads.answering(estimator, with_unscaled=True).predict(
                 input_fn, checkpoint_path=checkpoint, yield_single_examples=False
             ):
                 work.advance(1)
@@ -201,13 +213,21 @@ class Gate:
         return _in_order({name: np.concatenate(values) for name, values in found.items()}, orders)
 
 
+def _measured(rows: Sequence[Row]) -> int:
+    """Returns how many of the rows rounding is measured with: the first."""
+    return sum(not row.known for row in rows)
+
+
 def _in_order(answers: rounding.Answers, orders: Sequence[np.ndarray]) -> list[rounding.Answers]:
     """Cuts answers into those of each order that is whole, row by row as in the first."""
-    number = len(orders[0])
-    parts: list[rounding.Answers] = [{n: x[:number] for n, x in answers.items()}]
-    for at, order in enumerate(orders[1:], 1):
-        part = {name: x[at * number : (at + 1) * number] for name, x in answers.items()}
-        if part and all(len(x) == number for x in part.values()):
+    parts: list[rounding.Answers] = []
+    start = 0
+    for order in orders:
+        part = {name: x[start : start + len(order)] for name, x in answers.items()}
+        start += len(order)
+        if not parts:
+            parts.append(part)
+        elif part and all(len(x) == len(order) for x in part.values()):
             parts.append({name: x[np.argsort(order)] for name, x in part.items()})
     return parts
 
@@ -288,8 +308,8 @@ class _Comparison:
         if not broken:
             first = rows[int(np.argmax(wrong))]
             if len(first.columns) > 1 and alike:
-                return f"{self._by_swapping(first, rows[alike[0]])} ({first.change})"
-            return f"First feature that differs: {first.columns[0]!r} ({first.change})"
+                return self._by_swapping(first, rows[alike[0]])
+            return self._blamed(first, first.columns[0])
         if not alike:
             return "No row agrees, so it is no single feature: parameters or code differ"
         return self._by_swapping(rows[broken[0]], rows[alike[0]])
@@ -314,8 +334,16 @@ class _Comparison:
         still = self.differences(swapped).wrong
         for name, differs in zip(columns, still, strict=False):
             if not differs:
-                return f"First feature that differs: {name!r}"
+                return self._blamed(wrong, name)
         return "No single feature makes the difference"
+
+    def _blamed(self, row: Row, column: str) -> str:
+        named = f"First feature that differs: {column!r}"
+        if not row.changed:
+            return named
+        # Values that look personal are shown nowhere.
+        secret = self._gate.columns[column].sensitive
+        return f"{named} ({row.change if secret else row.change_of(column)})"
 
 
 def _plain(arrays: rounding.Answers) -> rounding.Answers:

@@ -18,6 +18,11 @@ _SCRIPT = pathlib.Path(__file__).with_name("parity_worker.py")
 _REMOVED = ("TF_CONFIG", "TF_XLA_FLAGS")
 
 
+def batches(rows: int, size: int) -> list[int]:
+    """Returns the sizes of the batches of some rows."""
+    return [min(size, rows - start) for start in range(0, rows, size)]
+
+
 class Server:
     """A process that loads exported models and answers for them, until this object is gone."""
 

@@ -1,11 +1,11 @@
 """What is changed in rows that an export is compared on: for each column, values that are missing,
-unseen, extreme or on a boundary."""
+unseen or extreme."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,12 +13,9 @@ import tensorflow as tf
 
 from pipeline.config import Column
 from pipeline.records import manifest
-from pipeline.records.feature_plan import Planned
 from pipeline.steps import date_forms
 from trainer.input.dataset import Records
 
-# At most so many boundaries and known values of a column, and of all columns but the first of each.
-BOUNDARIES, BOUNDARIES_OF_ALL = 32, 2048
 _LISTS = {"int64": "int64_list", "float32": "float_list", "string": "bytes_list"}
 _UNSEEN = "\u241a"  # a text that no vocabulary holds
 # How a value is changed, whether the schema allows it, and the new feature.
@@ -47,7 +44,6 @@ def edges_of(source: Records) -> Iterator[Edge]:
     """Yields all that is changed, by the columns that a model takes."""
     statistics = source.manifest.statistics.get("train")
     columns = source.transforms.serving_columns
-    jumps = _jumps(source.transforms.plan.features)
     pairs = [(name, column.same_length_as) for name, column in columns.items()]
     together = {name for pair in pairs if pair[1] is not None for name in pair}
     for name, column in columns.items():
@@ -56,44 +52,11 @@ def edges_of(source: Records) -> Iterator[Edge]:
             yield Edge(name, "missing", True, None, of_length(0, alike))
         seen = statistics.columns.get(name) if statistics else None
         edges = list(_EDGES[column.type](column, seen))
-        most = max(1, min(BOUNDARIES, BOUNDARIES_OF_ALL // (len(jumps) or 1)))
-        edges += _where_it_jumps(column, jumps.get(name, []), most)
         if column.list:
             edges += lists(column, edges)
         for change, allowed, feature in edges:
             count = len(getattr(feature, _LISTS[column.type]).value) if alike else 0
             yield Edge(name, change, allowed, feature, of_length(count, alike))
-
-
-def _jumps(features: Iterable[Planned]) -> dict[str, list[float | str]]:
-    """Returns where features jump, by column: of steps that get its values as they are."""
-    found: dict[str, list[float | str]] = {}
-    for feature in features:
-        for step in feature.steps if len(feature.inputs) == 1 else ():
-            if step.jumps:
-                found.setdefault(feature.inputs[0], []).extend(step.jumps)
-            if not step.fills_gaps and step.statistics_after() != "unchanged":
-                break
-    return found
-
-
-def _where_it_jumps(column: Column, jumps: Sequence[float | str], most: int) -> Found:
-    """Yields values on boundaries, and those of vocabularies: a model that has moved a boundary or
-    has it belong to the other side, or that does not know a rare word, differs there and perhaps
-    nowhere else."""
-    if column.type == "string":
-        texts = list(dict.fromkeys(str(x) for x in jumps))
-        for number, text in enumerate(texts[:: -(-len(texts) // most) or 1]):
-            allowed = not column.allowed or text in column.allowed
-            yield f"known text {number + 1}", allowed, _bytes(column, text.encode())
-    if column.type not in ("int64", "float32"):
-        return
-    numbers = (x for x in jumps if not isinstance(x, str))
-    values = sorted({math.ceil(x) if column.type == "int64" else float(x) for x in numbers})
-    for number, value in enumerate(values[:: -(-len(values) // most) or 1]):
-        low = column.min is None or value >= column.min
-        high = column.max is None or value <= column.max
-        yield f"boundary {number + 1}", low and high, _number(column, value)
 
 
 def as_long(name: str, columns: Mapping[str, Column]) -> dict[str, Column]:
@@ -142,13 +105,14 @@ def numbers(column: Column, seen: manifest.ColumnStatistics | None) -> Found:
     least = column.min if least is None else least
     greatest = column.max if greatest is None else greatest
     if least is not None and math.isfinite(least):
-        yield "least", True, _number(column, least)
+        yield "least", True, of_number(column, least)
     if greatest is not None and math.isfinite(greatest):
-        yield "greatest", True, _number(column, greatest)
-        yield "out of range", False, _number(column, 2 * abs(greatest) + 1)
+        yield "greatest", True, of_number(column, greatest)
+        yield "out of range", False, of_number(column, 2 * abs(greatest) + 1)
 
 
-def _number(column: Column, value: float) -> tf.train.Feature:
+def of_number(column: Column, value: float) -> tf.train.Feature:
+    """Returns a number, as often as the shape of its column has places."""
     if column.type == "int64":
         bounds = np.iinfo(np.int64)
         whole = min(max(int(value), int(bounds.min)), int(bounds.max))
@@ -158,19 +122,20 @@ def _number(column: Column, value: float) -> tf.train.Feature:
 
 def _texts(column: Column, _: Any) -> Found:
     length, anything = max(1, column.min_length), not (column.allowed or column.dates)
-    yield "unseen text", anything, _bytes(column, (_UNSEEN * length).encode())
-    yield "empty text", column.min_length == 0 and anything, _bytes(column, b"")
+    yield "unseen text", anything, of_text(column, (_UNSEEN * length).encode())
+    yield "empty text", column.min_length == 0 and anything, of_text(column, b"")
 
 
-def _bytes(column: Column, value: bytes) -> tf.train.Feature:
+def of_text(column: Column, value: bytes) -> tf.train.Feature:
+    """Returns a text, as often as the shape of its column has places; or all its pixels."""
     count = 1 if column.type == "uint8" else column.size
     return tf.train.Feature(bytes_list=tf.train.BytesList(value=[value] * count))
 
 
 def pixels(column: Column, _: Any) -> Found:
     """Yields pixels that are all black, and all white."""
-    yield "all 0", True, _bytes(column, bytes(column.size))
-    yield "all 255", True, _bytes(column, b"\xff" * column.size)
+    yield "all 0", True, of_text(column, bytes(column.size))
+    yield "all 255", True, of_text(column, b"\xff" * column.size)
 
 
 def _images(column: Column, _: Any) -> Found:

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from pipeline.config import Column
 from pipeline.records import tfrecord
-from trainer.export import parity_edges
+from trainer.export import known_values, parity_edges
 from trainer.export.parity_edges import Edge
 from trainer.input import epoch_order
 from trainer.input.dataset import Records
@@ -29,29 +29,49 @@ class Row:
     columns: tuple[str, ...] = ()
     change: str = ""
     allowed: bool = True  # by the schema; what it forbids a model may refuse
+    # One of many, last of all, that hold values features know. Rounding is not measured with them.
+    known: bool = False
 
     @property
     def changed(self) -> bool:
         """False for a row as it is in the records."""
         return bool(self.columns)
 
+    def change_of(self, column: str) -> str:
+        """Returns how one of its columns was changed; of a known value, which that is."""
+        if not self.known:
+            return self.change
+        feature = tf.train.Example.FromString(self.example).features.feature[column]
+        value = getattr(feature, feature.WhichOneof("kind")).value[0]
+        return f"{self.change} {value.decode() if isinstance(value, bytes) else value!r}"
+
 
 def rows(source: Records, count: int = ROWS) -> list[Row]:
-    """Returns rows of all the eval split, then some with a value missing, unseen or extreme."""
+    """Returns rows of all the eval split, then some with a value missing, unseen or extreme, then
+    those with values that features know."""
     found = [Row(payload) for payload in _spread(source, count)]
     changed = [
-        Row(
-            _with(
-                found[n % len(found)].example,
-                {name: feature for edge in group for name, feature in edge.features.items()},
-            ),
-            tuple(edge.column for edge in group),
-            group[0].change,
-            group[0].allowed,
+        _changed(
+            found[n % len(found)],
+            group,
+            {name: feature for edge in group for name, feature in edge.features.items()},
         )
         for n, group in enumerate(groups(list(parity_edges.edges_of(source)), CHANGED))
     ]
+    for n, group in enumerate(known_values.edges(source)):
+        # Lists that are as long as each other all have one item here.
+        features = {name: feature for edge in group for name, feature in edge.others.items()}
+        features |= {edge.column: edge.feature for edge in group}
+        row = _changed(found[n % len(found)], group, features)
+        changed.append(dataclasses.replace(row, known=True))
     return found + changed
+
+
+def _changed(
+    row: Row, group: Sequence[Edge], features: Mapping[str, tf.train.Feature | None]
+) -> Row:
+    columns, first = tuple(edge.column for edge in group), group[0]
+    return Row(_with(row.example, features), columns, first.change, first.allowed)
 
 
 def groups(edges: Sequence[Edge], most: int) -> list[list[Edge]]:

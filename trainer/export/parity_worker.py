@@ -2,9 +2,9 @@
 
 It is run as a script, and needs TensorFlow alone. Each line of JSON on its standard input asks:
 
-  {"export": folder, "rows": TFRecord file of tf.train.Examples, "batch": 64, "calls_before": 1,
-   "columns": {name of an input: column}, "missing": {column: what stands for a missing value},
-   "answers": file to write}
+  {"export": folder, "rows": TFRecord file of tf.train.Examples, "batches": rows of each,
+   "calls_before": 1, "columns": {name of an input: column}, "missing": {column: what stands for a
+   missing value}, "answers": file to write}
 
 Of a file of Keras, which must end with `.keras`, "rows" is a file of NumPy arrays, its inputs, and
 "classes" are those of its layers that Keras does not know, `module:Class`. With "arrays" in place
@@ -14,7 +14,9 @@ answered by a line of JSON: `{}`, or `{"error": text}`. Before the first batch c
 called `calls_before` times with it. The file holds NumPy arrays named `signature/output`, of as
 many rows as the model answered before it refused a batch. The signature `examples` and those that
 begin with `examples:` get the rows as they are, all others get their columns as arrays; a file of
-Keras counts as one signature, `keras`. Files of arrays are read and written by `read` and `write`.
+Keras counts as one signature, `keras`. Of models of this project that predict numbers, `unscaled`
+is there like an output: what they give before `scale` and `offset`. Files of arrays are read and
+written by `read` and `write`.
 """
 
 from __future__ import annotations
@@ -23,9 +25,10 @@ import gc
 import importlib
 import json
 import os
+import re
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 if __name__ == "__main__":
@@ -39,6 +42,8 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 EXAMPLES, KERAS = "examples", "keras"
 _SERVING = "serving_default"
+# A collection of the graph, see trainer.models.heads; in Keras the input of a layer without "un".
+_UNSCALED = re.compile(r"unscaled\d*")
 # About so many rows are read in two ways.
 _READ_AGAIN = 32
 
@@ -95,7 +100,12 @@ def answer(request: dict[str, Any]) -> dict[str, np.ndarray]:
             )
             signature = model.signature_def[name]
             for output, parts in _answers(
-                session, signature, given, count=count, request=request
+                session,
+                signature,
+                given,
+                count=count,
+                request=request,
+                whole=name in (_SERVING, EXAMPLES),
             ).items():
                 found[f"{name}/{output}"] = np.concatenate(parts)
     return found
@@ -122,14 +132,18 @@ def _of_keras(request: dict[str, Any]) -> dict[str, np.ndarray]:
     known = [name.split(":") for name in request["classes"]]
     own = {name: getattr(importlib.import_module(module), name) for module, name in known}
     model = tf.keras.models.load_model(request["export"], custom_objects=own)
+    scaled = [layer for layer in model.layers if _UNSCALED.fullmatch(f"un{layer.name}")]
+    if scaled:
+        unscaled = {f"un{layer.name}": layer.input for layer in scaled}
+        model = tf.keras.Model(model.input, {**model.output, **unscaled})
     inputs = {name: tf.constant(x) for name, x in read(request["rows"]).items()}
     found = {
         name: [np.zeros([0, *output.shape[1:]], output.dtype.as_numpy_dtype)]
         for name, output in model.output.items()
     }
     rows = len(next(iter(inputs.values()))) if inputs else 0
-    for start in range(0, rows, request["batch"]):
-        batch = {name: x[start : start + request["batch"]] for name, x in inputs.items()}
+    for start, stop in _batches(request, rows):
+        batch = {name: x[start:stop] for name, x in inputs.items()}
         try:
             for _ in range(0 if start else request["calls_before"]):
                 model(batch, training=False)
@@ -148,14 +162,19 @@ def _answers(
     *,
     count: int,
     request: dict[str, Any],
+    whole: bool,
 ) -> dict[str, list[np.ndarray]]:
-    outputs = {n: session.graph.get_tensor_by_name(x.name) for n, x in signature.outputs.items()}
+    graph = session.graph
+    outputs = {n: graph.get_tensor_by_name(x.name) for n, x in signature.outputs.items()}
+    if whole:
+        unscaled = filter(_UNSCALED.fullmatch, graph.get_all_collection_keys())
+        outputs |= {name: graph.get_collection(name)[0] for name in unscaled}
     # What refuses its first batch has answered no rows.
     found: dict[str, list[np.ndarray]] = {n: [_nothing(x)] for n, x in outputs.items()}
     # Without its feeds being looked up again for each batch.
     call = session.make_callable(outputs, [x.name for _, x in sorted(signature.inputs.items())])
-    for start in range(0, count, request["batch"]):
-        feeds = [_some(fed, start, start + request["batch"]) for fed in given]
+    for start, stop in _batches(request, count):
+        feeds = [_some(fed, start, stop) for fed in given]
         try:
             for _ in range(0 if start else request["calls_before"]):
                 call(*feeds)
@@ -165,6 +184,14 @@ def _answers(
         for output, value in answers.items():
             found[output].append(value.astype(stored_as(outputs[output].dtype)))
     return found
+
+
+def _batches(request: dict[str, Any], rows: int) -> Iterator[tuple[int, int]]:
+    """Yields where each batch begins and ends; none of an input that has no rows."""
+    start = 0
+    for size in request["batches"] if rows else ():
+        yield start, start + size
+        start += size
 
 
 def _nothing(tensor: Any) -> np.ndarray:

@@ -47,8 +47,8 @@ class Rounding:
 
 def measure(answers: Answers, others: Sequence[Answers], extreme: np.ndarray) -> Rounding:
     """Measures from an Estimator's answers, `[rows, ...]` by output, and those `others` that it
-    gives to the same rows in other batches. `extreme` is `[rows]` bool, of the first rows if fewer
-    were answered."""
+    gives to the first of the rows in other batches. `extreme` is `[rows]` bool, of the first rows
+    if fewer were answered."""
     scale, rows, changed, moved = {}, {}, {}, {}
     for output, values in answers.items():
         if not np.issubdtype(values.dtype, np.floating):
@@ -57,7 +57,8 @@ def measure(answers: Answers, others: Sequence[Answers], extreme: np.ndarray) ->
         scale[output] = _scale(output, values[as_it_is])
         size = _size(values, scale[output])
         shares = [_moved(values, other[output], size) for other in others]
-        of_rows = np.max([share[as_it_is].max(initial=0.0) for share in shares], initial=0.0)
+        usual = [share[as_it_is[: len(share)]] for share in shares]
+        of_rows = np.max([share.max(initial=0.0) for share in usual], initial=0.0)
         of_all = np.max([share.max(initial=0.0) for share in shares], initial=0.0)
         least = max(LEAST, 8 * float(np.finfo(values.dtype).eps))
         moved[output] = float(of_rows)
@@ -94,7 +95,8 @@ def _size(values: np.ndarray, scale: float) -> np.ndarray:
 
 
 def _moved(values: np.ndarray, other: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """Returns `[rows]`, the largest share by which a value of each row has moved."""
+    """Returns `[rows]`, the largest share by which a value of each row of `other` has moved."""
+    values, size = values[: len(other)], size[: len(other)]
     both = np.isfinite(values) & np.isfinite(other)
     by = np.where(both, values, 0).astype(float) - np.where(both, other, 0).astype(float)
     return np.asarray((np.abs(by) / size).reshape(len(values), -1).max(axis=1, initial=0.0))

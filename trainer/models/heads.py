@@ -18,6 +18,9 @@ from trainer.models.transforms import WEIGHT, weight_of
 
 # The signature of an exported model that takes columns.
 SERVING = "serving_default"
+# The collection of a graph that predicts, with what regressors give before `scale` and `offset`:
+# an exported model is compared there, too. Of several labels their number follows.
+UNSCALED = "unscaled"
 
 
 class Head:
@@ -51,8 +54,7 @@ class Head:
         if model_config.GOALS in self._params:
             return of_goals(logits, features, labels, mode=mode, params=self._params)
         if regression(self._params):
-            offset, scale = scaling(self._params)
-            logits = logits * scale + offset
+            logits = _scaled(logits, self._params, mode=mode)
         return estimator_spec(logits, features, labels, mode=mode, params=self._params)
 
 
@@ -81,6 +83,14 @@ def regression(params: Mapping[str, Any]) -> bool:
 def scaling(params: Mapping[str, Any]) -> tuple[float, float]:
     """Returns the offset and scale of what a canned regressor gives."""
     return float(params.get("offset", 0.0)), float(params.get("scale", 1.0))
+
+
+def _scaled(logits: Any, params: Mapping[str, Any], *, mode: str, number: str = "") -> Any:
+    """Returns predictions of numbers."""
+    if mode == tf.estimator.ModeKeys.PREDICT:
+        tf.compat.v1.add_to_collection(f"{UNSCALED}{number}", logits)
+    offset, scale = scaling(params)
+    return logits * scale + offset
 
 
 def offsets(params: Mapping[str, Any]) -> list[float] | None:
@@ -176,9 +186,10 @@ def of_goals(
     parts = tf.split(logits, [width(goals[goal]) for goal in names.values()], axis=1)
     given, made = {}, []
     for number, ((name, goal), part) in enumerate(zip(names.items(), parts, strict=True)):
-        offset, scale = scaling(goals[goal])
-        given[name] = part * scale + offset if regression(goals[goal]) else part
-        in_training = scale if mode == tf.estimator.ModeKeys.TRAIN else 1.0
+        if regression(goals[goal]):
+            part = _scaled(part, goals[goal], mode=mode, number=str(number))
+        given[name] = part
+        in_training = scaling(goals[goal])[1] if mode == tf.estimator.ModeKeys.TRAIN else 1.0
         weight = _weight(features, weight_of(number))
         made.append(head(_classes(goals[goal]), weight=weight, scale=in_training, name=name))
     spec = tf.estimator.MultiHead(
@@ -293,8 +304,19 @@ def export_outputs(served: Mapping[str, Any]) -> dict[str, Any]:
     return {SERVING: tf.estimator.export.PredictOutput(dict(served))}
 
 
-def answering(estimator: Any, keep: Sequence[str] = ()) -> Any:
-    """Returns an Estimator whose `predict` gives what the exported model serves.
+def is_unscaled(output: str) -> bool:
+    """True for what regressors give before `scale` and `offset`, of any label."""
+    return output.rstrip("0123456789") == UNSCALED
+
+
+def _unscaled() -> dict[str, Any]:
+    names = tf.compat.v1.get_default_graph().get_all_collection_keys()
+    return {name: tf.compat.v1.get_collection(name)[0] for name in filter(is_unscaled, names)}
+
+
+def answering(estimator: Any, keep: Sequence[str] = (), *, with_unscaled: bool = False) -> Any:
+    """Returns an Estimator whose `predict` gives what the exported model serves; on request also
+    what regressors give before `scale` and `offset`, as `UNSCALED`.
 
     Features to `keep` are not for the model, but for who reads its answers.
     """
@@ -302,6 +324,7 @@ def answering(estimator: Any, keep: Sequence[str] = ()) -> Any:
     def model_fn(features: Any, mode: str) -> Any:
         kept = {name: features.pop(name) for name in keep}
         spec = estimator.model_fn(features, None, mode, estimator.config)
+        kept |= _unscaled() if with_unscaled else {}
         return spec._replace(predictions={**spec.export_outputs[SERVING].outputs, **kept})
 
     settings = tf.compat.v1.ConfigProto(allow_soft_placement=True, device_count={"GPU": 0})

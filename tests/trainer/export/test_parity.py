@@ -204,7 +204,7 @@ def test_a_boundary_of_buckets_is_found_where_no_row_lies_near(tmp_path, monkeyp
     with monkeypatch.context() as planted:
         planted.setattr(categories.Buckets, "apply", lambda self, x: bucket(x))
         written = _export(table)
-    with pytest.raises(errors.ModelError, match=r"differs: 'dep time' \(boundary 1\)\."):
+    with pytest.raises(errors.ModelError, match=r"differs: 'dep time' \(known value 1200\.0\)\."):
         _compare(table, written)
 
 

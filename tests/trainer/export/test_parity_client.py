@@ -22,7 +22,13 @@ def server():
 
 def _request(folder):
     named = {name: str(folder / name) for name in ("export", "rows", "answers")}
-    return {**named, "batch": 1, "calls_before": 0, "missing": {}}
+    return {**named, "batches": [1], "calls_before": 0, "missing": {}}
+
+
+def test_batches_hold_all_rows():
+    assert parity_client.batches(7, 3) == [3, 3, 1]
+    assert parity_client.batches(6, 3) == [3, 3]
+    assert parity_client.batches(0, 3) == []
 
 
 def test_what_cannot_be_loaded_is_the_model_s_fault_and_the_next_is_answered(server, tmp_path):

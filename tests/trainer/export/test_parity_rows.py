@@ -36,58 +36,20 @@ def test_each_column_is_changed_by_itself(tmp_path):
         *((("dep time",), change) for change in ("missing", "least", "greatest", "out of range")),
         *((("day",), change) for change in ("missing", "least", "greatest", "out of range")),
         *((("carrier",), change) for change in ("missing", "unseen text", "empty text")),
-        *((("carrier",), f"known text {number}") for number in (1, 2)),
+        (("carrier",), "known value"),
     }
-    for number, row in enumerate(changed):
+    numbered = [*enumerate(changed[:-2]), *enumerate(changed[-2:])]
+    for number, row in numbered:
         before, after = _features(originals[number % len(originals)]), _features(row)
         differ = {n for n in before.keys() | after.keys() if before[n] != after[n]}
         assert differ <= set(row.columns)
         assert (row.change == "out of range") == (not row.allowed)
+    words = [row.change_of("carrier") for row in changed if row.known]
+    assert words == ["known value 'UA'", "known value 'AA'"] and all(r.known for r in changed[-2:])
     found = {(*row.columns, row.change): _features(row) for row in changed}
     assert "carrier" not in found["carrier", "missing"]
     assert list(found["day", "greatest"]["day"].int64_list.value) == [31]
     assert list(found["dep time", "out of range"]["dep time"].float_list.value) == [4801]
-
-
-def test_rows_lie_on_the_boundaries_of_buckets(tmp_path):
-    """Also behind what fills gaps, and not behind what changes values."""
-    fill, buckets = "{missing: {fill: 0}}", "{buckets: {boundaries: [%s]}}"
-    added = (
-        f"  time: {{of: dep time, steps: [{fill}, {buckets % '300.5, 9000'}]}}\n"
-        f"  first: {{of: day, steps: [{fill}, {buckets % '2.5, 7'}]}}\n"
-        f"  other: {{of: day, steps: [{fill}, log1p, {buckets % '3'}]}}\n"
-    )
-    text = small_table.CONFIG.replace("  day: {steps:", f"{added}  day: {{steps:")
-    rows = parity_rows.rows(small_table.Table(tmp_path, text=text).records, 8)
-    on = {(*row.columns, row.change): row for row in rows if row.change.startswith("boundary")}
-    found = {
-        key: [*_features(row)[key[0]].float_list.value, *_features(row)[key[0]].int64_list.value]
-        for key, row in on.items()
-    }
-    assert found == {
-        ("dep time", "boundary 1"): [300.5],
-        ("dep time", "boundary 2"): [9000],
-        ("day", "boundary 1"): [3],
-        ("day", "boundary 2"): [7],
-    }
-    forbidden = [key for key, row in on.items() if not row.allowed]
-    assert forbidden == [("dep time", "boundary 2")]
-
-
-def test_rows_hold_rare_values_of_vocabularies(tmp_path):
-    """Of long ones some of all ranks, and the rarest."""
-    words, ids = [f"w{n}" for n in range(100)], [2**60 + n for n in range(3)]
-    text = (
-        small_table.CONFIG.replace("[AA, UA]", str(words))
-        .replace("day: {type: int64, min: 1, max: 31", "day: {type: int64, min: 1")
-        .replace("identity: {ids: 32}", f"vocabulary: {{values: {ids}}}")
-    )
-    rows = parity_rows.rows(small_table.Table(tmp_path, text=text).records, 8)
-    texts = [row for row in rows if row.change.startswith("known text")]
-    found = [_features(row)["carrier"].bytes_list.value[0].decode() for row in texts]
-    assert found == words[::-1][::4] and {row.columns for row in texts} == {("carrier",)}
-    numbers = [row for row in rows if row.change.startswith("boundary")]
-    assert [_features(row)["day"].int64_list.value[0] for row in numbers] == ids
 
 
 def test_of_many_columns_several_are_changed_in_a_row():

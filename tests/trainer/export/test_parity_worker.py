@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from pipeline.records import tfrecord
 from tests.trainer import small_table
-from trainer.export import exporters, parity_worker
+from trainer.export import exporters, parity_client, parity_worker
 
 
 @pytest.fixture(scope="module")
@@ -23,12 +23,13 @@ def request_of(tmp_path_factory):
     ).decode()
     exporters.name_signatures(export)
 
-    def build(payloads, **others):
+    def build(payloads, batch=8, **others):
         (folder / "rows").write_bytes(b"".join(map(tfrecord.frame, payloads)))
         columns = table.records.transforms.serving_columns
         missing = {name: column.stands_for_missing for name, column in columns.items()}
         fixed = {"export": export, "rows": str(folder / "rows"), "missing": missing}
-        return {**fixed, "batch": 8, "calls_before": 1, **others}
+        batches = parity_client.batches(len(payloads), batch)
+        return {**fixed, "batches": batches, "calls_before": 1, **others}
 
     return build
 

@@ -52,6 +52,12 @@ def test_extreme_rows_neither_set_the_scale_nor_loosen_the_limit_of_others():
     assert limits[2] == pytest.approx(400, rel=1e-3)
 
 
+def test_other_batches_may_hold_the_first_rows_alone():
+    known, values, marked = _measured([1.0, 0.5, 0.2], [1.0 + 2**-18, 0.5])
+    assert known.moved["prediction"] == pytest.approx(2**-18, rel=1e-3)
+    assert known.limit("prediction", values, marked) == pytest.approx([2**-16] * 3, rel=1e-3)
+
+
 def test_infinite_and_missing_numbers_have_no_part_in_the_scale():
     known, values, marked = _measured([np.nan, np.inf, 3.0], [np.nan, np.inf, 3.0])
     assert known.limit("prediction", values, marked) == pytest.approx([3e-6] * 3, rel=0.05)

@@ -1,0 +1,113 @@
+"""The values at which features jump: boundaries, and all there are in vocabularies.
+
+A model that has moved a boundary or has it belong to the other side, or that has another word at
+one place of a vocabulary, differs there and perhaps nowhere else. A row takes one value of each
+column that has any, so that all of them fit in as many rows as the longest vocabulary has words.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from pipeline.config import Column
+from pipeline.records.feature_plan import Planned
+from trainer.export import parity_edges
+from trainer.export.parity_edges import Edge
+from trainer.input.dataset import Records
+
+# At most so many rows, of so many bytes in all, and so many values of all columns.
+ROWS, BYTES, VALUES = 100_000, 16 << 20, 200_000
+CHANGE = "known value"
+
+
+@dataclasses.dataclass(frozen=True)
+class Known:
+    """Values of a column, from the rare end of a vocabulary or by size: those to compare on, and
+    how many there are."""
+
+    chosen: Sequence[float | str]
+    total: int
+
+
+def choose(source: Records) -> dict[str, Known]:
+    """Returns the values by column: all, or of too many as many that lie evenly among them."""
+    columns = source.transforms.serving_columns
+    found = {
+        name: values
+        for name, jumps in _jumps(source.transforms.plan.features).items()
+        if name in columns and (values := _values(columns[name], jumps))
+    }
+    eval_split = source.manifest.splits["eval"]
+    row_bytes = sum(shard.bytes for shard in eval_split.shards) / max(1, eval_split.records)
+    most = min(ROWS, int(BYTES // max(1, row_bytes)))
+    if sum(min(most, len(values)) for values in found.values()) > VALUES:
+        most = min(most, VALUES // len(found))
+    return {name: Known(_some(values, max(1, most)), len(values)) for name, values in found.items()}
+
+
+def remarks(source: Records) -> list[str]:
+    """Returns a line for each column of whose values not all are compared."""
+    return [
+        f"The export was compared with `Estimator.predict` on {len(known.chosen):,} of the "
+        f"{known.total:,} values of `{name}` that its features know, not on all."
+        for name, known in choose(source).items()
+        if len(known.chosen) < known.total
+    ]
+
+
+def edges(source: Records) -> Iterator[list[Edge]]:
+    """Yields what is changed in each row: first those that the schema allows."""
+    columns = source.transforms.serving_columns
+    allowed: list[list[Edge]] = []
+    forbidden: list[list[Edge]] = []
+    for name, known in choose(source).items():
+        alike = parity_edges.as_long(name, columns)
+        made = [_edge(name, columns[name], value, alike=alike) for value in known.chosen]
+        allowed.append([edge for edge in made if edge.allowed])
+        forbidden.append([edge for edge in made if not edge.allowed])
+    for one in (allowed, forbidden):
+        for row in itertools.zip_longest(*one):
+            yield [edge for edge in row if edge is not None]
+
+
+def _edge(name: str, column: Column, value: float | str, *, alike: Mapping[str, Column]) -> Edge:
+    if isinstance(value, str):
+        allowed = not column.allowed or value in column.allowed
+        feature = parity_edges.of_text(column, value.encode())
+    else:
+        low = column.min is None or value >= column.min
+        allowed = low and (column.max is None or value <= column.max)
+        feature = parity_edges.of_number(column, value)
+    return Edge(name, CHANGE, allowed, feature, parity_edges.of_length(column.size, alike))
+
+
+def _jumps(features: Iterable[Planned]) -> dict[str, list[float | str]]:
+    """Returns where features jump, by column: of steps that get its values as they are."""
+    found: dict[str, list[float | str]] = {}
+    for feature in features:
+        for step in feature.steps if len(feature.inputs) == 1 else ():
+            if step.jumps:
+                found.setdefault(feature.inputs[0], []).extend(step.jumps)
+            if not step.fills_gaps and step.statistics_after() != "unchanged":
+                break
+    return found
+
+
+def _values(column: Column, jumps: Iterable[float | str]) -> list[float | str]:
+    if column.type == "string":
+        return list(dict.fromkeys(map(str, jumps)))
+    if column.type not in ("int64", "float32"):
+        return []
+    numbers = (x for x in jumps if not isinstance(x, str))
+    return sorted({math.ceil(x) if column.type == "int64" else float(x) for x in numbers})
+
+
+def _some(values: Sequence[float | str], most: int) -> Sequence[float | str]:
+    if len(values) <= most:
+        return values
+    return [values[n] for n in np.linspace(0, len(values) - 1, most).round().astype(int)]
