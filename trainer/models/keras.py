@@ -82,7 +82,7 @@ class _Served:
         else:
             named = zip(self._names, self._shapes, strict=True)
             features = {name: fitting(features[name], shape) for name, shape in named}
-        if weights is not None:
+        if weights is not None and mode != tf.estimator.ModeKeys.PREDICT:
             features = {"features": features, "sample_weights": weights}
         if labels is not None:
             # As wide as the output: Keras would broadcast one against the other.
