@@ -120,8 +120,8 @@ def estimator_spec(
     `logits` is `[batch, classes]`, of two classes `[batch, 1]` too; `labels` `[batch]` int64. The
     serving signature returns `class`, `[batch]` int64, and `probabilities`, `[batch, classes]`
     float32. Of a regressor `logits` is `[batch, 1]`, and what is served is `prediction`, `[batch]`.
-    Regressors train on squared errors in units of `params["scale"]`: in units of the label, the
-    gradients of labels about 1e12 overflow in an optimizer that squares them. Evaluations are in
+    The loss of regressors is of errors in units of `params["scale"]`: in units of the label, the
+    gradients of labels about 1e12 overflow in an optimizer that squares them. Other metrics are in
     units of the label. What a model learned from a sample is corrected but in training.
     """
     classes = _classes(params)
@@ -130,8 +130,8 @@ def estimator_spec(
         logits = logits[:, 1:] - logits[:, :1]
     if (added := offsets(params)) is not None and mode != tf.estimator.ModeKeys.TRAIN:
         logits = logits + tf.constant(added, logits.dtype)
-    scale = scaling(params)[1] if mode == tf.estimator.ModeKeys.TRAIN else 1.0
-    spec = _head(classes, features, scale).create_estimator_spec(
+    made = head(classes, weight=_weight(features, WEIGHT), scale=scaling(params)[1])
+    spec = made.create_estimator_spec(
         features=features,
         mode=mode,
         logits=logits,
@@ -147,10 +147,6 @@ def estimator_spec(
     return spec
 
 
-def _head(classes: int, features: Any, scale: float) -> Any:
-    return head(classes, weight=_weight(features, WEIGHT), scale=scale)
-
-
 def _weight(features: Any, name: str) -> str | None:
     return name if isinstance(features, Mapping) and name in features else None
 
@@ -159,13 +155,7 @@ def head(classes: int, *, weight: str | None, scale: float, name: str | None = N
     """Returns a head of `tf.estimator` for classes, of which 1 stands for a number; `weight` is the
     feature that examples weigh by, `name` what its metrics end with."""
     if classes == 1:
-        return _Number(
-            name=name,
-            weight_column=weight,
-            loss_fn=lambda labels, logits: tf.math.squared_difference(
-                labels / scale, logits / scale
-            ),
-        )
+        return _Number(scale, weight_column=weight, name=name)
     if classes == 2:
         return _Binary(weight_column=weight, name=name)
     return _Classes(classes, weight_column=weight, name=name)
@@ -189,9 +179,9 @@ def of_goals(
         if regression(goals[goal]):
             part = _scaled(part, goals[goal], mode=mode, number=str(number))
         given[name] = part
-        in_training = scaling(goals[goal])[1] if mode == tf.estimator.ModeKeys.TRAIN else 1.0
         weight = _weight(features, weight_of(number))
-        made.append(head(_classes(goals[goal]), weight=weight, scale=in_training, name=name))
+        scale = scaling(goals[goal])[1]
+        made.append(head(_classes(goals[goal]), weight=weight, scale=scale, name=name))
     spec = tf.estimator.MultiHead(
         made, [goal["weight"] for goal in goals.values()]
     ).create_estimator_spec(
@@ -221,7 +211,18 @@ def _renamed(metrics: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, 
 
 
 class _Number(means.OfSome, tf.estimator.RegressionHead):
-    pass
+    """With squared errors, in its loss of what is divided by `scale`."""
+
+    def __init__(self, scale: float, **settings: Any) -> None:
+        super().__init__(
+            loss_fn=lambda labels, logits: tf.math.squared_difference(labels, logits), **settings
+        )
+        self._scale = scale
+
+    def loss(self, labels: Any, logits: Any, *args: Any, **kwargs: Any) -> Any:
+        """Returns the loss, in training and in evaluations."""
+        scaled = tf.cast(labels, tf.float32) / self._scale
+        return super().loss(scaled, logits / self._scale, *args, **kwargs)
 
 
 class _Classes(means.OfSome, tf.estimator.MultiClassHead):

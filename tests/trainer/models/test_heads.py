@@ -68,8 +68,30 @@ def test_numbers_are_served_and_evaluated_at_their_scale():
         logits, labels = tf.constant([[2.0], [-1.0]]), tf.constant([1103, 946], tf.int64)
         served = head.create_estimator_spec({}, Keys.PREDICT, logits).predictions
         assert session.run(served["predictions"]).tolist() == [[1100.0], [950.0]]
-        loss = head.create_estimator_spec({}, Keys.EVAL, logits, labels).loss
-        assert session.run(loss) == pytest.approx((9 + 16) / 2)
+        spec = head.create_estimator_spec({}, Keys.EVAL, logits, labels)
+        mean, update = spec.eval_metric_ops["average_loss"]
+        session.run(v1.local_variables_initializer())
+        session.run(update)
+        assert session.run(mean) == pytest.approx((9 + 16) / 2)
+
+
+@pytest.mark.parametrize("weights", [{}, {WEIGHT: [3.0, 0.5]}])
+def test_the_loss_of_training_and_of_an_evaluation_have_one_unit(weights):
+    """That of the label in one and of its scale in the other, curves could not be compared."""
+    params = {"task": "regression", "offset": 1000.0, "scale": 50.0}
+    head = heads.Head({"optimizer": UPDATES, **params})
+    found = {}
+    for mode in (Keys.TRAIN, Keys.EVAL):
+        with tf.Graph().as_default(), v1.Session() as session:
+            v1.train.get_or_create_global_step()
+            logits = tf.Variable([[2.0], [-1.0]], trainable=True)
+            given = {name: tf.constant(values) for name, values in weights.items()}
+            labels = tf.constant([1103, 946], tf.int64)
+            loss = head.create_estimator_spec(given, mode, logits, labels).loss
+            session.run(v1.global_variables_initializer())
+            found[mode] = session.run(loss)
+    squares = np.array([9, 16]) / 50.0**2 * weights.get(WEIGHT, [1, 1])
+    assert found == pytest.approx(dict.fromkeys(found, squares.mean()), rel=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -182,6 +204,10 @@ def test_losses_of_several_labels_are_added_up_by_weight():
     assert heads.Head({"goals": GOALS}).widths == [1, 3, 1]
     wanted = (_losses().mean(axis=1) * [1.0, 2.0, 0.5]).sum()
     assert _several(Keys.TRAIN) == pytest.approx(wanted, rel=1e-5)
+    found = _several(Keys.EVAL)
+    of_each = {name: found[f"{name}/loss"] for name in GOALS}
+    assert of_each == pytest.approx(dict(zip(GOALS, _losses().mean(axis=1), strict=True)), rel=1e-5)
+    assert sum(GOALS[name]["weight"] * of_each[name] for name in GOALS) == pytest.approx(wanted)
 
 
 def test_a_label_that_is_missing_adds_nothing():
