@@ -25,7 +25,7 @@ from trainer.input.own_input import OwnInput, Source
 from trainer.input.script_input import Script
 from trainer.lifecycle import variables_hook
 from trainer.lifecycle.stopping import StopHook
-from trainer.models import heads
+from trainer.models import heads, mean_loss
 from trainer.models.transforms import Transforms
 from trainer.monitoring import divergence, finite_loss, staleness, stopwatch_hook, trace_hook
 from trainer.monitoring.board import BoardHook
@@ -155,7 +155,7 @@ def estimator(
     model = own or models.model(job.model.name, params, running, transforms=transforms)
     packing = None if transforms is None else transforms.packing
     extended = model_function.ModelFunction(model, job, task, position=position, packing=packing)
-    return tf.estimator.Estimator(extended, config=running, params=params)
+    return mean_loss.Estimator(extended, config=running, params=params)
 
 
 def run_config(

@@ -18,7 +18,7 @@ from trainer.distribution import packed_edges, placement, replicas
 from trainer.exactly_once.reader import Position
 from trainer.input import grouping, slicing, window_feed
 from trainer.metrics import one_pass, streaming
-from trainer.models import heads
+from trainer.models import heads, mean_loss
 from trainer.models.packing import Packing
 from trainer.monitoring import divergence, staleness, stopwatch_hook
 from trainer.optimizers import averaging
@@ -67,6 +67,7 @@ class ModelFunction:
             if grouping.FEATURE in extras:
                 spec = self._grouped(spec, extras, labels)
             one_pass.watch(spec.predictions, labels, extras)
+            spec = mean_loss.added(spec, features, labels)
         else:
             spec = self._averaged(heads.servable(self._build(features, offered)), mode)
         saving.keep_known(spec.scaffold)

@@ -257,7 +257,7 @@ def _result(record: RunRecord) -> str:
             f"{split} {name} {figure(value)}"
             + (f" (baseline {figure(simple[name])})" if name in simple else "")
             for name, value in values.items()
-            if name in (*_SHOWN, metric) and not _is_vague(name, metric, values)
+            if name in (*_SHOWN, metric) and not _is_said(name, metric, values)
         ]
     best = record.best
     if best:
@@ -265,9 +265,8 @@ def _result(record: RunRecord) -> str:
     return ", ".join(parts)
 
 
-def _is_vague(name: str, metric: str | None, values: Mapping[str, float]) -> bool:
-    """True of a loss next to `average_loss`, the mean of all records: tf.estimator takes that of
-    batches, of which the last may have one record and counts as much as others."""
+def _is_said(name: str, metric: str | None, values: Mapping[str, float]) -> bool:
+    """True of a loss next to `average_loss`, which says the same in units of the label."""
     return name == "loss" != metric and "average_loss" in values
 
 

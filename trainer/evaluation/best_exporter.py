@@ -82,6 +82,7 @@ class BestExporter(tf.estimator.Exporter):
         there = (
             old
             and old["metric"] == metric
+            and old.get("meaning") == best.meaning(metric)
             and old.get("records") == self._evaluated_on
             and export_files.is_published(storage.join(self._run.path, old["export"]))
         )
@@ -101,6 +102,8 @@ class BestExporter(tf.estimator.Exporter):
             "records": self._evaluated_on,
             "checkpoint": self._run.relative(kept),
         }
+        if (meaning := best.meaning(metric)) is not None:
+            new["meaning"] = meaning
         path = self.publish(estimator, checkpoint_path, metrics, old=old, new=new)
         self._reporter.say("evaluating")
         return path

@@ -28,7 +28,10 @@ def settings(job: config.Config, records: Sequence[str]) -> str:
     changes, but not with a key that a later version adds. `records` are the identities of the
     splits that are trained and evaluated on."""
     sections = job.model_dump(mode="json", include=_SECTIONS, exclude_defaults=True)
-    return config.digest({**sections, "records": list(records)})[:16]
+    decisive = {**sections, "records": list(records)}
+    if (meaning := best.meaning(job.eval.metric)) is not None:
+        decisive["meaning"] = meaning
+    return config.digest(decisive)[:16]
 
 
 def made_under(evaluations: Sequence[dict[str, Any]], wanted: str) -> list[dict[str, Any]]:

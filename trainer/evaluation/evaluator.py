@@ -23,6 +23,7 @@ from trainer.evaluation import baseline, best_exporter, early_stopping, skipped
 from trainer.exactly_once import report
 from trainer.export import exporters, own_exports
 from trainer.input.own_input import OwnInput, Source
+from trainer.models import means
 from trainer.monitoring.status_reporter import Reporter
 
 # Seconds between looks for a new checkpoint; each takes several requests of gs://.
@@ -118,7 +119,8 @@ class Evaluation:
             spec = self._estimator.model_fn(*given, mode, config)
         if self._records.has("test"):
             self._records.eval_input_fn("test")  # raises too if it cannot be evaluated
-        best_exporter.check_metric(self._job.eval.metric, ["loss", *(spec.eval_metric_ops or ())])
+        reported = {*spec.eval_metric_ops, means.REPORTED} - {means.LOSS}
+        best_exporter.check_metric(self._job.eval.metric, reported)
 
     def follow(self, sleep: Callable[[float], None] = time.sleep) -> None:
         """Evaluates each new checkpoint until the final one, then `finish`es.

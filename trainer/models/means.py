@@ -26,11 +26,24 @@ class Accuracy(in_graph.Updated, tf.keras.metrics.Accuracy):
         return self.total / self.count
 
 
+# What models call the mean of their loss among the metrics of an evaluation, and what it is
+# reported as.
+LOSS, REPORTED = "loss_of_examples", "loss"
+
+
+def of_batches(loss: Any, count: Any) -> Mean:
+    """Returns the mean of a loss over all examples of an evaluation, of the mean over each batch;
+    `count` are those of a batch. The mean over none may be NaN."""
+    made = Mean(name=LOSS, dtype=tf.float64)
+    made.update_state(tf.where(count > 0, loss, tf.zeros_like(loss)), sample_weight=count)
+    return made
+
+
 _INSTEAD = {tf.keras.metrics.Mean: Mean, tf.keras.metrics.Accuracy: Accuracy}
 
 
 class OfSome:
-    """A head of `tf.estimator` with such means."""
+    """A head of `tf.estimator` with such means, also of the loss of one among several heads."""
 
     def metrics(self, regularization_losses: Any = None) -> dict[str, Any]:
         """Returns the metrics of an evaluation."""
@@ -39,3 +52,21 @@ class OfSome:
             key: _INSTEAD[type(made)](name=made.name) if type(made) in _INSTEAD else made
             for key, made in found.items()
         }
+
+    def update_metrics(
+        self,
+        eval_metrics: dict[str, Any],
+        features: Any,
+        logits: Any,
+        labels: Any,
+        regularization_losses: Any = None,
+    ) -> dict[str, Any]:
+        """Returns the metrics, with the examples of a batch added."""
+        given = (features, logits, labels, regularization_losses)
+        head: Any = super()
+        found: dict[str, Any] = head.update_metrics(eval_metrics, *given)
+        if self.name is not None:  # type: ignore[attr-defined]
+            loss = self.loss(labels, logits, features)  # type: ignore[attr-defined]
+            mean = of_batches(loss, tf.shape(logits)[0])
+            found[self._summary_key(REPORTED)] = mean  # type: ignore[attr-defined]
+        return found

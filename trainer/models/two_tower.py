@@ -20,7 +20,7 @@ from pipeline.models.two_tower import ITEM, SIDES, TOP_K, USER, TwoTower
 from pipeline.records.feature_plan import Planned
 from trainer import optimizers
 from trainer.checkpoints.parameters import Parameters
-from trainer.models import feature_columns, heads, keras_network
+from trainer.models import feature_columns, heads, keras_network, means
 from trainer.models.keras_columns import KerasColumns
 from trainer.models.keras_network import KerasNetwork
 from trainer.models.network import Network
@@ -92,6 +92,7 @@ class _TwoTower(Network):
         loss = batch.loss()
         if mode == _MODES.EVAL:
             metrics = batch.metrics(self._params[TOP_K])
+            metrics[means.LOSS] = means.of_batches(loss, tf.reduce_sum(batch.positive))
             return tf.estimator.EstimatorSpec(
                 mode, predictions=served, loss=loss, eval_metric_ops=metrics
             )

@@ -14,7 +14,7 @@ from pipeline.runs import export_files, exported, run_folder
 from tests.trainer.saved_again import parameters, save_again
 from tests.trainer.scene import Scene
 from trainer.checkpoints import checkpoint_files, cleanup
-from trainer.evaluation import best_exporter
+from trainer.evaluation import best, best_exporter
 
 
 @pytest.fixture
@@ -79,6 +79,38 @@ def test_the_best_by_another_metric_is_not_compared(scene):
     scene.evaluated(200, 0.5, *lower)
     assert (scene.best["metric"], scene.best["value"], scene.best["step"]) == ("loss", 1.0, 200)
     assert scene.exported == ["200"]
+
+
+LOSS = ("eval.metric=loss", "eval.higher_is_better=false", "eval.early_stopping={patience: 1}")
+
+
+def test_a_loss_of_an_earlier_version_is_not_compared(scene):
+    """It was the mean of the batches, and of a regression in units of the label: what is smaller
+    now need not be better, and what is larger not worse."""
+    scene.evaluated(100, 0.9, *LOSS)
+    old = {key: value for key, value in scene.best.items() if key != "meaning"}
+    scene.run.write(run_folder.BEST, {**old, "value": 0.01})
+    assert scene.evaluated(200, 0.9, *LOSS) is not None
+    assert (scene.best["step"], scene.best["value"]) == (200, 1.0)
+    assert scene.evaluated(300, 0.9, *LOSS) is None  # the same loss
+
+
+def test_patience_begins_again_after_losses_of_an_earlier_version(scene, monkeypatch):
+    monkeypatch.setattr(best_exporter.BestExporter, "publish", lambda *_, **__: None)
+    with monkeypatch.context() as earlier:
+        earlier.setattr(best, "meaning", lambda metric: None)
+        scene.evaluated(100, 0.9, *LOSS)
+    scene.evaluated(200, 0.9, *LOSS)
+    assert scene.run.read(run_folder.STOP) is None
+    scene.evaluated(300, 0.9, *LOSS)
+    assert scene.run.read(run_folder.STOP) is not None
+
+
+@pytest.mark.parametrize(
+    ("metric", "told"), [("loss", True), ("dwell/loss", True), ("average_loss", False)]
+)
+def test_of_which_metrics_the_meaning_is_told(metric, told):
+    assert (best.meaning(metric) is not None) is told
 
 
 def swapped(contents, split, other):

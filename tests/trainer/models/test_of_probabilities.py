@@ -94,5 +94,4 @@ def test_two_replicas_find_what_one_does(tmp_path, strategy):
     assert done.returncode == 0, done.stderr
     alone, together = json.loads(done.stdout)
     assert {"accuracy", "auc", "recall", "label/mean", *RESULTS} <= alone.keys()
-    assert together.pop("loss") == pytest.approx(alone.pop("loss"), rel=0.02)  # of other batches
     assert together == pytest.approx(alone, abs=1e-6, nan_ok=True)

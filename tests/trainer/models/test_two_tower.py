@@ -13,6 +13,7 @@ from pipeline.records import manifest
 from tests.pipeline.feature_tables import contents, make
 from trainer import models, optimizers
 from trainer.export import exporters
+from trainer.models import means
 from trainer.models.transforms import WEIGHT, Transforms
 from trainer.models.two_tower import Batch
 
@@ -234,6 +235,9 @@ def test_it_finds_the_items_and_each_tower_answers_alone(tmp_path):
     job, rows = _job(item_id="item", temperature=0.2), _preferences()
     loaded, estimator, input_fn = _trained(tmp_path, job, rows, batch=200)
     found = estimator.evaluate(input_fn, steps=20)
+    # The weight of each is 1. Of batches with more positives there are more examples in the mean.
+    assert found[means.LOSS] == pytest.approx(found["average_loss"], rel=1e-6)
+    assert found["loss"] != pytest.approx(found["average_loss"], rel=1e-6)
     # The group of a user has 6 of the 30 items.
     assert found["hit_rate@3"] > 0.4 > 3 * 3 / 30
     every = {"item": np.arange(ITEMS), "weight": np.zeros(ITEMS, np.float32)}
