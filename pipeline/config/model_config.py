@@ -69,9 +69,11 @@ def params(model: Model) -> dict[str, Any]:
 
 
 def check(model: Model, *, has_features: bool) -> None:
-    """Raises `ValueError` for params that a shipped model does not know, with those it does."""
+    """Raises `ValueError` for a name that is no model, and for params that a shipped model does not
+    know, with those it does."""
     known = MODELS.get(model.name)
     if known is None:
+        _check_own(model.name)
         return
     if known.of_features and not has_features:
         raise ValueError(
@@ -92,3 +94,14 @@ def check(model: Model, *, has_features: bool) -> None:
         else:
             reason = f"{first['msg'][0].lower()}{first['msg'][1:]}, got {first['input']!r}"
         raise ValueError(f"{'.'.join(filter(None, ('model.params', key)))}: {reason}") from None
+
+
+def _check_own(name: str) -> None:
+    # Its module is not imported: where a config is only read, it may not be installed.
+    module, colon, function = name.partition(":")
+    if not module or not function:
+        near = "" if colon else errors.nearest(name, MODELS)
+        raise ValueError(
+            f"model.name: {name!r} is not one of {', '.join(MODELS)}{near}; "
+            "your own is package.module:function"
+        )

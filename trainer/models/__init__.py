@@ -70,11 +70,6 @@ def find(name: str) -> ModelFn:
             f"model.name {name!r}: stands for a model, as make schema found no column that makes a "
             f"feature; write features and a model: {', '.join(MODELS)}, or your own"
         )
-    if ":" not in name and name not in MODELS:
-        raise errors.UsageError(
-            f"model.name {name!r}: not one of {', '.join(MODELS)}{errors.nearest(name, MODELS)}; "
-            "your own is package.module:model_fn"
-        )
     if name in MODELS:
         own = vars(module(name))
         return own.get("model_fn") or own["estimator"]

@@ -7,6 +7,7 @@ import pytest
 from pipeline import errors
 from pipeline.config import model_config
 from pipeline.config.model_config import Model
+from pipeline.models import MODELS
 from tests.pipeline.feature_tables import make
 
 FEATURES = {"time": {"steps": ["z_score"]}}
@@ -36,6 +37,26 @@ FEATURES = {"time": {"steps": ["z_score"]}}
 def test_bad_params(name, params, message):
     with pytest.raises(errors.UsageError, match=message):
         make(FEATURES, model={"name": name, "params": params})
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [
+        ("mnist_cn", r" \(did you mean 'mnist_cnn'\?\)"),
+        ("DNN", r" \(did you mean 'dnn'\?\)"),
+        ("my_model.model_fn", ""),
+        ("my_model:", ""),
+        (":model_fn", ""),
+        ("", ""),
+    ],
+)
+def test_a_name_that_is_no_model_is_refused_with_the_nearest(name, nearest):
+    text = (
+        f"^config 'test': model.name: {name!r} is not one of {', '.join(MODELS)}{nearest}; "
+        "your own is package.module:function$"
+    )
+    with pytest.raises(errors.UsageError, match=text):
+        make(FEATURES, model={"name": name})
 
 
 def test_names_to_start_from_are_a_regular_expression():
