@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import pathlib
 import re
-import subprocess
-import sys
 
 import pytest
 import tensorflow as tf
 
 from pipeline.config import strategy_table
-from tests.pipeline.process_help import ROOT, child_environment
+from tests.support import pages
 from tests.trainer import own_job
 
 SEVERAL = [name for name, one in strategy_table.STRATEGIES.items() if one.own_evaluator]
@@ -20,21 +18,8 @@ SEVERAL = [name for name, one in strategy_table.STRATEGIES.items() if one.own_ev
 
 def example(folder: pathlib.Path) -> None:
     """Writes the two files of the page."""
-    page = (ROOT / "docs" / "own-input.md").read_text()
     for language, name in (("python", "mine.py"), ("yaml", "mine.yaml")):
-        [text] = re.findall(rf"^```{language}\n(.*?)^```$", page, re.M | re.S)
-        (folder / name).write_text(text)
-
-
-def launch(folder: pathlib.Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "pipeline", *arguments],
-        cwd=folder,
-        env={**child_environment(), "PYTHONPATH": f"{ROOT}:{folder}"},
-        capture_output=True,
-        text=True,
-        timeout=1800,
-    )
+        (folder / name).write_text(pages.block("own-input.md", language))
 
 
 @pytest.mark.slow
@@ -46,7 +31,7 @@ def test_the_example_of_the_docs_trains_as_printed(tmp_path, strategy):
     example(tmp_path)
     counts = ("--workers=1", "--ps=1") if strategy.startswith("parameter_server") else ()
     sizes = ("--set=cluster.workers=null", "--set=cluster.ps=null")
-    done = launch(
+    done = pages.run(
         tmp_path,
         "train",
         "--config=mine.yaml",
@@ -64,7 +49,7 @@ def test_the_example_of_the_docs_trains_as_printed(tmp_path, strategy):
     export = tf.saved_model.load(str(run / record["exports"]["final"]))
     answers = export.signatures["predict"](x=tf.constant([[3.0, -3, 3], [-3, 3, -3]]))
     assert answers["class_ids"].numpy().ravel().tolist() == [1, 0]
-    refused = launch(tmp_path, "ledger", "--run=r")
+    refused = pages.run(tmp_path, "ledger", "--run=r")
     assert (refused.returncode, refused.stdout) == (64, "")
     assert "ledger: needs records" in refused.stderr
 
@@ -75,7 +60,7 @@ def test_the_example_of_the_docs_trains_as_printed(tmp_path, strategy):
 def test_a_model_with_our_update_trains_in_several_processes(tmp_path, strategy):
     servers = {"ps": 1} if strategy_table.STRATEGIES[strategy].servers else {}
     config = own_job.write(tmp_path, strategy, workers=1, **servers)
-    done = launch(tmp_path, "train", f"--config={config}", "--run=r")
+    done = pages.run(tmp_path, "train", f"--config={config}", "--run=r")
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
     run = tmp_path / "output" / "runs" / "r"
     record = json.loads((run / "run.json").read_text())
@@ -89,7 +74,7 @@ def test_a_model_with_our_update_trains_in_several_processes(tmp_path, strategy)
 @pytest.mark.slow
 def test_an_optimizer_of_the_model_is_refused_where_all_update_together(tmp_path):
     example(tmp_path)
-    done = launch(tmp_path, "train", "--config=mine.yaml", "--strategy=parameter_server_sync")
+    done = pages.run(tmp_path, "train", "--config=mine.yaml", "--strategy=parameter_server_sync")
     assert done.returncode == 64
     [line] = done.stderr.splitlines()
     assert "model.name 'mine:model': has an optimizer of its own" in line

@@ -5,14 +5,11 @@ from __future__ import annotations
 
 import json
 import random
-import re
-import subprocess
-import sys
 
 import pytest
 
 from pipeline.config import config_file
-from tests.pipeline.process_help import ROOT, child_environment
+from tests.support import pages
 
 CELSIUS = {"kitchen": 21.0, "bedroom": 17.5, "cellar": 12.0}
 
@@ -20,10 +17,8 @@ CELSIUS = {"kitchen": 21.0, "bedroom": 17.5, "cellar": 12.0}
 @pytest.fixture
 def project(tmp_path):
     """A folder with the module and the config of the page, and logs as it says."""
-    page = (ROOT / "docs" / "sources.md").read_text()
     for language, name in (("python", "readings.py"), ("yaml", "readings.yaml")):
-        [text] = re.findall(rf"^```{language}\n(.*?)^```$", page, re.M | re.S)
-        (tmp_path / name).write_text(text)
+        (tmp_path / name).write_text(pages.block("sources.md", language))
     (tmp_path / "logs").mkdir()
     draw = random.Random(1)
     for file in range(2):
@@ -43,13 +38,7 @@ def test_its_config_is_valid(project):
 
 @pytest.mark.slow
 def test_it_trains_as_printed(project):
-    done = subprocess.run(
-        [sys.executable, "-m", "pipeline", "train", "--config=readings.yaml", "--run=r"],
-        cwd=project,
-        env={**child_environment(), "PYTHONPATH": f"{ROOT}:{project}"},
-        capture_output=True,
-        text=True,
-    )
+    done = pages.run(project, "train", "--config=readings.yaml", "--run=r")
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
     result = json.loads((project / "output" / "runs" / "r" / "RESULT.json").read_text())
     # The noise of a room, which is all that cannot be learned, has a variance of 0.25.

@@ -6,7 +6,6 @@ from __future__ import annotations
 import csv
 import json
 import os
-import re
 import subprocess
 import sys
 
@@ -14,10 +13,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.config import config_file
 from tests.pipeline.process_help import ROOT, child_environment
+from tests.support import pages
 
-PAGE = (config_file.SHIPPED.parent / "docs" / "features.md").read_text()
 ROWS = {"train": 2000, "eval": 200, "test": 200}
 CONFIG = """\
 name: own
@@ -39,9 +37,8 @@ eval: {{metric: average_loss}}
 def project(tmp_path_factory):
     """A folder with the module, the config and three files, as the page says."""
     folder = tmp_path_factory.mktemp("own")
-    [code] = re.findall(r"^```python\n(.*?)^```$", PAGE, re.M | re.S)
-    [features] = re.findall(r"^```yaml\n(features:\n  amount.*?)^```$", PAGE, re.M | re.S)
-    (folder / "my_steps.py").write_text(code)
+    features = pages.block("features.md", "yaml", "features:\n  amount")
+    (folder / "my_steps.py").write_text(pages.block("features.md", "python"))
     rng = np.random.default_rng(8)
     for split, rows in ROWS.items():
         amounts = rng.uniform(-500, 9000, rows).astype(np.float32)

@@ -121,35 +121,51 @@ def test_canned_models(tmp_path, model):
     } | ({"pixels"} if "pixels" in scene.table.records.transforms.serving_columns else set())
 
 
+def _config(columns, features, model):
+    """Returns a config in which every line of `columns` and `features` is one of them."""
+    return "\n".join(
+        [
+            "name: table\ndata:\n  source: csv\n  inputs: {train: {files: none.csv}}\n  columns:",
+            *(f"    {line}" for line in columns),
+            "    late: {type: int64, min: 0, max: 1}\n  label: late\nfeatures:",
+            *(f"  {line}" for line in features),
+            f"model: {{name: {model}, params: {{hidden_units: [8]}}}}",
+            "train: {steps: 20, batch_size: 20}",
+            "eval: {metric: accuracy, batch_size: 40}\ncluster: {strategy: none}\n",
+        ]
+    )
+
+
+def _payloads(draw):
+    """Returns a function that makes the records of a split; `draw` makes the values of one."""
+
+    def made(split):
+        rng = np.random.default_rng(len(split))
+        return [small_table.example(**draw(rng)) for _ in range(small_table.ROWS[split])]
+
+    return made
+
+
 _MANY = {f"n{i}": "int64" if i % 10 == 9 else "float32" for i in range(80)}
-_WIDE = "\n".join(
-    [
-        "name: table\ndata:\n  source: csv\n  inputs: {train: {files: none.csv}}\n  columns:",
-        *(f"    {name}: {{type: {kind}}}" for name, kind in _MANY.items()),
-        "    late: {type: int64, min: 0, max: 1}\n  label: late\nfeatures:",
-        *(f"  {n}: {{steps: [{{z_score: {{mean: {3 + len(n)}, deviation: 7}}}}]}}" for n in _MANY),
-        "model: {name: dnn, params: {hidden_units: [8]}}\ntrain: {steps: 20, batch_size: 20}",
-        "eval: {metric: accuracy, batch_size: 40}\ncluster: {strategy: none}\n",
-    ]
+_WIDE = _config(
+    [f"{name}: {{type: {kind}}}" for name, kind in _MANY.items()],
+    [f"{n}: {{steps: [{{z_score: {{mean: {3 + len(n)}, deviation: 7}}}}]}}" for n in _MANY],
+    "dnn",
 )
 
 
-def _wide(split):
-    rng = np.random.default_rng(len(split))
-    made = []
-    for _ in range(small_table.ROWS[split]):
-        drawn = 10 * rng.normal(size=len(_MANY))
-        values = {
-            name: int(x) if kind == "int64" else [float(x)]
-            for (name, kind), x in zip(_MANY.items(), drawn, strict=True)
-        }
-        made.append(small_table.example(**values, late=int(drawn[0] > 0)))
-    return made
+def _wide(rng):
+    drawn = 10 * rng.normal(size=len(_MANY))
+    values = {
+        name: int(x) if kind == "int64" else [float(x)]
+        for (name, kind), x in zip(_MANY.items(), drawn, strict=True)
+    }
+    return {**values, "late": int(drawn[0] > 0)}
 
 
 def test_many_numbers_are_few_layers(tmp_path):
     """A layer for each step of each column made `make migrate` of 750 columns take minutes."""
-    found = Scene(tmp_path, text=_WIDE, made=_wide).publish()
+    found = Scene(tmp_path, text=_WIDE, made=_payloads(_wide)).publish()
     assert found.rows >= 100
     model = tf.keras.models.load_model(f"{found.path}/model.keras")
     layers = [layer for layer in model.submodules if isinstance(layer, tf.keras.layers.Layer)]
@@ -160,46 +176,40 @@ def test_many_numbers_are_few_layers(tmp_path):
 
 _NUMBERS = [f"n{i}" for i in range(900)]
 _TEXTS = [f"t{i}" for i in range(150)]
-_WIDER = "\n".join(
+_WIDER = _config(
     [
-        "name: table\ndata:\n  source: csv\n  inputs: {train: {files: none.csv}}\n  columns:",
-        *(f"    {name}: {{type: float32, missing: allow}}" for name in _NUMBERS),
-        *(f"    {name}: {{type: string, missing: allow}}" for name in _TEXTS),
-        "    size: {type: float32, shape: [2]}",
-        "    late: {type: int64, min: 0, max: 1}\n  label: late\nfeatures:",
+        *(f"{name}: {{type: float32, missing: allow}}" for name in _NUMBERS),
+        *(f"{name}: {{type: string, missing: allow}}" for name in _TEXTS),
+        "size: {type: float32, shape: [2]}",
+    ],
+    [
         *(
-            f"  {name}: {{steps: [{{missing: {{fill: 1, indicator: {str(n % 9 == 0).lower()}}}}}, "
+            f"{name}: {{steps: [{{missing: {{fill: 1, indicator: {str(n % 9 == 0).lower()}}}}}, "
             f"{{z_score: {{mean: {n % 7}, deviation: 7}}}}]}}"
             for n, name in enumerate(_NUMBERS)
         ),
         *(
-            f"  {name}: {{steps: [{{vocabulary: {{values: {['A', 'B', 'C'][: 1 + n % 3]}}}}}]}}"
+            f"{name}: {{steps: [{{vocabulary: {{values: {['A', 'B', 'C'][: 1 + n % 3]}}}}}]}}"
             for n, name in enumerate(_TEXTS)
         ),
-        "  size: {steps: []}",
-        "model: {name: dnn_linear_combined, params: {hidden_units: [8]}}",
-        "train: {steps: 20, batch_size: 20}",
-        "eval: {metric: accuracy, batch_size: 40}\ncluster: {strategy: none}\n",
-    ]
+        "size: {steps: []}",
+    ],
+    "dnn_linear_combined",
 )
 
 
-def _wider(split):
-    rng = np.random.default_rng(len(split))
-    made = []
-    for _ in range(small_table.ROWS[split]):
-        numbers, texts = 10 * rng.normal(size=len(_NUMBERS)), rng.integers(0, 5, len(_TEXTS))
-        values = {n: [float(x)] for n, x in zip(_NUMBERS, numbers, strict=True) if abs(x) < 15}
-        # "D" is in no vocabulary.
-        values |= {n: b"ABCD"[x : x + 1] for n, x in zip(_TEXTS, texts, strict=True) if x < 4}
-        made.append(small_table.example(**values, size=[1.0, 2.0], late=int(numbers[0] > 0)))
-    return made
+def _wider(rng):
+    numbers, texts = 10 * rng.normal(size=len(_NUMBERS)), rng.integers(0, 5, len(_TEXTS))
+    values = {n: [float(x)] for n, x in zip(_NUMBERS, numbers, strict=True) if abs(x) < 15}
+    # "D" is in no vocabulary.
+    values |= {n: b"ABCD"[x : x + 1] for n, x in zip(_TEXTS, texts, strict=True) if x < 4}
+    return {**values, "size": [1.0, 2.0], "late": int(numbers[0] > 0)}
 
 
 @pytest.mark.slow
 def test_more_than_a_thousand_columns_are_few_inputs(tmp_path):
     """Keras needs minutes for a model of so many inputs."""
-    found = Scene(tmp_path, text=_WIDER, made=_wider).publish()
+    found = Scene(tmp_path, text=_WIDER, made=_payloads(_wider)).publish()
     assert found.rows >= 100
     content = json.loads(pathlib.Path(f"{found.path}/migration.json").read_text())
     assert content["packed"] == found.packed
