@@ -12,9 +12,9 @@ from pipeline.models import MODELS
 from pipeline.models.base import ModelSettings
 from pipeline.sections import Section
 
-# What a model is told besides: of which class `data.sample` makes the logit too small, by how much.
+# A param that we add: by how much `data.sample` makes a logit too small, and of which class.
 OFFSET = "offset_of_sample"
-# And what the head of each of several labels is told, by label; `weight` is that of its loss.
+# Another: the params of the head of each of several labels, by label; `weight` is of its loss.
 GOALS = "goals"
 
 

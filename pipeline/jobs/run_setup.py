@@ -22,7 +22,7 @@ def open_run(job: Job) -> RunRecord:
     for line in jobs.changes(job):
         print(redaction.redact(f"changed since the last start: {line}"))
     record = run_record.begin(job.config, job.run)
-    # What earlier processes said of themselves would be taken for news.
+    # What earlier processes have reported would be mistaken for reports of these.
     stale = (run_folder.TRAINING_DONE, run_folder.RESULT, run_folder.EXCLUDED)
     for name in ("status", *stale, run_folder.STOP):
         job.run.remove(name)

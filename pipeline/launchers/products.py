@@ -54,7 +54,7 @@ def devices(wanted: str | None = None) -> list[str]:
 
 
 def check_sizes(sizes: Sequence[str]) -> list[int]:
-    """Returns sizes as numbers. Raises `UsageError` for what is none."""
+    """Returns sizes as numbers. Raises `UsageError` for an invalid one."""
     for size in sizes:
         if not (size.isascii() and size.isdigit() and 1 <= int(size) <= _MOST):
             raise errors.UsageError(

@@ -46,7 +46,7 @@ class ModelSettings(Section):
         return None
 
     def told(self, job: Any) -> dict[str, Any]:
-        """Returns what the model is told of other sections of a config."""
+        """Returns the params that the model gets from other sections of a config."""
         return {}
 
     def check(self, job: Any) -> None:

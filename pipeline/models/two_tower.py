@@ -11,7 +11,7 @@ from pipeline.models.base import HiddenLayers, columns_of
 from pipeline.sections import Above0, Positive
 
 SIDES = USER, ITEM = "user", "item"
-# What the model is told of `eval.top_k` as.
+# The param in which the model gets `eval.top_k`.
 TOP_K = "top_k"
 # Steps of which it is known without a graph which id a value gets.
 COUNTED = ("vocabulary", "identity")

@@ -31,8 +31,8 @@ def shares(
 ) -> np.ndarray:
     """Returns the share of the rows of train of each id of a column, `[ids]`.
 
-    The rows of values that the manifest does not list are dealt evenly to the ids of none; an id
-    that is nowhere counts as if it were once. Raises `UsageError` if it lists none.
+    The rows whose values the manifest does not list are divided evenly among the ids without a
+    listed value; each of these counts as at least one row. Raises `UsageError` if none is listed.
     """
     split = contents.statistics.get("train")
     found = split.columns.get(name) if split else None

@@ -109,9 +109,9 @@ def write(
     walked: Sequence[scan.Walked],
     contents: manifest.Manifest,
 ) -> None:
-    """Tells all processes of the run, for as long as it is not started again.
+    """Records for all processes of the run what to leave out; it holds until the next start.
 
-    Raises `DataError` if it was told otherwise before: others read by that.
+    Raises `DataError` if other blocks were recorded before: other processes may have read those.
     """
     before = run.read(EXCLUDED)
     blocks = {split: sorted(numbers) for split, numbers in excluded.items()}

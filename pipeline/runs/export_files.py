@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pipeline import errors, storage
 from pipeline.console import work
 
-# With this file a SavedModel is one, for all who look.
+# The file that makes a folder a SavedModel, to all that read it.
 LAST = "saved_model.pb"
 _CHUNK = 8 << 20
 

@@ -3,7 +3,7 @@
 Vertex AI starts each process up to five times, and the job three times, whichever exit code they
 had (docs/tensorflow-pitfalls.md#restarts-by-the-platform); Kubernetes continues up to a limit. A
 process that fails for good leaves a marker in the run folder; all that are started after it in the
-same submission end at once, with the same words and code.
+same submission end at once, with the same message and exit code.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from pipeline.runs.run_folder import RunFolder
 
 _SUFFIX = ".log"
 _PART = 1 << 20  # bytes read at a time
-# What TensorFlow says of every run as an error, and is none; the files have it.
+# Lines that TensorFlow logs as errors in every run, and are harmless; the log files keep them.
 _NOISE = re.compile(
     "Unable to register cu(DNN|FFT|BLAS) factory|GPU trace was not collected|"
     "graph that escaped type checking"

@@ -23,7 +23,7 @@ from pipeline.storage import gcs_lock
 # A launcher that was killed leaves processes that die within moments and hold the lock till then.
 _PATIENCE = 10.0  # seconds
 _NAME = "launcher.lock"
-# What file systems say that have no locks: there everybody has to take care himself.
+# Errors of file systems without locks: on these nothing prevents a second start.
 _NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)
 
 

@@ -10,7 +10,7 @@ from pipeline.processes.fork_client import describe_exit
 from pipeline.runs.run_folder import Status
 
 _READ = 16384  # bytes from the end of a log
-# What a process tells who has started it by hand; a launcher starts it again by itself.
+# Advice to a person who started the process by hand; a launcher restarts it by itself.
 _ADVICE = re.compile(r"\. Run the same command (?:again )?to (?:go on|resume)\.$")
 
 

@@ -14,7 +14,7 @@ from pipeline import storage
 from pipeline.cluster import topology
 from pipeline.runs.run_folder import WAITING, RunFolder, Status
 
-# Variable of a process that need not watch itself: who has started it does.
+# Variable of a process that need not watch itself, since the one that started it does.
 WATCHED = "PIPELINE_WATCHED"
 
 

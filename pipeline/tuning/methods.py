@@ -142,7 +142,7 @@ def _promoted(
     for rung in range(plan.rungs - 1):
         ranked = better(plan, trials, rung)
         quota = len(ranked) // plan.reduction
-        # Of few trials the best goes on, once no other can come to this rung.
+        # Of few trials the best continues, once no other can reach this rung.
         if not any(reached <= rung for reached in under_way) and not _comes(plan, trials, rung):
             quota = max(1, quota)
         for one in ranked[:quota]:

@@ -1,8 +1,8 @@
-"""The trials of a search, in Optuna's journal: asked for, told of, and found again after a kill.
+"""The trials of a search, in Optuna's journal: asked for, reported, and read back after a kill.
 
-A trial is added to the journal when it is asked for, and what is known of it when that becomes
-known. It stays open while it may still be continued, since Optuna takes no more of one that has
-ended. So that a search that is killed and continued has the same trials as one that is not, each
+A trial is added to the journal when it is asked for, and its results as they become known. It stays
+open while it may still be continued, since Optuna accepts no results of a trial that has ended. So
+that a search that is killed and continued has the same trials as one that is not, each
 trial is sampled by a sampler of its own, seeded by the search and the number of the trial, from the
 values of all the trials before it.
 """

@@ -108,7 +108,7 @@ def columns_of(
     Payloads of which a problem is `known` are not looked at.
 
     A feature that is absent, or has no value, is null; of a column that is a list, no value is an
-    empty list. Text stays bytes, and lists may have any length: `preprocessing.arrow.cast` judges
+    empty list. Text stays bytes, and lists may have any length: `preprocessing.arrow.cast` checks
     both.
     """
     bad = dict(known)

@@ -143,7 +143,7 @@ def _is_file(path: str) -> bool:
 
 
 def _array(values: list[Any]) -> pa.Array:
-    """Makes values an array; where their types differ they become text, judged by `cast`."""
+    """Makes values an array; where their types differ they become text, which `cast` checks."""
     plain = [value.ravel() if isinstance(value, np.ndarray) else value for value in values]
     try:
         return pa.array(plain)

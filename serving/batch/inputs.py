@@ -72,7 +72,7 @@ def of_files(
     """
     paths = _files(given, job)
     named_so = len(paths) > 1 and all(path.lower().endswith(ENDINGS) for path in paths)
-    # Of many pictures each is judged by itself, also the first.
+    # Each of several pictures is checked by itself, also the first.
     kind = "pictures" if named_so else _kind(paths[0], job)
     folders = {folder_of(path) for path in paths}
     named = classes is not None and folders <= set(classes)

@@ -59,8 +59,7 @@ class FinishedRun:
         return pathlib.Path(self.run.path)
 
     def copy(self, folder: pathlib.Path, *steps: int) -> RunFolder:
-        """Returns a new run that has got as far as the last of `steps`, and has been judged by
-        nobody."""
+        """Returns a new run that has reached the last of `steps`, without any evaluation."""
         folder.mkdir(parents=True, exist_ok=True)
         shutil.copy(self.path / "config.yaml", folder)
         for step in steps:

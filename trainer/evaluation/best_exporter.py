@@ -177,7 +177,7 @@ class BestExporter(tf.estimator.Exporter):
     def _note(self, metrics: dict[str, float], checkpoint: str) -> None:
         """Adds to the list of evaluations, and asks for the end of training if it is time.
 
-        The same step evaluated again replaces what was said of it: after a restart it may be.
+        A second evaluation of a step, as after a restart, replaces the first.
         """
         content = self._run.read(early_stopping.EVALUATIONS) or {}
         known = content.get("evaluations", [])

@@ -17,10 +17,10 @@ _IN_STATUS, _LINES_IN_STATUS = 6, 12
 
 
 class EpochEnds:
-    """Says after a save what has been read by then, and which epochs have ended; an `AfterSave`.
+    """Reports after a save what has been read by then, and which epochs have ended; an `AfterSave`.
 
-    It goes by the checkpoint, so that what it says is what a resumed run would say. The first save
-    is at the start: epochs that had ended by then are not told again.
+    It goes by the checkpoint, so that it reports what a resumed run would. The first save is at the
+    start: epochs that had ended by then are not reported again.
     """
 
     def __init__(self, model_dir: str, blocks: epoch_order.Blocks, reporter: Reporter) -> None:

@@ -17,9 +17,9 @@ from trainer.input import epoch_order
 
 _COLUMNS = ("epoch", "due", "once", "more", "never", "skipped", "left")
 _WIDTH = 11
-# So many epochs in a row that say the same are put together.
+# From so many consecutive epochs with equal counts on, one line stands for most of them.
 _ALIKE = 4
-# Epochs that files tell of one by one: the newest. A few records have thousands in no time.
+# The newest epochs, which files list one by one. A small data set soon has thousands.
 _SINGLY = 1000
 # Shards, and blocks of each, that are named at most.
 _SHARDS, _BLOCKS = 10, 5

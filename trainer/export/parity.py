@@ -327,7 +327,7 @@ class _Comparison:
         )
 
     def _by_swapping(self, wrong: Row, right: Row) -> str:
-        """Looks for the column whose value, put in place from a row that agrees, mends it."""
+        """Looks for the column that makes the row agree with the value of a row that does."""
         columns = list(wrong.columns or self._gate.columns)
         every = self._gate.columns
         swapped = [parity_rows.swapped(wrong, name, right, columns=every) for name in columns]

@@ -114,7 +114,7 @@ class Records:
                 windows = _of_memory(windows, blocks, parse, calls=at_once)
             else:
                 windows = windows.flat_map(_window_reader(blocks, parse, at_once))
-            # Who reads alone may read ahead of what others wait for: one window beside this one.
+            # A single reader may prefetch a window, as no other reader waits for its records.
             return (
                 (windows.prefetch(1) if num_readers == 1 else windows)
                 .flat_map(_mixed)

@@ -20,7 +20,7 @@ from trainer.monitoring.status_reporter import Reporter
 _v1 = tf.compat.v1
 # Ops that change some rows of a variable.
 _OF_ROWS = ("ResourceScatter", "ResourceSparseApply")
-# Below so many bytes nobody waits for the servers to report their memory.
+# Below so many bytes training does not wait for the servers to report their memory.
 _LITTLE = 1 << 30
 _PATIENCE = 30.0  # seconds
 _LOCAL = "this host"

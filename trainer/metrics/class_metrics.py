@@ -14,7 +14,7 @@ from trainer.metrics.groups import Counts, Ranked
 from trainer.metrics.intervals import Estimate
 from trainer.metrics.probabilities import Scored
 
-# The metrics by name, and those of a model that always says the same.
+# The metrics by name, and those of a model that always predicts the same.
 Metrics = tuple[dict[str, Estimate], dict[str, float]]
 
 

@@ -79,8 +79,8 @@ def share(hits: np.ndarray, groups: np.ndarray | None = None) -> Estimate:
 
 
 def wilson(hits: int, n: int) -> Estimate:
-    """Returns the share of `hits` among `n`, with Wilson's interval (1927); of none it could be
-    anything, and is said to be 1."""
+    """Returns the share of `hits` among `n`, with Wilson's interval (1927); with `n` = 0 it is
+    unknown: 1, from 0 to 1."""
     if not n:
         return Estimate(1.0, 0.0, 1.0, few=True)
     p = hits / n

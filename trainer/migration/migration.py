@@ -137,8 +137,8 @@ class Migration:
 class _Servable(tf.Module):
     """The model with the signatures of an export.
 
-    What the model holds is saved, and the model itself is not: Keras would trace each of its
-    layers, minutes for a thousand columns, for who loads it as Keras, as `model.keras` is for.
+    Only the variables and resources of the model are saved. With the model itself Keras would trace
+    each layer, minutes for a thousand columns, for loading it as Keras; `model.keras` is for that.
     """
 
     def __init__(self, model: Any, columns: KerasColumns, records: Records) -> None:

@@ -22,7 +22,7 @@ from trainer.monitoring.status_reporter import Reporter
 _COLLECTION = "pipeline/step_after_update"
 _EVERY = 10  # steps of one process
 _TELL = 100
-# Seconds between looks of the chief at what the others tell: it reads a file of each, in turn, and
+# Seconds between looks of the chief at what the others report: it reads a file of each in turn and
 # stands still meanwhile.
 _LOOK = 30.0
 

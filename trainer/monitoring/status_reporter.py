@@ -141,7 +141,7 @@ class Reporter:
     @contextlib.contextmanager
     def watching(self, what: str, folder: str) -> Iterator[None]:
         """Reports as progress of `what` how many bytes there are below a local folder, while the
-        body runs: for what a library writes there without a word."""
+        body runs: for what a library writes there without reporting it."""
         ended = threading.Event()
 
         def look() -> None:

@@ -1,4 +1,4 @@
-"""Workers that join a run whose job goes on: each is a job of its own, of one task."""
+"""Workers that join a run while its job continues: each is a job of its own, with one task."""
 
 from __future__ import annotations
 

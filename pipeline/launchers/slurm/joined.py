@@ -46,7 +46,7 @@ def place_of(run: RunFolder, worker: int) -> tuple[str, int] | None:
 
 
 class _Worker(agent.Agent):
-    """The process of the worker, for as long as the step of the others goes on."""
+    """The process of the worker, for as long as the job step of the others runs."""
 
     def __init__(self, joined: Joined, task: topology.Task, step: str) -> None:
         super().__init__(
@@ -141,7 +141,8 @@ class Joined:
             return False
 
     def current_step(self) -> dict[str, Any] | None:
-        """Returns what the others have left of their newest step, if it goes on."""
+        """Returns what the others have recorded of their job step; `None` if none runs, or the file
+        cannot be read now."""
         try:
             return self.run.impatient.read(agent.CLUSTER)
         except (errors.PipelineError, OSError):

@@ -16,7 +16,7 @@ from pipeline.runs.run_record import RunRecord
 
 
 class Places:
-    """Keeps the places of workers, whoever is at work in them."""
+    """Keeps the places of workers, whichever worker has one at the moment."""
 
     def __init__(self, allocation: steps.Allocation, record: RunRecord) -> None:
         self._allocation, self._record = allocation, record
