@@ -6,7 +6,9 @@ make migrate [RUN=name] [CHECKPOINT=best]    the newest checkpoint without it
 
 from __future__ import annotations
 
+import functools
 import os
+from typing import TYPE_CHECKING
 
 from absl import flags
 
@@ -14,7 +16,12 @@ from pipeline import cli, versions
 from pipeline.config import own_input
 from pipeline.records import builds
 from pipeline.runs import run_search
+from pipeline.runs.run_folder import RunFolder
 from trainer.checkpoints import checkpoint_files
+from trainer.migration import migrated
+
+if TYPE_CHECKING:
+    from trainer.migration.migration import Migration
 
 _RUN = flags.DEFINE_string("run", None, "Name of the run; the newest one if empty.")
 _CONFIG = flags.DEFINE_string("config", None, "The newest run of this config, if no run is named.")
@@ -30,14 +37,18 @@ def main() -> None:
     )
     own_input.refuse(run.read_config(), "migrate")
     wanted = checkpoint_files.chosen(run.path, _CHECKPOINT.value or None)
+    for checkpoint in wanted:
+        found = migrated.find(run, checkpoint) or _migration(run).publish(checkpoint)
+        print(f"run {run.name}, {found}")
+
+
+@functools.cache  # one for all checkpoints
+def _migration(run: RunFolder) -> Migration:
     from trainer.migration import migration
     from trainer.monitoring import tf_logging
 
     tf_logging.configure_logging(verbose=False)
-    folder = builds.of_run(_STORAGE.value, run, run.read_config().name)
-    migrated = migration.Migration(run, folder)
-    for checkpoint in wanted:
-        print(f"run {run.name}, {migrated.publish(checkpoint)}")
+    return migration.Migration(run, builds.of_run(_STORAGE.value, run, run.read_config().name))
 
 
 if __name__ == "__main__":

@@ -7,13 +7,12 @@ answers otherwise than `Estimator.predict`.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
 import tensorflow as tf
 
-from pipeline import errors, storage, versions
+from pipeline import storage, versions
 from pipeline.cluster import topology
 from pipeline.records import manifest
 from pipeline.runs import export_files
@@ -25,46 +24,11 @@ from trainer.checkpoints.parameters import Parameters
 from trainer.export import exporters, parity, parity_client, parity_worker
 from trainer.input import parsing
 from trainer.input.dataset import Records
-from trainer.migration import networks
+from trainer.migration import migrated, networks
+from trainer.migration.migrated import Migrated
 from trainer.models import heads
 from trainer.models.keras_columns import KerasColumns
 from trainer.models.names import of_arguments
-
-_FOLDER, _LAST = "migrated", "migration.json"
-_KERAS, _SAVED_MODEL = "model.keras", "saved_model"
-
-
-@dataclasses.dataclass(frozen=True)
-class Migrated:
-    """A published model: `new` if it was not there before.
-
-    `rows` were compared; `needs` are the classes outside of Keras that `model.keras` is made of;
-    `packed` are its inputs that many columns lie in side by side, with these in their order.
-    """
-
-    path: str
-    step: int
-    rows: int
-    needs: tuple[str, ...]
-    packed: dict[str, list[str]]
-    new: bool
-
-    def __str__(self) -> str:
-        how = f"{self.rows} rows answered as Estimator.predict does"
-        keras = storage.join(self.path, _KERAS)
-        lines = [
-            f"step {self.step}: {how}" if self.new else f"step {self.step}: was there already",
-            f"  {keras}: tf.keras.models.load_model takes it",
-            f"  {storage.join(self.path, _SAVED_MODEL)}: for TensorFlow Serving",
-        ]
-        lines += [
-            f"  it takes {len(columns):,} columns side by side in {name!r}, in the order that "
-            f"{_LAST} has under 'packed'"
-            for name, columns in self.packed.items()
-        ]
-        if self.needs:
-            lines.append(f"  load_model(…, custom_objects=…) needs {', '.join(self.needs)}")
-        return "\n".join([*lines, "What to do next: docs/migrate.md"])
 
 
 class Migration:
@@ -86,16 +50,13 @@ class Migration:
         self._gate = parity.Gate(self._records)
 
     def publish(self, checkpoint: str) -> Migrated:
-        """Migrates a checkpoint; what is there already stays as it is.
+        """Migrates a checkpoint that `migrated.find` does not find.
 
-        Raises `ModelError` if the result answers otherwise than `Estimator.predict`, `DataError` if
-        what is there was altered.
+        Raises `ModelError` if the result answers otherwise than `Estimator.predict`.
         """
         step = checkpoint_files.step_of(checkpoint)
-        target = storage.join(self._run.path, _FOLDER, str(step))
-        if storage.exists(storage.join(target, _LAST)):
-            return _found(target)
-        beside = exporters.staging(storage.join(self._run.path, _FOLDER))
+        target = migrated.folder(self._run, step)
+        beside = exporters.staging(storage.parent(target))
         storage.makedirs(beside)
         try:
             parity_client.shared()  # is started while the model is made
@@ -112,9 +73,9 @@ class Migration:
                 "sha256": export_files.digests(beside),
             }
             storage.write_text(
-                storage.join(beside, _LAST), strict_json.dumps(content, indent=1) + "\n"
+                storage.join(beside, migrated.LAST), strict_json.dumps(content, indent=1) + "\n"
             )
-            storage.publish_folder(beside, target, last=_LAST)
+            storage.publish_folder(beside, target, last=migrated.LAST)
         finally:
             storage.remove(beside)
         return Migrated(target, step, rows, needs, self._columns.packed, new=True)
@@ -126,7 +87,8 @@ class Migration:
 
     def _written(self, model: Any, folder: str) -> Iterator[str | parity.KerasFile]:
         """Writes both files, and yields each once it is there."""
-        keras, saved_model = (storage.join(folder, name) for name in (_KERAS, _SAVED_MODEL))
+        keras = storage.join(folder, migrated.KERAS)
+        saved_model = storage.join(folder, migrated.SAVED_MODEL)
         model.save(keras)
         yield parity.KerasFile(keras, self._columns.fed, tuple(sorted(_needs(model))))
         servable = _Servable(model, self._columns, self._records)
@@ -181,27 +143,3 @@ def _needs(model: Any) -> Iterator[str]:
     for kind in {type(layer) for layer in layers}:
         if kind.__module__.partition(".")[0] not in ("keras", "tensorflow"):
             yield f"{kind.__module__}:{kind.__qualname__}"
-
-
-def _found(target: str) -> Migrated:
-    content = strict_json.loads(storage.read_text(storage.join(target, _LAST)))
-    there = export_files.digests(target)
-    there.pop(_LAST)
-    changed = sorted(
-        name
-        for name in {*there, *content["sha256"]}
-        if there.get(name) != content["sha256"].get(name)
-    )
-    if changed:
-        raise errors.DataError(
-            f"{target!r}: {changed[0]!r} is not as it was published. Remove the folder and run "
-            "make migrate again"
-        )
-    return Migrated(
-        target,
-        content["step"],
-        content["rows"],
-        tuple(content["needs"]),
-        content.get("packed", {}),  # not in those of before
-        new=False,
-    )
