@@ -53,8 +53,8 @@ def exit_code(main: Callable[[], None], argv: list[str]) -> int:
         return error.exit_code
     except errors.PipelineError as error:
         return _tell(error, argv)
-    except KeyboardInterrupt as interrupt:
-        by = f" by {interrupt}" if str(interrupt) else ""
+    except KeyboardInterrupt:
+        by = f" by {interrupts.received()}" if interrupts.received() else ""
         return _tell(errors.StoppedError(f"stopped{by}. Run the same command again."), argv)
     except BrokenPipeError:
         # The reader of our output is gone (`| head`); the interpreter would complain at exit.

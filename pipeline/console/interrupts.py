@@ -7,18 +7,29 @@ import sys
 from types import FrameType
 
 NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+# The one that came. Not in the text of what is raised: Beam adds to that, and may replace it.
+_received = ""
 
 
 def install() -> None:
-    """Has each of them raise a `KeyboardInterrupt` that names it. What is ignored stays so, as
-    SIGHUP under nohup."""
+    """Has each of them raise a `KeyboardInterrupt`. What is ignored stays so, as SIGHUP under
+    nohup."""
+    global _received
+    _received = ""
     for number in NUMBERS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _interrupt)
 
 
 def _interrupt(number: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt(signal.Signals(number).name)
+    global _received
+    _received = signal.Signals(number).name
+    raise KeyboardInterrupt
+
+
+def received() -> str:
+    """Returns the name of the signal that has interrupted this process, or an empty string."""
+    return _received
 
 
 def wants_to_cancel(what: str) -> bool:
