@@ -151,6 +151,13 @@ def test_metrics_are_those_of_rows_with_the_label(published):
     squares = np.square(served["dwell/prediction"] - wanted)[there]
     mean = np.average(squares, weights=weights[there])
     assert found["dwell/average_loss"] == pytest.approx(mean, rel=1e-4)
+    # As it is minimised: also over rows without the label, and in units of the scale, 2.
+    assert len(rows) % 64  # the last batch is smaller
+    total = np.sum(squares * weights[there])
+    assert found["dwell/loss"] == pytest.approx(total / len(rows) / 2**2, rel=1e-4)
+    of_each = {"clicked": 1, "bought": 2, "mood": 1, "dwell": 1}
+    added = sum(weight * found[f"{name}/loss"] for name, weight in of_each.items())
+    assert found["loss"] == pytest.approx(added, rel=1e-5)
     moods = np.array([("bad", "fair", "good").index(row["mood"] or "bad") for row in rows])
     named = np.array([row["mood"] is not None for row in rows])
     right = (served["mood/probabilities"].argmax(axis=1) == moods)[named]
