@@ -12,12 +12,12 @@ many cores each; --link is what the network of each can send. Writes plan.html a
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import pathlib
 
 from absl import flags
 
 from pipeline import cli, config, errors, storage, versions
-from pipeline.cluster import topology
 from pipeline.config import price_table, raw_data, strategy_table
 from pipeline.console import terminal
 from pipeline.jobs import job as jobs
@@ -96,13 +96,18 @@ def main() -> None:
     if any(strategy_table.STRATEGIES[strategy].servers for strategy in strategies):
         prediction.check_size("ps", servers, _CALIBRATE_PS.value)
     found = [_calibrate(bench, strategy) for strategy in strategies]
-    asked = _job(planned, str(folder), usd)
-    outlooks = [
-        costs.outlook(one, asked, prediction.predict(one, _machines(), count, servers=ps))
-        for one in found
-        for ps in (servers if one.has_servers else [0])
-        for count in workers
-    ]
+    records = calibration.train_records(planned, str(folder))[0]
+    outlooks = []
+    for one in found:
+        for ps, count in itertools.product(servers if one.has_servers else [0], workers):
+            asked = costs.asked(
+                calibration.with_processes(planned, one.strategy, count, servers=ps),
+                records=records,
+                usd_per_machine=usd,
+                preemptions=_PREEMPTIONS.value / 24,
+            )
+            predicted = prediction.predict(one, _machines(), count, servers=ps)
+            outlooks.append(costs.outlook(one, asked, predicted))
     _show(folder, found, outlooks, wanted=wanted)
 
 
@@ -172,18 +177,6 @@ def _calibrate(bench: Bench, strategy: str) -> Calibration:
     sizes = [(workers, servers) for workers in (1, _CALIBRATE_WORKERS.value)]
     own = None if _CORES.value is None else max(1, int(_CORES.value))
     return calibration.calibrate(bench, strategy, sizes, server_cores=own)
-
-
-def _job(planned: config.Config, root: str, usd: float | None) -> costs.Job:
-    """Returns how much the job is to do: training ends by the first of its steps and epochs."""
-    train, batch = planned.train, topology.batch_per_replica(planned)
-    examples = None if train.steps is None else float(train.steps * batch)
-    records = calibration.train_records(planned, root)[0]
-    if train.epochs is not None and records:
-        epochs = float(train.epochs * records)
-        examples = epochs if examples is None else min(examples, epochs)
-    per_day = _PREEMPTIONS.value / 24
-    return costs.Job(examples, float(train.save_steps * batch), usd, per_day)
 
 
 def _show(

@@ -6,6 +6,8 @@ import dataclasses
 import itertools
 from collections.abc import Sequence
 
+from pipeline import config
+from pipeline.cluster import topology
 from pipeline.planning.demands import Calibration
 from pipeline.planning.prediction import Predicted
 
@@ -22,6 +24,20 @@ class Job:
     save_examples: float
     usd_per_machine: float | None = None
     preemptions: float = 0.0
+
+
+def asked(
+    planned: config.Config, *, records: int, usd_per_machine: float | None, preemptions: float
+) -> Job:
+    """Returns how much a job of known processes is to do, with epochs of so many `records`. Steps
+    of processes that train together have a batch of each."""
+    train, batch = planned.train, topology.examples_per_step(planned)
+    examples = None
+    if train.steps is not None:
+        examples = float(train.steps * batch)
+    elif train.epochs is not None and records:
+        examples = float(train.epochs * records)
+    return Job(examples, float(train.save_steps * batch), usd_per_machine, preemptions)
 
 
 @dataclasses.dataclass(frozen=True)
