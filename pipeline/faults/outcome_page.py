@@ -67,10 +67,13 @@ def _row(number: int, fault: Fault) -> tuple[str, ...]:
 
 def _end(outcome: Outcome, allowed: Band | None) -> list[tuple[str, str]]:
     step = "none" if outcome.step is None else f"{outcome.step:,} of {outcome.wanted:,}"
+    doubled = f"{outcome.doubled:,}"
+    if outcome.uncounted:
+        doubled += f" by the ledger, {outcome.uncounted:,} of updates that it does not have"
     found = [
         ("final step", step),
         ("final exports", str(outcome.exports)),
-        ("records applied more than once", f"{outcome.doubled:,} (at most {outcome.bound:,})"),
+        ("records applied more than once", f"{doubled} (at most {outcome.bound:,})"),
         ("records never applied", f"{outcome.missed:,} (at most 0)"),
     ]
     if allowed is not None:

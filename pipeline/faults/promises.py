@@ -43,6 +43,28 @@ def wrong_step(job: config.Config, step: int) -> list[str]:
     return [f"final step {step}, not {wanted}" + (f" to {wanted + beyond}" * bool(beyond))]
 
 
+def uncounted(job: config.Config, step: int, applied: int) -> int:
+    """Returns how many records `step` steps have applied beyond the `applied` ones that the ledger
+    has; less than 0 if it has more."""
+    return step * topology.examples_per_step(job) - applied
+
+
+def wrong_total(job: config.Config, step: int, applied: int, *, most: int) -> list[str]:
+    """Returns what is wrong with the `applied` records of the ledger: the model may have learned
+    from up to `most` more, in whole batches, because it counts what has been applied. With
+    `cluster.backup_workers` it may have learned from fewer, because what was dropped counts."""
+    beyond = uncounted(job, step, applied)
+    if beyond < 0 and job.cluster.backup_workers:
+        return []
+    if 0 <= beyond <= most and beyond % topology.examples_per_process(job) == 0:
+        return []
+    allowed = f": only 0 to {most:,} more, in whole batches, are allowed" * bool(most)
+    return [
+        f"{applied:,} records applied by the ledger, but {step:,} steps apply "
+        f"{applied + beyond:,}{allowed}"
+    ]
+
+
 def final_exports(path: str) -> int:
     """Returns how many final exports the run in the folder `path` has."""
     folder = pathlib.Path(path, "export", "final")

@@ -92,7 +92,11 @@ class Band:
 
 @dataclasses.dataclass
 class Outcome:
-    """What came of the disturbed run; `wrong` is empty if its end is right."""
+    """What came of the disturbed run; `wrong` is empty if its end is right.
+
+    By the ledger records were `doubled` or `missed`; from `uncounted` ones the model has learned
+    without its knowledge, so they were read again. `bound` is the most there may be of both.
+    """
 
     faults: list[Fault]
     path: str
@@ -105,6 +109,7 @@ class Outcome:
     doubled: int = 0
     bound: int = 0
     missed: int = 0
+    uncounted: int = 0
     launches: int = 0
     restarts: int = 0
 
@@ -279,6 +284,7 @@ def _examine(
     restored = sum(r.gang or r.role in (topology.CHIEF, topology.PS) for r in record.restarts)
     windows = [promises.trainers(job)] * (record.launches + restored)
     outcome.bound = promises.bound(job, run.workers_lost, windows)
+    outcome.wrong += wrong_totals(job, outcome, rows, by_process=sum(record.readers.values()))
     if job.eval.early_stopping is None and outcome.step is not None:
         outcome.wrong += promises.wrong_step(job, outcome.step)
     outcome.wrong += promises.wrong_exports(outcome.exports)
@@ -288,13 +294,28 @@ def _examine(
     ]
 
 
+def wrong_totals(
+    job: config.Config, outcome: Outcome, rows: Sequence[dict[str, int]], *, by_process: int
+) -> list[str]:
+    """Returns what is wrong with the sums of the ledger, and sets how many records it lacks: by
+    block (`rows`) and by process it has what the steps of the same checkpoint have applied."""
+    if outcome.step is None:
+        return []
+    by_block = sum(row["once"] + 2 * row["more"] for row in rows)
+    outcome.uncounted = max(0, promises.uncounted(job, outcome.step, by_block))
+    wrong = [
+        promises.wrong_total(job, outcome.step, applied, most=outcome.bound)
+        for applied in dict.fromkeys((by_block, by_process))
+    ]
+    return [line for lines in wrong for line in lines]
+
+
 def wrong_ledger(job: config.Config, outcome: Outcome, rows: Sequence[dict[str, int]]) -> list[str]:
     """Returns what the ledger shows beyond the bound; `rows` are its epochs."""
     wrong = []
-    if outcome.doubled > outcome.bound:
-        wrong.append(
-            f"{outcome.doubled:,} records applied more than once, {outcome.bound:,} allowed"
-        )
+    doubled = outcome.doubled + outcome.uncounted
+    if doubled > outcome.bound:
+        wrong.append(f"{doubled:,} records applied more than once, {outcome.bound:,} allowed")
     if outcome.missed:
         wrong.append(f"{outcome.missed:,} records never applied, 0 allowed")
     whole = int(job.train.epochs or 0)

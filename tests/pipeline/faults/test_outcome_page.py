@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 from pipeline.faults import outcome_page
@@ -30,6 +31,13 @@ def test_the_table_has_each_fault_and_the_end():
     assert "accuracy: 0.9850 (undisturbed 0.9800 to 0.9900)" in lines
     assert "records applied more than once: 3 (at most 256)" in lines
     assert lines[-1] == "verdict: the end is right"
+
+
+def test_updates_that_the_ledger_does_not_have_are_said():
+    found = dataclasses.replace(outcome(), doubled=0, uncounted=256)
+    lines = outcome_page.lines(found, BAND, {})
+    said = "0 by the ledger, 256 of updates that it does not have (at most 256)"
+    assert f"records applied more than once: {said}" in lines
 
 
 def test_what_is_wrong_is_said_on_both():

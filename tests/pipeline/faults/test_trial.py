@@ -78,6 +78,46 @@ def test_the_ledger_may_show_no_more_than_is_promised(job):
     ]
 
 
+@pytest.mark.parametrize("mode", ["none", "parameter_server", "parameter_server_sync"])
+@pytest.mark.parametrize(
+    ("by_block", "by_process", "rightly"),
+    [
+        (0, 0, ("none", "parameter_server", "parameter_server_sync")),
+        (-200, -200, ("parameter_server",)),  # updates that were not counted
+        (-500, -500, ()),  # of these more than the bound
+        (50, 0, ()),  # a position that passes over records
+        (50, 50, ()),
+        (-150, -150, ()),  # it hides behind updates that were not counted
+        (-200, 50, ()),
+        (100, 100, ()),  # a batch of records that no step has applied
+    ],
+)
+def test_the_ledger_must_have_what_the_steps_have_applied(mode, by_block, by_process, rightly):
+    cluster = [] if mode == "none" else ["cluster.workers=1"]
+    size = ["train.batch_size=100", "train.batch_size_is=global"]
+    job = config_file.load("mnist", [f"cluster.strategy={mode}", *size, *cluster])
+    found = outcome(step=11, bound=400 if mode == "parameter_server" else 0)
+    rows = [{"once": 1000 + by_block, "more": 30}, {"once": 40, "more": 0}]
+    wrong = trial.wrong_totals(job, found, rows, by_process=1100 + by_process)
+    assert bool(wrong) == (mode not in rightly)
+    assert found.uncounted == max(0, -by_block)
+    if by_block == by_process == 50 and mode != "parameter_server":
+        assert wrong == ["1,150 records applied by the ledger, but 11 steps apply 1,100"]
+
+
+def test_gradients_that_were_dropped_count_in_the_ledger():
+    backup = [f"cluster.{one}" for one in ("strategy=parameter_server_sync", "workers=2")]
+    size = ["train.batch_size=100", "train.batch_size_is=global"]
+    job = config_file.load("mnist", [*backup, "cluster.backup_workers=1", *size])
+    assert promises.wrong_total(job, 11, 1450, most=0) == []
+    assert promises.wrong_total(job, 11, 1050, most=0)
+
+
+def test_updates_that_the_ledger_does_not_have_count_as_applied_again(job):
+    found = outcome(doubled=1, uncounted=10, bound=10)
+    assert trial.wrong_ledger(job, found, []) == ["11 records applied more than once, 10 allowed"]
+
+
 def test_the_bound_is_zero_where_all_step_together():
     job = config_file.load("mnist", ["cluster.strategy=multi_worker_mirrored"])
     assert promises.bound(job, 3, [2, 2]) == 0
