@@ -10,6 +10,7 @@ is larger. Writes tune.html and tune.json there. Needs Optuna.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import importlib.util
@@ -42,6 +43,7 @@ from pipeline.tuning.trial_process import Process, TrialProcess
 if TYPE_CHECKING:
     from pipeline.tuning.study import Study
 
+_USUAL_REDUCTION = 3
 _CONFIG = flags.DEFINE_string(
     "config", None, "Shipped config name, or path of a YAML file.", required=True
 )
@@ -54,10 +56,13 @@ _METHOD = flags.DEFINE_enum("method", "asha", METHODS, "Which trials are continu
 _SAMPLER = flags.DEFINE_enum("sampler", "random", ("random", "tpe"), "How values are chosen.")
 _SEED = flags.DEFINE_integer("seed", 1, "Decides the values that are tried.", lower_bound=0)
 _RUNGS = flags.DEFINE_integer(
-    "rungs", None, "How often a trial may be stopped, the end included.", lower_bound=1
+    "rungs", None, "How often a trial may be stopped, the end included; not of full.", lower_bound=1
 )
 _REDUCTION = flags.DEFINE_integer(
-    "reduction", 3, "With asha, one of so many trials advances to the next rung.", lower_bound=2
+    "reduction",
+    None,
+    f"With asha, one of so many trials advances to the next rung. Default: {_USUAL_REDUCTION}.",
+    lower_bound=2,
 )
 _CLUSTER = flags.DEFINE_enum("cluster", places.HERE, places.training(), "Where trials run.")
 _RUN = flags.DEFINE_string("run", None, "Name of the search. Default: named after the config.")
@@ -98,6 +103,8 @@ def main() -> None:
         if _CLUSTER.value != places.HERE:
             launcher.show(asked.job)  # refuses what cannot run there
         print("\n".join(_described(asked)))
+        if asked.job.config.train.epochs is None:
+            print(f"rungs: {', '.join(f'{n:,}' for n in _rungs(asked))} examples")
         return
     gcs_preflight.check(asked.job.storage_root)
     launcher.require(asked.job)  # each trial would fail by it
@@ -122,13 +129,15 @@ def _asked() -> _Asked:
     job = jobs.plan(_CONFIG.value, given, run=None, storage_root=_STORAGE.value, look=False)
     if _CLUSTER.value != places.HERE:
         own_input.refuse(job.config, f"--cluster={_CLUSTER.value}", instead="tune it here")
+    _refuse_ends(job.config)
     load = functools.partial(_load, given)
     found = space.read(_SPACE.value, load)
+    _refuse_unused()
     plan = Plan(
         method=_METHOD.value,
         trials=_TRIALS.value,
         rungs=1 if _METHOD.value == "full" else _RUNGS.value or _USUAL_RUNGS[_METHOD.value],
-        reduction=_REDUCTION.value,
+        reduction=_REDUCTION.value or _USUAL_REDUCTION,
         seed=_SEED.value,
         higher=job.config.eval.higher_is_better,
         space=found,
@@ -145,6 +154,24 @@ def _asked() -> _Asked:
     return _Asked(job=job, given=given, plan=plan, name=name, folder=folder)
 
 
+def _refuse_ends(job: config.Config) -> None:
+    """Raises `UsageError` for settings by which a trial would end before its rung."""
+    for key in ("pause_step", "max_seconds"):
+        if getattr(job.train, key) is not None:
+            raise errors.UsageError(
+                f"train.{key}: the search decides how long trials train, and this ends them "
+                f'earlier; take it out of the config, or set SET="train.{key}=null"'
+            )
+
+
+def _refuse_unused() -> None:
+    """Raises `UsageError` for flags that the method has no use for."""
+    if _RUNGS.value is not None and _METHOD.value == "full":
+        raise errors.UsageError("--rungs: method full has none; use asha, median or pbt")
+    if _REDUCTION.value is not None and _METHOD.value != "asha":
+        raise errors.UsageError(f"--reduction: is of method asha, and this is {_METHOD.value}")
+
+
 def _load(given: Sequence[str], settings: Sequence[str]) -> config.Config:
     together = [*given, *settings]
     return jobs.plan(
@@ -156,7 +183,8 @@ def _described(asked: _Asked) -> list[str]:
     plan = asked.plan
     return [
         f"search {asked.name}: {plan.trials} trials of {asked.job.config.name}, method "
-        f"{plan.method}, {plan.rungs} rungs, sampler {_SAMPLER.value}, seed {plan.seed}",
+        f"{plan.method}, {plan.rungs} {'rung' if plan.rungs == 1 else 'rungs'}, sampler "
+        f"{_SAMPLER.value}, seed {plan.seed}",
         *(f"{one.key}: {space.text(one.to_json())}" for one in plan.space),
     ]
 
@@ -177,8 +205,8 @@ def _keep_config(asked: _Asked) -> None:
 
 
 def _preprocess(asked: _Asked) -> None:
-    """Makes the records once, before several trials need them; elsewhere trials see to it."""
-    if _CLUSTER.value != places.HERE or not asked.job.config.data.has_records:
+    """Makes the records once, before several trials need them."""
+    if not _makes_records(asked):
         return
     done = subprocess.run(
         [
@@ -195,13 +223,22 @@ def _preprocess(asked: _Asked) -> None:
         raise errors.ReportedError(done.returncode)
 
 
+def _makes_records(asked: _Asked) -> bool:
+    """True if the search makes the records; elsewhere trials see to it."""
+    return _CLUSTER.value == places.HERE and asked.job.config.data.has_records
+
+
+def _records(asked: _Asked) -> manifest.Manifest:
+    folder = run_folder.records_folder(asked.job.storage_root, asked.job.config.name)
+    return manifest.read(builds.current(folder))
+
+
 def _rungs(asked: _Asked) -> tuple[int, ...]:
     """Returns the examples at each rung. Raises `UsageError` if the first is less than a step."""
     job, plan = asked.job, asked.plan
     records = None
     if job.config.train.epochs is not None:
-        folder = run_folder.records_folder(job.storage_root, job.config.name)
-        records = manifest.read(builds.current(folder)).split("train").records
+        records = _records(asked).split("train").records
     whole = trial_jobs.full_length(job.config, records)
     if plan.method == "asha":
         shares = [1 / plan.reduction ** (plan.rungs - 1 - rung) for rung in range(plan.rungs)]
@@ -235,6 +272,8 @@ def _search(asked: _Asked, rungs: tuple[int, ...]) -> None:
         },
     )
     trial_jobs.refuse_others(job.storage_root, asked.name, study.trials())
+    if _makes_records(asked):
+        trial_jobs.refuse_other_records(_records(asked).sha256, asked.name, study.trials())
     trials = trial_jobs.TrialJobs(
         config_path=storage.join(asked.folder, _CONFIG_FILE),
         job=job.config,
@@ -243,9 +282,11 @@ def _search(asked: _Asked, rungs: tuple[int, ...]) -> None:
         rungs=rungs,
         tag=asked.name,
     )
-    with tempfile.TemporaryDirectory(prefix="estimator-pipeline-tune-") as temporary:
-        logs = temporary
-        if not storage.is_remote(asked.folder):
+    with contextlib.ExitStack() as stack:
+        if storage.is_remote(asked.folder):
+            made = tempfile.TemporaryDirectory(prefix="estimator-pipeline-tune-")
+            logs = stack.enter_context(made)
+        else:
             logs = storage.join(asked.folder, "logs")
             os.makedirs(logs, exist_ok=True)
 
@@ -287,9 +328,11 @@ def _run(
         )
     if found.best is None:
         last = next((trial.error for trial in reversed(found.trials) if trial.error), "")
-        raise errors.ModelError(
+        code = (one.failure or errors.ModelError).exit_code
+        raise errors.of_exit_code(
+            code,
             f"no trial of {asked.name} has reached a rung: {last}. They are not tried again; once "
-            "that is fixed, use another RUN="
+            "that is fixed, use another RUN=",
         )
 
 
@@ -303,6 +346,7 @@ def _result(asked: _Asked, study: Study, trials: trial_jobs.TrialJobs) -> result
         rungs=trials.rungs,
         trials=study.trials(),
         importance=study.importance(),
+        examples=search.examples(study.trials(), trials.examples_at),
         config_given=_CONFIG.value,
         elsewhere="" if _STORAGE.value == "output" else f" STORAGE={shlex.quote(_STORAGE.value)}",
     )

@@ -19,7 +19,7 @@ import dataclasses
 import random
 import statistics
 from collections.abc import Collection, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from pipeline.tuning.space import Space, Values
 
@@ -49,8 +49,20 @@ class Trial:
     replaces: int | None = None
     copied_at: int = -1
     error: str = ""
-    # Of each rung reached by itself, by number: {"step", "examples", "seconds", "input_sha256"}.
-    facts: dict[int, dict[str, object]] = dataclasses.field(default_factory=dict)
+    # Of each rung reached by itself, by number: {"step", "examples", "seconds", "input_sha256",
+    # "manifest", "interrupted"}.
+    facts: dict[int, dict[str, Any]] = dataclasses.field(default_factory=dict)
+
+    @property
+    def manifest(self) -> str | None:
+        """SHA-256 of the manifest of the records it was trained on, if known."""
+        found = (facts.get("manifest") for facts in self.facts.values())
+        return next((one for one in found if one is not None), None)
+
+    @property
+    def interrupted(self) -> tuple[int, ...]:
+        """The steps between two rungs at which it was stopped or killed and continued from."""
+        return tuple(s for facts in self.facts.values() for s in facts.get("interrupted", ()))
 
 
 @dataclasses.dataclass(frozen=True)

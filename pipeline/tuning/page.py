@@ -64,7 +64,7 @@ def render(result: Result, storage_root: str) -> str:
 
 def _tiles(result: Result) -> list[tuple[str, str]]:
     best = result.best
-    states = [one.state for one in result.trials]
+    states = [result.state(one) for one in result.trials]
     return [
         (f"best {result.metric}", figure(best.reached[-1]) if best else "none"),
         ("trials", f"{len(states):,}"),
@@ -78,12 +78,14 @@ def _best(result: Result) -> str:
     best = result.best
     assert best is not None
     rows = [(key, space.text(value)) for key, value in best.values.items()]
+    note = f"{result.note[0].upper()}{result.note[1:]}." if result.note else ""
     return document.section(
         f"Best: trial {best.number}",
         document.table(["key", "value"], rows),
-        f"<p>Its run is <code>{html.escape(best.run)}</code>. The same from the start:</p>",
+        f"<p>Its run is <code>{html.escape(best.run)}</code>. Its settings from the start:</p>",
         _wrapped(result.command),
         _wrapped(result.flags),
+        f"<p>{html.escape(note)}</p>" if note else "",
     )
 
 
@@ -121,7 +123,8 @@ def _history(result: Result) -> str:
         )
         for rung in range(last)
     ]
-    names = [(BLUE, "trained to the end"), (_GREY, "paused"), (ORANGE, "best so far")]
+    paused = "paused or replaced" if result.plan.method == "pbt" else "paused"
+    names = [(BLUE, "trained to the end"), (_GREY, paused), (ORANGE, "best so far")]
     return frame.draw(*dots, frame.line(_stairs(so_far), ORANGE)) + charts.key(names)
 
 
@@ -250,7 +253,7 @@ def _table(result: Result, storage_root: str) -> str:
                 _state(one, result),
                 figure(one.reached[-1]) if one.reached else "",
                 *(space.text(one.values[key]) for key in keys),
-                one.error or (f"copy of trial {one.parent}" if one.parent is not None else ""),
+                one.error or _history_of(one),
             ]
         )
     head = ["trial", "run", "state", result.metric, *keys, ""]
@@ -272,9 +275,14 @@ def _state(trial: Trial, result: Result) -> str:
         return Markup('<span class="bad">failed</span>')
     if state == "done":
         return Markup('<span class="good">done</span>')
-    if state == "replaced":
-        return state
-    return f"paused at rung {len(trial.reached)}" if trial.reached else "begun"
+    return f"paused at rung {len(trial.reached)}" if state in ("paused", "pruned") else state
+
+
+def _history_of(trial: Trial) -> str:
+    found = [] if trial.parent is None else [f"copy of trial {trial.parent}"]
+    if trial.interrupted:
+        found.append(f"interrupted at step {' and '.join(f'{s:,}' for s in trial.interrupted)}")
+    return ", ".join(found)
 
 
 def _linked(trial: Trial, storage_root: str) -> str:

@@ -9,13 +9,14 @@ from typing import Any
 
 from pipeline.command_line import hints
 from pipeline.console.figures import figure
-from pipeline.tuning import methods, search, trial_jobs
+from pipeline.tuning import methods, trial_jobs
 from pipeline.tuning.methods import Plan, Trial
 
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """A search: what was asked, its trials, and how much each key matters, by key.
+    """A search: what was asked, its trials, how much each key matters, by key, and on how many
+    `examples` all trials have been trained.
 
     `settings` are those that make the best trial again, and `best` may be missing: no trial has
     reached a rung. `elsewhere` is what a command on the runs needs besides, such as STORAGE=.
@@ -29,6 +30,7 @@ class Result:
     rungs: tuple[int, ...]
     trials: Sequence[Trial]
     importance: Mapping[str, float]
+    examples: int = 0
     settings: Sequence[str] = ()
     config_given: str = ""
     elsewhere: str = ""
@@ -39,15 +41,31 @@ class Result:
         return methods.best(self.plan, self.trials)
 
     def state(self, trial: Trial) -> str:
-        """What came of a trial: `done`, `failed`, `pruned`, `replaced` by a copy of a better one,
-        or `open`."""
-        copied = any(one.replaces == trial.number for one in self.trials)
-        return "replaced" if copied and trial.state == "open" else trial.state
+        """What came of a trial: `done`, `failed`, `paused` at a rung, `pruned` there by its method,
+        `replaced` by a copy of a better one, or `begun`, before its first rung."""
+        if trial.state != "open":
+            return trial.state
+        if any(one.replaces == trial.number for one in self.trials):
+            return "replaced"
+        return "paused" if trial.reached else "begun"
 
     @property
-    def examples(self) -> int:
-        """On how many examples all trials have been trained."""
-        return search.examples(self.trials, self.rungs)
+    def note(self) -> str:
+        """How the best trial differs from its settings trained from the start; may be empty."""
+        best = self.best
+        if best is None:
+            return ""
+        if best.parent is not None:
+            return (
+                f"trial {best.number} began as a copy of trial {best.parent}, which had other "
+                "settings, and only its run has its model: these settings alone do not make it"
+            )
+        if len(best.reached) > 1 or best.interrupted:
+            return (
+                "trained without pauses, records come in another order, so that the result may "
+                "differ as between two seeds"
+            )
+        return ""
 
     @property
     def command(self) -> str:
@@ -84,10 +102,13 @@ class Result:
                 "values": dict(best.values),
                 "settings": [*self.settings],
                 "command": self.command,
+                "note": self.note or None,
             },
             "importance": dict(self.importance),
             "records": [dataclasses.asdict(one) for one in same_records(self)],
-            "trials": [trial_jobs.to_json(one, self.rungs) for one in self.trials],
+            "trials": [
+                trial_jobs.to_json(one, self.rungs, state=self.state(one)) for one in self.trials
+            ],
         }
 
 
@@ -136,9 +157,9 @@ def same_records(result: Result) -> list[SameRecords]:
 def lines(result: Result) -> list[str]:
     """Returns the result for people."""
     states = [result.state(one) for one in result.trials]
-    paused = sum(state in ("open", "pruned") for state in states)
+    paused = sum(state in ("paused", "pruned") for state in states)
     counts = f"{states.count('done')} trained to the end, {paused} paused"
-    for other in ("replaced", "failed"):
+    for other in ("begun", "replaced", "failed"):
         counts += f", {states.count(other)} {other}" if other in states else ""
     found = [f"{len(result.trials)} trials: {counts}; {result.examples:,} examples"]
     found += [str(one) for one in same_records(result)]
@@ -148,5 +169,6 @@ def lines(result: Result) -> list[str]:
             f"best     {result.metric} {figure(best.reached[-1])}, trial {best.number}, run "
             f"{best.run}",
             f"again    {hints.as_typed(result.command)}",
+            *([f"         {result.note}"] if result.note else []),
         ]
     return found

@@ -43,6 +43,9 @@ class Jobs(Protocol):
     def examples_per_step(self, trial: Trial) -> int:
         """Returns how many examples a step of a trial takes."""
 
+    def saved_step(self, trial: Trial) -> int:
+        """Returns the step that a trial continues from."""
+
     def prepare(self, trial: Trial, parent: Trial | None) -> None:
         """Makes the run of a trial ready."""
 
@@ -79,8 +82,10 @@ class Search:
         self._launch, self._say, self._clock, self._sleep = launch, say, clock, sleep
         self._running: dict[int, _Running] = {}
         self._attempts: dict[tuple[int, int], int] = {}
+        self._interrupted: dict[int, list[int]] = collections.defaultdict(list)
         self._failures = 0
         self._reported = 0.0
+        self.failure: errors.PipelineError | None = None  # the newest of a trial
 
     def run(self) -> list[Trial]:
         """Runs to the end and returns all trials. Raises `StoppedError` when it was interrupted,
@@ -159,15 +164,27 @@ class Search:
         except (errors.UsageError, errors.DataError) as error:  # values that do not go together
             self._fail(trial, error)
             return
+        self._note_interrupted(trial)
         process = self._launch(trial, words)
         self._running[trial.number] = _Running(trial, process, self._clock())
+
+    def _note_interrupted(self, trial: Trial) -> None:
+        step, newest = self._jobs.saved_step(trial), trial.facts.get(len(trial.reached) - 1)
+        paused_at = newest["step"] if newest else None if trial.reached else 0
+        if paused_at not in (None, step):
+            self._interrupted[trial.number].append(step)
 
     def _ended(self, one: _Running, code: int) -> None:
         trial = one.trial
         if code == 0:
             found = self._jobs.reached(trial)
+            others = {t.number: t.manifest for t in self._study.trials() if t.manifest}
+            number = next((n for n, x in others.items() if x != found.manifest), None)
             if found.error:
                 self._fail(trial, errors.ModelError(found.error))
+            elif found.manifest and number is not None:
+                why = f"its records are not those of trial {number}, as the raw data has changed"
+                self._fail(trial, errors.DataError(why))
             else:
                 self._reach(one, found)
         elif code == errors.RetryableError.exit_code or code < 0:
@@ -182,6 +199,8 @@ class Search:
             "examples": found.step * self._jobs.examples_per_step(trial),
             "seconds": round(self._clock() - one.began, 1),
             "input_sha256": found.input_sha256,
+            "manifest": found.manifest,
+            "interrupted": self._interrupted.pop(trial.number, []),
         }
         last = trial.target == self._plan.rungs - 1 or not found.paused
         self._study.reach(trial, found.value, facts, last=last)
@@ -208,6 +227,7 @@ class Search:
     def _fail(self, trial: Trial, error: errors.PipelineError) -> None:
         self._study.fail(trial, str(error))
         self._failures += 1
+        self.failure = error
         self._say(f"trial {trial.number}: failed: {error} ({_shown(trial)})")
         if self._failures == _FAILURES:
             raise errors.of_exit_code(
@@ -251,7 +271,7 @@ class Search:
         shown.reach(min(most, max(shown.done, self._examples(trials))), *notes)
 
     def _examples(self, trials: Sequence[Trial]) -> int:
-        total = examples(trials, self._jobs.rungs)
+        total = examples(trials)
         for one in self._running.values():
             reached = one.trial.reached
             before = self._jobs.rungs[len(reached) - 1] if reached else 0
@@ -263,15 +283,23 @@ def _shown(trial: Trial) -> str:
     return " ".join(space.settings(trial.values))
 
 
-def examples(trials: Sequence[Trial], rungs: Sequence[int]) -> int:
-    """Returns on how many examples trials have been trained. Those that a copy has from its parent
-    are not its own."""
+def examples(trials: Sequence[Trial], at: Callable[[Trial], int] = lambda _: 0) -> int:
+    """Returns on how many examples trials have been trained up to their rungs, or `at` which they
+    are by now. Those that a copy has from its parent are not its own."""
     total = 0
     for one in trials:
-        made = max((int(str(facts["examples"])) for facts in one.facts.values()), default=0)
-        inherited = rungs[one.copied_at] if one.copied_at >= 0 else 0
-        total += max(0, made - inherited)
+        made = max(at(one), *(facts["examples"] for facts in one.facts.values()), 0)
+        total += max(0, made - _inherited(one, trials))
     return total
+
+
+def _inherited(trial: Trial, trials: Sequence[Trial]) -> int:
+    """Returns the examples a copy begins with: those of its parent, or its parent's."""
+    if trial.parent is None:
+        return 0
+    parent = trials[trial.parent]
+    facts = parent.facts.get(trial.copied_at)
+    return int(facts["examples"]) if facts else _inherited(parent, trials)
 
 
 def planned(plan: Plan, rungs: Sequence[int], trials: Sequence[Trial] = ()) -> int:

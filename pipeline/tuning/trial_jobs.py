@@ -41,13 +41,14 @@ _CHECKPOINTS = "checkpoint"
 @dataclasses.dataclass(frozen=True)
 class Reached:
     """What a run has come to: `value` of the objective at `step`, or the one-line `error`; `paused`
-    if it has more steps to make."""
+    if it has more steps to make. `input_sha256` is of its ledger, `manifest` of its records."""
 
     value: float = math.nan
     step: int = 0
     paused: bool = False
     error: str = ""
     input_sha256: str | None = None
+    manifest: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,6 +99,10 @@ class TrialJobs:
         step = max((status.step or 0 for status in statuses), default=0)
         return step * self.examples_per_step(trial)
 
+    def saved_step(self, trial: Trial) -> int:
+        """Returns the step that a trial continues from."""
+        return run_folder.saved_step(self.run(trial)) or 0
+
     def examples_per_step(self, trial: Trial) -> int:
         """Returns how many examples a step of a trial takes."""
         return topology.examples_per_step(self._planned(space.settings(trial.values)))
@@ -124,6 +129,7 @@ class TrialJobs:
             step=record.final_step or 0,
             paused=record.reason.startswith(run_folder.PAUSED),
             input_sha256=record.input_sha256,
+            manifest=record.manifest,
         )
 
     def _planned(self, settings: Sequence[str]) -> config.Config:
@@ -179,6 +185,18 @@ def refuse_others(storage_root: str, name: str, trials: Sequence[Trial]) -> None
             )
 
 
+def refuse_other_records(manifest: str, name: str, trials: Sequence[Trial]) -> None:
+    """Raises `UsageError` if a trial was trained on records whose `manifest`, by its SHA-256, is
+    another than that of those there are now."""
+    for one in trials:
+        if one.manifest not in (None, manifest):
+            raise errors.UsageError(
+                f"search {name!r}: trial {one.number} was trained on records {one.manifest[:12]}, "
+                f"and those there are now are {manifest[:12]}, as the raw data has changed; trials "
+                "of both cannot be compared: use another RUN=, or put the raw data back"
+            )
+
+
 def refuse_unresumable(found: space.Space, load: space.Load) -> None:
     """Raises `UsageError` for keys that a copy of a run cannot have another value of: those of its
     checkpoint, and those by which as many steps are other numbers of examples."""
@@ -195,12 +213,12 @@ def _changes_examples(one: space.Parameter, load: space.Load) -> bool:
     return len({topology.examples_per_step(job) for job in tried}) > 1
 
 
-def to_json(trial: Trial, rungs: Sequence[int]) -> dict[str, Any]:
+def to_json(trial: Trial, rungs: Sequence[int], *, state: str) -> dict[str, Any]:
     """Returns a trial as `tune.json` has it."""
     return {
         "trial": trial.number,
         "run": trial.run,
-        "state": trial.state,
+        "state": state,
         "values": dict(trial.values),
         "parent": trial.parent,
         "error": trial.error or None,

@@ -37,6 +37,18 @@ def run(tmp_path, *words, space=SPACE, before=""):
         (SPACE, ("--method=asah",), "--method=asah: value should be one of <asha|median|pbt|full>"),
         (SPACE, ("--run=A B",), "the name of a search must be up to 36 lower-case letters"),
         (SPACE, ("--set=train.stpes=5",), "unknown key 'train.stpes' (did you mean 'steps'?)"),
+        (SPACE, ("--method=full", "--rungs=3"), "--rungs: method full has none; use asha, median"),
+        (
+            SPACE,
+            ("--method=median", "--reduction=3"),
+            "--reduction: is of method asha, and this is",
+        ),
+        (
+            SPACE,
+            ("--set=train.pause_step=10",),
+            "train.pause_step: the search decides how long trials train, and this ends them",
+        ),
+        (SPACE, ("--set=train.max_seconds=9",), 'or set SET="train.max_seconds=null"'),
         (
             "model.params.dropout: {low: 0.0, high: 0.5}",
             ("--method=pbt",),
@@ -81,3 +93,6 @@ def test_a_dry_run_shows_the_plan(tmp_path):
     assert done.returncode == 0, done.stderr
     assert "9 trials of flights, method asha, 3 rungs, sampler random, seed 1" in done.stdout
     assert "train.optimizer.learning_rate: {high: 0.1, log: true, low: 0.0001}" in done.stdout
+    words = ("train.steps=900", "train.epochs=null", "train.batch_size=10")
+    done = run(tmp_path, "--dry_run", *(f"--set={one}" for one in words))
+    assert "rungs: 1,000, 3,000, 9,000 examples\n" in done.stdout, done.stderr

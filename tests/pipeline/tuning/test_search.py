@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import pytest
 
 from pipeline import errors
 from pipeline.command_line import hints
-from pipeline.tuning import methods, page, result, search
+from pipeline.tuning import methods, page, result, search, trial_jobs
 from tests.pipeline.tuning.trials import (
     EXAMPLES,
     SPACE,
@@ -73,7 +74,7 @@ def test_a_search_that_is_killed_at_any_line_of_its_journal_ends_the_same(
 def test_asha_finds_the_best_of_all_for_a_third_of_the_examples(tmp_path):
     wanted = plan(trials=18)
     trials = searched(tmp_path, wanted, FakeJobs())
-    spent = search.examples(trials, EXAMPLES)
+    spent = search.examples(trials)
     assert spent <= 18 * EXAMPLES[-1] / 3
     assert spent == search.planned(wanted, EXAMPLES)
     best = max(trials, key=lambda one: value(one.values, 2))
@@ -119,6 +120,57 @@ def test_trials_that_all_fail_end_the_search(tmp_path):
     with pytest.raises(errors.DataError, match="5 trials in a row have failed, the last one, run "):
         searched(tmp_path, plan(), FakeJobs(), launch=launch)
     assert len(opened(tmp_path, plan()).trials()) == 5
+
+
+def test_the_code_of_the_last_failure_is_known(tmp_path):
+    one = search.Search(
+        plan(trials=2),
+        opened(tmp_path, plan(trials=2)),
+        FakeJobs(),
+        name="s",
+        metric="auc",
+        parallel=1,
+        launch=lambda trial, words: FakeProcess(code=64, error="eval.metric: nope"),
+        say=lambda line: None,
+        sleep=lambda seconds: None,
+    )
+    one.run()
+    assert one.failure.exit_code == 64
+
+
+def test_a_trial_on_other_records_is_not_compared_with_the_others(tmp_path):
+    trials = searched(tmp_path, plan(), FakeJobs(records={4: "second"}))
+    assert [one.number for one in trials if one.state == "failed"] == [4]
+    assert trials[4].error == ("its records are not those of trial 0, as the raw data has changed")
+    with pytest.raises(
+        errors.UsageError, match=r"search 's': trial 0 was trained on records first"
+    ):
+        trial_jobs.refuse_other_records("second", "s", trials)
+    trial_jobs.refuse_other_records("first", "s", trials)
+
+
+def test_examples_of_copies_are_those_they_were_trained_on_themselves(tmp_path):
+    jobs = FakeJobs(more=3)  # each is stopped three steps after its rung
+    trials = searched(tmp_path, plan("pbt"), jobs)
+    assert any(one.parent is not None for one in trials)
+    by_rung = [1030, 3030 - 1030, 9030 - 3030]
+    made = sum(by_rung[rung] for one in trials for rung in one.facts)
+    assert search.examples(trials) == made
+    assert search.examples(trials, lambda one: 10_000 if one.number == 0 else 0) > made
+
+
+def test_a_trial_that_goes_on_between_two_rungs_is_said_to_be_interrupted(tmp_path):
+    jobs, codes = FakeJobs(), iter([0, 0, -9])
+
+    def launch(trial, words):
+        code = next(codes, 0)
+        if code:
+            jobs.saved[trial.number] = 43  # it has saved, and then was killed
+        return FakeProcess(code=code, error="killed by SIGKILL")
+
+    trials = searched(tmp_path, plan(), jobs, launch=launch)
+    assert [one.interrupted for one in trials[:4]] == [(), (), (43,), ()]
+    assert not any(one.interrupted for one in trials[4:])
 
 
 def test_what_is_hit_from_outside_is_tried_again_and_then_left_for_the_next_start(tmp_path):
@@ -195,6 +247,7 @@ def found(tmp_path):
         rungs=EXAMPLES,
         trials=trials,
         importance=study.importance(),
+        examples=search.examples(trials),
         settings=["train.steps=9", "model.params.hidden_units=[128, 64]"],
         config_given="flights",
     )
@@ -205,6 +258,38 @@ def test_the_result_names_the_best_and_how_to_make_it_again(found):
     assert "rung 1: all 11 ledgers are equal: trained on the same records" in lines
     again = "make train CONFIG=flights SET='train.steps=9 model.params.hidden_units=[128, 64]'"
     assert f"again    {again}" in lines
+
+
+def test_a_best_trial_that_its_settings_do_not_make_says_so(found):
+    assert result.lines(found)[-1].strip() == (
+        "trained without pauses, records come in another order, so that the result may differ as "
+        "between two seeds"
+    )
+    best = found.best
+    others = [one for one in found.trials if one != best]
+    straight = dataclasses.replace(best, reached=best.reached[-1:])
+    assert dataclasses.replace(found, trials=[straight]).note == ""
+    copy = dataclasses.replace(best, parent=others[0].number)
+    note = dataclasses.replace(found, trials=[copy]).note
+    assert note.startswith(
+        f"trial {best.number} began as a copy of trial {others[0].number}, which"
+    )
+
+
+def test_trials_are_counted_by_what_became_of_them(found, tmp_path):
+    begun = methods.Trial(number=12, run="s-012", values=found.trials[0].values)
+    first = found.trials[1]
+    cut = dataclasses.replace(first, facts={0: {**first.facts[0], "interrupted": [43]}})
+    more = dataclasses.replace(found, trials=[*found.trials[:1], cut, *found.trials[2:], begun])
+    done = sum(one.state == "done" for one in found.trials)
+    assert result.lines(more)[0].startswith(
+        f"13 trials: {done} trained to the end, {11 - done} paused, 1 begun, 1 failed; "
+    )
+    states = [one["state"] for one in more.to_json()["trials"]]
+    assert "open" not in states
+    assert states[3] == "failed"
+    assert states[12] == "begun"
+    assert "interrupted at step 43" in page.render(more, str(tmp_path))
 
 
 def test_failed_trials_leave_less_to_train_on():
@@ -249,8 +334,6 @@ def test_the_page_shows_every_trial_and_escapes_what_it_quotes(found, tmp_path):
 
 @pytest.mark.parametrize("count", [0, 1])
 def test_pages_of_nothing_can_be_written(found, tmp_path, count):
-    import dataclasses
-
     few = dataclasses.replace(found, trials=found.trials[:count], importance={})
     assert "Search s" in page.render(few, str(tmp_path))
     json.dumps(few.to_json())

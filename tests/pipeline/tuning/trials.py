@@ -62,13 +62,14 @@ class FakeProcess:
 
 
 class FakeJobs:
-    """Runs that are trained in no time; `broken` maps numbers of trials to errors they have."""
+    """Runs that are trained in no time; `broken` maps numbers of trials to errors they have, and
+    `records` to what they are trained on; `more` are steps that each makes beyond a rung."""
 
     rungs = EXAMPLES
 
-    def __init__(self, broken=None):
-        self.broken = broken or {}
-        self.commands, self.copies = [], []
+    def __init__(self, broken=None, records=None, more=0):
+        self.broken, self.records, self.more = broken or {}, records or {}, more
+        self.commands, self.copies, self.saved = [], [], {}
 
     def command(self, trial, rung):
         self.commands.append((trial.number, rung))
@@ -77,22 +78,28 @@ class FakeJobs:
     def examples_at(self, trial):
         return 0
 
+    def saved_step(self, trial):
+        return self.saved.get(trial.number, 0)
+
     def examples_per_step(self, trial):
         return 10
 
     def prepare(self, trial, parent):
         if parent is not None and trial.number not in dict(self.copies):
             self.copies.append((trial.number, parent.number))
+            self.saved[trial.number] = self.saved_step(parent)
 
     def reached(self, trial):
         if trial.number in self.broken:
             return Reached(error=self.broken[trial.number])
         rung = trial.target
+        self.saved[trial.number] = EXAMPLES[rung] // 10 + self.more
         return Reached(
             value=value(trial.values, rung),
-            step=EXAMPLES[rung] // 10,
+            step=self.saved[trial.number],
             paused=rung < len(EXAMPLES) - 1,
             input_sha256=f"rung {rung}",
+            manifest=self.records.get(trial.number, "first"),
         )
 
 
