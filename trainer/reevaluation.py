@@ -16,6 +16,7 @@ from trainer import experiment
 from trainer.checkpoints import checkpoint_files
 from trainer.evaluation import request
 from trainer.input.dataset import Records
+from trainer.lifecycle import failures
 from trainer.metrics import one_pass, slice_metrics
 
 
@@ -87,7 +88,11 @@ class Reevaluation:
     @contextlib.contextmanager
     def _counted(self, what: str, split: str) -> Iterator[None]:
         records = int(self._records.blocks(split).due.sum())
-        with progress.Progress(what, records) as bar, work.counted(bar.advance):
+        with (
+            failures.of_reading(self._records),
+            progress.Progress(what, records) as bar,
+            work.counted(bar.advance),
+        ):
             bar.advance(0)  # a graph is built before the first record
             yield
 

@@ -91,7 +91,7 @@ def run(
         except damaged.ERRORS as error:
             if isinstance(records, OwnInput):
                 raise
-            raise damaged.explained(error, run, records) from error
+            raise damaged.explained(error, records, run) from error
         reporter.say("done")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 from pipeline import errors
@@ -53,3 +55,22 @@ def test_a_slice_for_each_value(judged, capsys):
     assert sorted(slices[1:]) == [f"label={n}" for n in range(10)]
     assert 0 < found.metrics["accuracy"] <= 1
     assert one.table({"test": found.metrics}).splitlines()[0] == "run finished, step 200"
+
+
+@pytest.mark.parametrize("policy", ["fail", "skip_block"])
+def test_a_damaged_record_is_named(finished, small_records, tmp_path, policy):
+    shutil.copytree(small_records.folder, tmp_path / "records")
+    path = tmp_path / "records" / small_records.contents.split("test").shards[0].path
+    content = bytearray(path.read_bytes())
+    content[100:104] = b"\0\1\2\3"
+    path.write_bytes(content)
+    data = finished.job.data.model_copy(update={"on_corrupt": policy})
+    job = finished.job.model_copy(update={"data": data})
+    folder = str(tmp_path / "records")
+    one = Reevaluation(finished.run, folder, "test", slices=(), job=job)
+    before = sorted(finished.path.iterdir())
+    with pytest.raises(
+        errors.DataError, match=rf"^shard {path}: block 0, byte 0, record 0: .* CRC"
+    ):
+        one.evaluate(one.checkpoints(None)[0])
+    assert sorted(finished.path.iterdir()) == before

@@ -14,6 +14,7 @@ from trainer.checkpoints import checkpoint_files
 from trainer.comparison.pairing import Side
 from trainer.input import grouping
 from trainer.input.dataset import Records
+from trainer.lifecycle import failures
 from trainer.metrics import class_metrics, slice_metrics
 from trainer.metrics.class_metrics import Answers
 
@@ -35,8 +36,8 @@ def predict(
 ) -> Predictions:
     """Returns what the model of a checkpoint (`checkpoint_files.chosen`) predicts.
 
-    Raises `UsageError` for a model that serves neither `class` nor `prediction`, `ModelError` for
-    predictions that are not finite.
+    Raises `UsageError` for a model that serves neither `class` nor `prediction`, `DataError` for
+    damaged records, `ModelError` for predictions that are not finite.
     """
     if side.job.labels:
         raise errors.UsageError(
@@ -51,12 +52,13 @@ def predict(
     (path,) = checkpoint_files.chosen(side.run.path, checkpoint)
     task = topology.Task(topology.EVALUATOR, 0)
     estimator = experiment.estimator(job, side.run, task, transforms=records.transforms)
-    kept = [
-        _needed(batch)
-        for batch in slice_metrics.scored(
-            records, estimator, path, split=split, slices=slices, hooks=()
-        )
-    ]
+    with failures.of_reading(records):
+        kept = [
+            _needed(batch)
+            for batch in slice_metrics.scored(
+                records, estimator, path, split=split, slices=slices, hooks=()
+            )
+        ]
     found = {name: np.concatenate([batch[name] for batch in kept]) for name in kept[0]}
     if "class" not in found and "prediction" not in found:
         raise errors.UsageError(

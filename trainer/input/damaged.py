@@ -59,12 +59,15 @@ def settle(
     return {}
 
 
-def explained(error: Exception, run: RunFolder, records: Records) -> Exception:
+def explained(error: Exception, records: Records, run: RunFolder | None = None) -> Exception:
     """Returns the `DataError` that names the records which ended a process; `error` itself if there
-    are none."""
+    are none. A `run` that trains on them decides by its policy what it does without; who only
+    reads them changes nothing."""
     certain = isinstance(error, (tf.errors.DataLossError, UnicodeDecodeError))
-    if certain or "IteratorGetNext" in str(error):
-        verified.forget(run)
+    input_failed = isinstance(error, ERRORS) and "IteratorGetNext" in str(error)
+    if certain or input_failed:
+        if run is not None:
+            verified.forget(run)
         try:
             _check_found(run, records)
         except errors.DataError as found:
@@ -73,17 +76,19 @@ def explained(error: Exception, run: RunFolder, records: Records) -> Exception:
 
 
 def _check_found(
-    run: RunFolder,
+    run: RunFolder | None,
     records: Records,
     progress: Callable[[int], None] = lambda count: None,
     *,
     known: verified.Verified | None = None,
 ) -> quarantine.Excluded:
     data, contents = records.job.data, records.manifest
+    if run is None:
+        data = data.model_copy(update={"on_corrupt": "fail"})
     check = parses(records.transforms.columns)
     walked = scan.walk(records.folder, contents, check=check, progress=progress, known=known)
     excluded = quarantine.decide(walked, contents, data, folder=records.folder)
-    if data.on_corrupt != "fail":
+    if run is not None and data.on_corrupt != "fail":
         quarantine.write(run, excluded, walked=walked, contents=contents)
     return excluded
 

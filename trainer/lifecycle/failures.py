@@ -12,6 +12,8 @@ from pipeline import errors
 from pipeline.processes import signals
 from pipeline.storage import gcs_errors
 from trainer.distribution import session_manager
+from trainer.input import damaged
+from trainer.input.dataset import Records
 from trainer.monitoring.status_reporter import Reporter
 
 
@@ -35,6 +37,16 @@ def explained(reporter: Reporter) -> Iterator[None]:
         said = f"{type(error).__name__}: {errors.first_line(error)}"
         reporter.say("failed", error=said, exit_code=1)
         raise
+
+
+@contextlib.contextmanager
+def of_reading(records: Records) -> Iterator[None]:
+    """Turns TensorFlow's failures into ours in a command that reads the records of a run; those
+    that are damaged are named."""
+    try:
+        yield
+    except Exception as error:
+        raise _as_ours(damaged.explained(error, records)) from error
 
 
 def _as_ours(error: Exception) -> Exception:

@@ -260,4 +260,4 @@ def test_an_error_that_no_record_explains_is_left_as_it_is(small_records, tmp_pa
         tf.errors.InvalidArgumentError(None, None, "shapes [[IteratorGetNext]]"),
         errors.ModelError("x"),
     ):
-        assert damaged.explained(error, run, whole) is error
+        assert damaged.explained(error, whole, run) is error
