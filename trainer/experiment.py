@@ -27,7 +27,14 @@ from trainer.lifecycle import variables_hook
 from trainer.lifecycle.stopping import StopHook
 from trainer.models import heads, mean_loss
 from trainer.models.transforms import Transforms
-from trainer.monitoring import divergence, finite_loss, staleness, stopwatch_hook, trace_hook
+from trainer.monitoring import (
+    continued_hook,
+    divergence,
+    finite_loss,
+    staleness,
+    stopwatch_hook,
+    trace_hook,
+)
 from trainer.monitoring.board import BoardHook
 from trainer.monitoring.peers import Peers
 from trainer.monitoring.progress_hook import ProgressHook
@@ -85,6 +92,7 @@ def build(process: Process, records: Source) -> Experiment:
             position,
             hooks=[
                 *_clocks(process),  # first: what other hooks do is between steps
+                continued_hook.ContinuedHook(reporter),
                 *_position_hooks(position, reporter),
                 _finite(process, position),  # before the one that saves
                 stop,

@@ -43,6 +43,8 @@ class Disturber:
         """Does what is due."""
         if self._action is not None:
             self._continue()
+            if self._recovery is not None:
+                self._recovery.note_steps(self.scene.run.statuses)
             self._let_next_go_first()
         elif self._recovery is not None:
             self._look()
@@ -99,7 +101,7 @@ class Disturber:
             cause=fault.kind,
             step=max(steps, default=None),
         )
-        self._recovery = Recovery(restart, wall_time=fault.struck)
+        self._recovery = Recovery(restart, wall_time=fault.struck, known=self.scene.run.statuses)
         self._restart = restart
 
     def _look(self) -> None:

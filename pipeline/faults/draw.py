@@ -38,8 +38,8 @@ class Fault:
 
     It struck `at` a step: one fault waits until training continues after the one before.
     `seconds_to_next_step` counts from the fault until what it hit makes steps again, `steps_lost`
-    says how far the global step fell back. `doubled` and `missed` are records, by the ledger of the
-    checkpoints up to the next fault.
+    how far the global step fell back if a checkpoint was restored, else 0. `doubled` and `missed`
+    are records, by the ledger of the checkpoints up to the next fault.
     """
 
     kind: str

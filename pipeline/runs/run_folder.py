@@ -258,6 +258,9 @@ class Status:
     seen: float | None = None
     step: int | None = None
     max_steps: int | None = None
+    # Of what trains: the global step that its newest session began with, as the checkpoint had it,
+    # and when, in Unix time: {"step": int, "time": float}.
+    continued: dict[str, float] | None = None
     loss: float | None = None
     # Of a script, whose loss may be unknown: true once it has made a step.
     stepped: bool = False

@@ -38,7 +38,8 @@ class Restart(pydantic.BaseModel):
     """One restart, as `run.json` tells it.
 
     `step` is the newest that was seen before the loss, `steps_lost` how far the global step fell
-    back (from the newest that others made meanwhile, if they did), `seconds_to_next_step` the time
+    back, from the newest that was reported to that of the checkpoint which training continued from
+    (0 if it continued without), `seconds_to_next_step` the time
     from the loss until training (or the evaluator) went on, in the slowest of the processes that
     hung on it. The last two stay `None` if it never did.
     """

@@ -71,4 +71,6 @@ class Observation:
             role=role, index=index, cause=cause, step=step, time=now, gang=gang
         )
         self.restarts.append(restart)
-        self._recoveries.append(restart_policy.Recovery(restart, wall_time=now, gang=gang))
+        self._recoveries.append(
+            restart_policy.Recovery(restart, wall_time=now, known=self.statuses, gang=gang)
+        )

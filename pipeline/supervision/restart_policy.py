@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import math
 import re
 from collections.abc import Mapping
 from typing import Literal
@@ -13,6 +14,7 @@ from pipeline.cluster import topology
 from pipeline.runs.run_folder import ENDED, STARTING, Status
 from pipeline.runs.run_record import Restart
 
+_CHIEF = f"{topology.CHIEF}-0"
 # All that train, as what is started again.
 _GANG = "gang"
 # What TensorFlow's server and the system say when a port is taken.
@@ -160,46 +162,75 @@ class Recovery:
 
     A training process shows its own recovery (its loss, once it has made a step), an evaluator too:
     it looks for checkpoints again. After the loss of a parameter server, or of a whole `gang`, all
-    processes that train have to make a step again, and the slowest counts.
+    processes that train have to make a step again, and the slowest counts. Steps are lost if the
+    chief says that it has continued from a checkpoint since (`Status.continued`): those from there
+    to the highest that was reported before.
     """
 
-    def __init__(self, restart: Restart, *, wall_time: float, gang: bool = False) -> None:
+    def __init__(
+        self,
+        restart: Restart,
+        *,
+        wall_time: float,
+        known: Mapping[str, Status],
+        gang: bool = False,
+    ) -> None:
+        """`known` is what processes had said when it was lost, at `wall_time`."""
         self.restart = restart
-        self._since = wall_time
+        self._since, self._known = wall_time, dict(known)
         self._own = f"{restart.role}-{restart.index}"
         self._of_all = gang or restart.role == topology.PS
         # The chief and the parameter servers take the global step back with them.
         self._falls_back = self._of_all or restart.role == topology.CHIEF
-        self._highest = restart.step
+        self._chief = known.get(_CHIEF)
+        self._highest, self._continued = restart.step or 0, math.inf
         # By process: the lowest step it has reported since, and when it had made its first one.
         self._lowest: dict[str, int] = {}
         self._back: dict[str, float] = {}
 
     def see(self, statuses: Mapping[str, Status]) -> bool:
         """Takes in what processes say; returns true once the restart is over."""
-        new = {name: status for name, status in statuses.items() if status.time > self._since}
+        self.note_steps(statuses)
+        new = {
+            name: status
+            for name, status in statuses.items()
+            if status.time > self._since and not _is_same(status, self._known.get(name))
+        }
         if self.restart.role == topology.EVALUATOR:
             own = new.get(self._own)
             return own is not None and own.state not in STARTING and self._over(own.time, lost=0)
         waited_for = self._waited_for(statuses)
-        if not self._lowest:
-            # The others may continue meanwhile, with steps that are lost when it comes back.
-            others = [
-                s.step for name, s in statuses.items() if name not in waited_for and s.has_stepped
-            ]
-            self._highest = max([step for step in [self._highest, *others] if step], default=None)
         for name in waited_for & new.keys() - self._back.keys():
             self._see_one(name, new[name])
         if not waited_for <= self._back.keys():
             return False
-        before, lowest = self._highest, min(self._lowest.values())
-        lost = max(0, before - lowest) if self._falls_back and before is not None else 0
-        return self._over(max(self._back.values()), lost=lost)
+        lost = max(0, self._highest - self._continued) if self._falls_back else 0
+        return self._over(max(self._back.values()), lost=int(lost))
+
+    def note_steps(self, statuses: Mapping[str, Status]) -> None:
+        """Takes in which steps have been reached, and from which one the chief has continued."""
+        chief = statuses.get(_CHIEF)
+        found = _continued(self._chief, chief)
+        if chief is not None and chief.step is not None:
+            self._chief = chief
+        if self._continued == math.inf:
+            # What is reported later than that comes of it.
+            until = math.inf if found is None else found["time"]
+            reached = [
+                status.step
+                for name, status in statuses.items()
+                if name.rpartition("-")[0] in topology.TRAINING_ROLES
+                and status.step is not None
+                and status.time < until
+            ]
+            self._highest = max([self._highest, *reached])
+        if found is not None:
+            self._continued = min(self._continued, found["step"])
 
     def _waited_for(self, statuses: Mapping[str, Status]) -> set[str]:
         if not self._of_all:
             return {self._own}
-        return {"chief-0"} | {
+        return {_CHIEF} | {
             name
             for name, status in statuses.items()
             if name.rpartition("-")[0] in topology.TRAINING_ROLES
@@ -220,3 +251,21 @@ class Recovery:
         self.restart.steps_lost = lost
         self.restart.seconds_to_next_step = round(time - self._since, 3)
         return True
+
+
+def _is_same(status: Status, known: Status | None) -> bool:
+    """True if a report is one that is known, though its process may have given signs of life."""
+    return known is not None and (known.pid, known.time) == (status.pid, status.time)
+
+
+def _continued(before: Status | None, chief: Status | None) -> Mapping[str, float] | None:
+    """Returns the step that the chief has continued from, and when, if it has between two reports.
+    Of a script, which does not say so, a step that is lower tells."""
+    if chief is None:
+        return None
+    if chief.continued is not None:
+        same = before is not None and before.pid == chief.pid
+        return None if same and chief.continued == before.continued else chief.continued
+    if before is None or before.step is None or chief.step is None or chief.step >= before.step:
+        return None
+    return {"step": chief.step, "time": chief.time}

@@ -170,8 +170,18 @@ class Batch:
             role=one["role"], index=one["index"], cause=one["cause"], step=one["step"]
         )
         self._record.restarts.append(restart)
-        self._recoveries.append(restart_policy.Recovery(restart, wall_time=one["time"]))
+        self._recoveries.append(
+            restart_policy.Recovery(restart, wall_time=one["time"], known=self._known(one["time"]))
+        )
         run_record.write(self._run, self._record)
+
+    def _known(self, lost: float) -> dict[str, run_folder.Status]:
+        """Returns what processes say, but of those that have continued since the time `lost`."""
+        return {
+            name: status
+            for name, status in run_folder.read_statuses(self._run).items()
+            if status.continued is None or status.continued["time"] <= lost
+        }
 
     def _tasks(self) -> list[str]:
         counts = self._job.counts
@@ -246,7 +256,9 @@ class Batch:
         print(f"{name}: {cause}; starting all processes again", flush=True)
         restart = Restart(role=role, index=int(index), cause=cause, step=reached)
         self._record.restarts.append(restart)
-        self._recoveries = [restart_policy.Recovery(restart, wall_time=time.time(), gang=True)]
+        now = time.time()
+        known = self._known(now)
+        self._recoveries = [restart_policy.Recovery(restart, wall_time=now, known=known, gang=True)]
         run_record.write(self._run, self._record)
         self._stop.wait(decision.delay)
         self._check_stop()

@@ -30,11 +30,13 @@ class Run:
         self.killed.append(target)
         return True
 
-    def report(self, step, rows=None):
+    def report(self, step, rows=None, pid=1, continued=0):
         self.top_step = max(self.top_step, step)
-        self.statuses = {name: status(name, step) for name in ("chief-0", "worker-0")}
-        if rows:
-            self.statuses["chief-0"] = status("chief-0", step, input=rows)
+        more = {"pid": pid, "continued": {"step": continued, "time": float(pid)}, "input": rows}
+        self.statuses = {
+            "chief-0": status("chief-0", step, **more),
+            "worker-0": status("worker-0", step),
+        }
 
 
 @pytest.fixture
@@ -60,14 +62,34 @@ def test_a_fault_strikes_at_its_step_and_the_next_waits_for_the_steps_after_it(d
     disturber.act()
     assert run.killed == ["chief-0"], "it has not made a step again"
     time.sleep(0.01)
-    run.report(15)
+    run.report(15, pid=2, continued=14)
     disturber.act()
     disturber.act()
     assert run.killed == ["chief-0", "ps-0"]
     first, _ = disturber.faults
-    assert (first.at, first.steps_lost) == (20, 5)
+    assert (first.at, first.steps_lost) == (20, 6)
     assert 0 < first.seconds_to_next_step < 5
     assert disturber.done == 2
+
+
+def test_steps_that_are_made_while_a_fault_lasts_are_lost_too(disturb, monkeypatch):
+    def lasts(scene, fault):
+        scene.strike(fault)
+        while scene.run.launches == 1:
+            yield
+
+    monkeypatch.setattr(actions, "ACTIONS", {"disk": lasts})
+    disturber, run = disturb(Fault("disk", "all", 10, 5.0))
+    for step in (10, 30):
+        run.report(step)
+        disturber.act()
+    run.launches = 2
+    disturber.act()
+    for step in (21, 22):
+        time.sleep(0.01)
+        run.report(step, pid=2, continued=20)
+        disturber.act()
+    assert disturber.faults[0].steps_lost == 10
 
 
 def test_the_ledger_is_that_of_the_newest_fault(disturb):

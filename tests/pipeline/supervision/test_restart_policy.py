@@ -136,24 +136,34 @@ def test_a_taken_port_moves_the_whole_cluster_a_few_times():
     assert [policy.decide(taken, 0.0).action for _ in range(3)] == ["gang", "gang", "fail"]
 
 
-def status(task, time, step=None, loss=None, state="training"):
-    return {task: Status(task, 1, "h", state, time, step=step, loss=loss)}
+def status(task, time, step=None, loss=None, state="training", *, begun=None, pid=1):
+    """`begun` is the step that its session began with, and when."""
+    continued = None if begun is None else dict(zip(("step", "time"), begun, strict=True))
+    return {task: Status(task, pid, "h", state, time, step=step, loss=loss, continued=continued)}
 
 
-def watch(role, *seen, step=120, gang=False):
+FIRST = (0, 1.0)  # from the beginning, at time 1
+SAVED = (100, 102.0)
+KNOWN = {
+    **status("chief-0", 99.0, 119, 0.5, begun=FIRST),
+    **status("worker-0", 99.5, 120, 0.5, begun=(3, 1.5)),
+}
+
+
+def watch(role, *seen, step=120, gang=False, known=KNOWN):
     """Returns the restart after the statuses, and whether it was over after each."""
     restart = Restart(role=role, index=0, cause="killed", step=step)
-    recovery = Recovery(restart, wall_time=100.0, gang=gang)
+    recovery = Recovery(restart, wall_time=100.0, gang=gang, known=known)
     return restart, [recovery.see(statuses) for statuses in seen]
 
 
 def test_a_worker_is_back_with_its_first_step_and_loses_none():
     restart, over = watch(
         "worker",
-        status("worker-0", 99.0, 120, 0.5),  # of before
+        KNOWN,
         status("worker-0", 101.0, state="starting"),
-        status("worker-0", 101.5, 130),
-        status("worker-0", 102.0, 131, 0.5),
+        status("worker-0", 101.5, 130, begun=(130, 101.5)),
+        status("worker-0", 102.0, 131, 0.5, begun=(130, 101.5)),
     )
     assert over == [False, False, False, True]
     assert (restart.steps_lost, restart.seconds_to_next_step) == (0, 2.0)
@@ -161,7 +171,9 @@ def test_a_worker_is_back_with_its_first_step_and_loses_none():
 
 def test_a_chief_takes_the_global_step_back():
     restart, over = watch(
-        "chief", status("chief-0", 102.0, 100), status("chief-0", 103.0, 101, 0.5)
+        "chief",
+        status("chief-0", 102.0, 100, begun=SAVED, pid=2),
+        status("chief-0", 103.0, 103, 0.5, begun=SAVED, pid=2),
     )
     assert over == [False, True]
     assert (restart.steps_lost, restart.seconds_to_next_step) == (20, 3.0)
@@ -171,26 +183,85 @@ def test_a_parameter_server_is_watched_through_the_chief():
     restart, over = watch(
         "ps",
         status("ps-0", 101.0, state="serving"),
-        status("chief-0", 102.0, 100, 0.5),
-        status("chief-0", 102.5, 101, 0.5),
+        status("chief-0", 102.1, 101, 0.5, begun=SAVED),
+        status("chief-0", 102.5, 102, 0.5, begun=SAVED),
     )
     assert over == [False, False, True]
     assert (restart.steps_lost, restart.seconds_to_next_step) == (20, 2.5)
 
 
 def test_a_gang_goes_back_to_its_checkpoint_together():
-    seen = (status("chief-0", 102.0, 100), status("chief-0", 103.0, 101, 0.5))
+    seen = [
+        status("chief-0", time, step, loss, begun=SAVED, pid=2)
+        for time, step, loss in ((102.0, 100, None), (103.0, 101, 0.5))
+    ]
     restart, over = watch("worker", *seen, gang=True)
     assert over == [False, True]
     assert (restart.steps_lost, restart.seconds_to_next_step) == (20, 3.0)
 
 
+def test_nothing_is_lost_if_nothing_was_restored():
+    """A server that was stopped for a moment: what is reported after it may be of before."""
+    chief, worker = status("chief-0", 100.5, 90, 0.5, begun=FIRST), KNOWN["worker-0"]
+    restart, over = watch(
+        "ps",
+        {**chief, "worker-0": worker},
+        {**status("chief-0", 104.0, 121, 0.5, begun=FIRST), "worker-0": worker},
+        {
+            **status("chief-0", 104.0, 121, 0.5, begun=FIRST),
+            **status("worker-0", 104.0, 110, 0.5, begun=(3, 1.5)),
+        },
+        {
+            **status("chief-0", 105.0, 125, 0.5, begun=FIRST),
+            **status("worker-0", 105.0, 124, 0.5, begun=(3, 1.5)),
+        },
+    )
+    assert over == [False, False, False, True]
+    assert restart.steps_lost == 0
+
+
+def test_steps_that_were_reported_after_the_loss_are_lost_too():
+    """What was seen last before a loss is up to a second old."""
+    restart, over = watch(
+        "chief",
+        status("chief-0", 99.9, 131, 0.5, begun=FIRST),
+        status("chief-0", 102.0, 104, 0.5, begun=SAVED, pid=2),
+    )
+    assert over == [False, True]
+    assert restart.steps_lost == 31
+
+
+def test_a_status_from_before_is_no_news_however_the_clock_was_set():
+    """Back, so that it seems to come from the future."""
+    old = status("chief-0", 3700.0, 119, 0.5, begun=(0, 3000.0))
+    beat = {"chief-0": dataclasses.replace(old["chief-0"], seen=101.0)}
+    seen = (beat, status("chief-0", 101.0, 125, 0.5, begun=(0, 3000.0)))
+    restart, over = watch("chief", *seen, known=old)
+    assert over == [False, True]
+    assert (restart.steps_lost, restart.seconds_to_next_step) == (0, 1.0)
+
+
+def test_of_a_script_a_lower_step_tells_that_it_was_restored():
+    known = status("chief-0", 99.0, 120, 0.5)
+    seen = (
+        status("chief-0", 101.0, state="starting", pid=2),
+        status("chief-0", 102.0, 100, 0.5, pid=2),
+    )
+    restart, over = watch("chief", *seen, known=known)
+    assert over == [False, True]
+    assert restart.steps_lost == 20
+
+
 @pytest.mark.parametrize(("role", "gang"), [("ps", False), ("worker", True)])
 def test_the_slowest_counts_where_all_have_to_come_back(role, gang):
     def said(chief, worker):
-        return {**status("chief-0", *chief), **status("worker-0", *worker)}
+        begun = SAVED if chief[0] >= 102.0 else FIRST
+        return {
+            **status("chief-0", *chief, begun=begun),
+            **status("worker-0", *worker, begun=(3, 1.5)),
+        }
 
-    before = (99.0, 120, 0.5)
+    before = (99.5, 120, 0.5)
     restart, over = watch(
         role,
         said((102.0, 100), before),
@@ -236,16 +307,20 @@ def test_training_that_stalls_is_started_again_as_a_whole_in_every_mode():
 
 
 def test_steps_that_others_made_meanwhile_are_lost_too():
-    restart = run_record.Restart(role="chief", index=0, cause="killed", step=73)
-    recovery = restart_policy.Recovery(restart, wall_time=10.0)
-
-    def said(name, time, step):
-        return Status(name, 1, "h", "training", time, step=step, loss=1.0)
-
-    assert not recovery.see({"worker-0": said("worker-0", 11.0, 150)})
-    chief = said("chief-0", 12.0, 51)
-    assert recovery.see({"worker-0": said("worker-0", 11.5, 160), "chief-0": chief})
+    chief = status("chief-0", 102.0, 51, 0.5, begun=(51, 101.8), pid=2)
+    restart, over = watch(
+        "chief",
+        status("worker-0", 101.0, 150, 0.5),
+        {**status("worker-0", 101.5, 160, 0.5), **chief},
+    )
+    assert over == [False, True]
     assert restart.steps_lost == 160 - 51
+
+
+def test_steps_that_others_have_made_again_are_not():
+    chief = status("chief-0", 102.0, 51, 0.5, begun=(51, 101.8), pid=2)
+    restart, _ = watch("chief", {**status("worker-0", 101.9, 160, 0.5), **chief})
+    assert restart.steps_lost == 120 - 51
 
 
 def test_any_code_of_an_error_counts_but_not_one_from_outside():
