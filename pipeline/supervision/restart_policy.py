@@ -264,8 +264,8 @@ def _continued(before: Status | None, chief: Status | None) -> Mapping[str, floa
     if chief is None:
         return None
     if chief.continued is not None:
-        same = before is not None and before.pid == chief.pid
-        return None if same and chief.continued == before.continued else chief.continued
+        same = before is not None and (before.pid, before.continued) == (chief.pid, chief.continued)
+        return None if same else chief.continued
     if before is None or before.step is None or chief.step is None or chief.step >= before.step:
         return None
     return {"step": chief.step, "time": chief.time}

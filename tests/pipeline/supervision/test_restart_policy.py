@@ -4,7 +4,6 @@ import pytest
 
 from pipeline import errors
 from pipeline.cluster import topology
-from pipeline.runs import run_record
 from pipeline.runs.run_folder import Status
 from pipeline.runs.run_record import Restart
 from pipeline.supervision import restart_policy
