@@ -19,11 +19,14 @@ from pipeline.runs.run_folder import RunFolder, Status
 FILE_NAME = "history.json"
 # Of more samples every other one is dropped, and from then on half as many are taken.
 MOST = 300
+# A process stands still if it has made no step for so many seconds, and for so many times as long
+# as the one before took.
+_STILL, _TIMES = 5.0, 3
 
 
 class Sample(pydantic.BaseModel):
     """What the processes that train said at one time, in Unix seconds: step and examples per
-    second, by task."""
+    second, by task. Of one that stood still the latter is 0."""
 
     time: float
     tasks: dict[str, tuple[int, float]]
@@ -47,6 +50,22 @@ def read(run: RunFolder) -> History | None:
         return None
 
 
+@dataclasses.dataclass(frozen=True)
+class _Step:
+    """When the newest step of a process was first seen, and how long after the one before; unknown
+    of the first."""
+
+    step: int | None
+    at: float
+    after: float | None = None
+
+    def next(self, step: int | None, now: float) -> _Step:
+        return self if step == self.step else _Step(step, now, now - self.at)
+
+    def stands_still(self, now: float) -> bool:
+        return self.after is not None and now - self.at > max(_STILL, _TIMES * self.after)
+
+
 @dataclasses.dataclass
 class Recorder:
     """Takes samples of what the processes of a run say, and keeps them in its folder.
@@ -62,15 +81,23 @@ class Recorder:
         earlier = read(self.run)
         self._history = earlier or History(interval=run_folder.beat_interval(self.run))
         self._newest = 0.0
+        self._steps: dict[str, _Step] = {}
 
     def see(self, statuses: Mapping[str, Status]) -> None:
-        """Takes a sample if it is time for one and something trains."""
+        """Takes a sample if it is time for one and something trains. To be called far more often:
+        by how long a step stays the same it is known who stands still."""
         now = self.clock()
+        for name, status in statuses.items():
+            known = self._steps.get(name, _Step(status.step, now))
+            self._steps[name] = known.next(status.step, now)
         # A clock that was set back does not end the sampling.
         if 0 <= now - self._newest < self._history.interval:
             return
         tasks: dict[str, Any] = {
-            name: (status.step, status.examples_per_second)
+            name: (
+                status.step,
+                0.0 if self._steps[name].stands_still(now) else status.examples_per_second,
+            )
             for name, status in statuses.items()
             if status.state == "training"
             and status.step is not None

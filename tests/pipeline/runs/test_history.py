@@ -70,3 +70,23 @@ def test_what_cannot_be_written_or_read_is_left_out(run, tmp_path, monkeypatch):
     history.Recorder(run).see(_statuses(1))
     (tmp_path / "history.json").write_text("[1]")
     assert history.read(run) is None
+
+
+def _rates(run, *, step_at):
+    """The rates that are kept of a process whose step at each second is known."""
+    now = [0.0]
+    recorder = history.Recorder(run, clock=lambda: now[0])
+    for second in range(1, 62):
+        now[0] = 1000.0 + second
+        recorder.see(_statuses(step_at(second)))
+    return [sample.tasks["chief-0"][1] for sample in history.read(run).samples]
+
+
+def test_who_stands_still_has_no_rate(run):
+    # Stopped for 15 s: its last word says how fast it was.
+    rates = _rates(run, step_at=lambda second: second if second < 25 else max(24, second - 15))
+    assert rates == [100, 100, 100, 0, 100, 100, 100]
+
+
+def test_who_takes_long_for_a_step_does_not_stand_still(run):
+    assert _rates(run, step_at=lambda second: second // 15) == [100] * 7
