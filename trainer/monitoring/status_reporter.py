@@ -164,6 +164,9 @@ class Reporter:
     def _store(self, **values: Any) -> None:
         self._status = dataclasses.replace(self._status, **values)
         last = self._status.state in run_folder.ENDED
+        if self._status.state == "done":
+            # Its session may have been lost because others had ended already.
+            self.watch.finish()
         run = dataclasses.replace(self._run, patience=_LAST if last else 0.0)
         with self.writing.survived():
             run_folder.write_status(run, self._status)

@@ -26,7 +26,7 @@ _TRACES = 5
 _PERIODS, _QUANTILES = 1000, 20
 # Left only by a step that is made, or by the end.
 _STICKY = ("start", "recovery")
-_AFTER_STEP = ("between", "saving", "evaluation")
+_AFTER_STEP = ("between", "saving", "evaluation", "recovery")
 _TRAINING = ("step", "input", "exchange", "between")
 
 
@@ -128,7 +128,8 @@ class Stopwatch:
             self._exchange.append(exchange)
 
     def finish(self) -> None:
-        """The last step was made. The save and the evaluation that followed it were of the end."""
+        """The last step was made. The save and the evaluation that followed it were of the end, and
+        so was the search for a session, if others had closed theirs."""
         with self._lock:
             self._switch("end")
             for state in _AFTER_STEP:

@@ -6,7 +6,7 @@ import os
 import threading
 
 from pipeline.cluster import topology
-from pipeline.runs import run_folder
+from pipeline.runs import accounts, run_folder
 from pipeline.runs.run_folder import RunFolder
 from tests.pipeline.process_help import wait_until
 from trainer.monitoring import status_reporter
@@ -151,3 +151,23 @@ class _Counting:
 
     def __exit__(self, *error):
         return self._lock.__exit__(*error)
+
+
+def test_the_time_after_a_process_is_done_is_the_end(tmp_path):
+    run = RunFolder(str(tmp_path))
+    own = Reporter(run, "worker-0", 50)
+    own.watch.begin()
+    own.watch.stepped(10, 0.0)
+    own.watch.begin()  # the session was lost, as others had closed theirs
+    own.say("training")
+    own.say("done")
+    (account,) = accounts.read(run)
+    assert account.ended and "recovery" not in account.seconds
+
+
+def test_a_process_that_fails_has_not_made_its_last_step(tmp_path):
+    run = RunFolder(str(tmp_path))
+    own = Reporter(run, "worker-0", 50)
+    own.watch.begin()
+    own.say("failed")
+    assert not accounts.read(run)[0].ended

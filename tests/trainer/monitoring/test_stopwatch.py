@@ -113,6 +113,18 @@ def test_a_step_that_does_not_come_back_is_part_of_recovering(scene):
     assert (scene.watch.account.examples, scene.watch.account.timed) == (40, 20)
 
 
+def test_a_session_that_is_lost_after_the_last_step_is_of_the_end(scene):
+    scene.watch.begin()
+    scene.step(1)
+    scene.step(1)
+    scene.watch.enter("step")
+    scene.passes(2)
+    scene.watch.begin()  # others have closed theirs
+    scene.passes(3)
+    scene.watch.finish()
+    assert scene.seconds == {"start": 1, "step": 1, "end": 5}
+
+
 def test_steps_exchange_as_the_last_traced_ones(scene):
     scene.watch.begin()
     scene.step(1)
