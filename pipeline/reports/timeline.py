@@ -10,7 +10,7 @@ from pipeline.console.progress import duration
 from pipeline.pages import charts, document
 from pipeline.pages.charts import Frame
 from pipeline.reports.facts import Facts
-from pipeline.runs import launches
+from pipeline.runs import liveness
 from pipeline.runs.run_record import Restart
 
 _LANES = ("starts", "lost", "saves", "eval")
@@ -50,7 +50,7 @@ def section(facts: Facts) -> str:
     restarts = [one for one in record.restarts if one.time is not None]
     lanes: tuple[list[tuple[float | None, str]], ...] = (
         [
-            *((one.began, f"launch {number} began") for number, one in _launches(facts)),
+            *_launches(facts),
             *((one.time, f"training begins at step {one.step:,}") for one in training.starts),
         ],
         [(one.time, f"{_who(one)}: {one.cause}") for one in restarts],
@@ -85,9 +85,16 @@ def section(facts: Facts) -> str:
     )
 
 
-def _launches(facts: Facts) -> Iterator[tuple[int, launches.Span]]:
-    """Yields the launches with their numbers; of very many the first are not recorded."""
-    return enumerate(facts.launches, facts.record.launches - len(facts.launches) + 1)
+def _launches(facts: Facts) -> Iterator[tuple[float, str]]:
+    """Yields when each launch began and ended, and how; of very many the first are not recorded."""
+    first = facts.record.launches - len(facts.launches) + 1
+    for number, one in enumerate(facts.launches, first):
+        yield one.began, f"launch {number} began"
+        if one is facts.launches[-1] and facts.state in liveness.AT_WORK:
+            return
+        # A launcher that was killed has not recorded another status.
+        how = "died" if one.status == "running" else one.status
+        yield one.ended, f"launch {number} ended{f': {how}' if how else ''}"
 
 
 def _who(one: Restart) -> str:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from pipeline.reports import facts, timeline
+from pipeline.runs import run_record
 from tests.pipeline.reports import scene
 
 
@@ -14,6 +17,29 @@ def test_starts_losses_saves_and_evaluations(tmp_path):
     assert drawn.count("eval at step 200: loss 0.3") == 1 and "loss 0.4" not in drawn
     assert "seconds since 2023-11-14 22:13:20 UTC" in drawn
     assert "<td>22:14:00</td><td>worker-0</td>" in drawn
+
+
+def test_every_launch_and_how_it_ended(tmp_path):
+    run = scene.make(tmp_path)
+    record = run_record.read(run)
+    record.launches = 4
+    record.earlier = [
+        run_record.Launch(started=began, ended=began + 20, topology={"chief": 1}, status=status)
+        for began, status in ((scene.BEGAN - 100, "running"), (scene.BEGAN - 50, "stopped"))
+    ]
+    run_record.write(run, record)
+    drawn = timeline.section(facts.gather(run))
+    for said in ("2 began", "2 ended: died", "3 began", "3 ended: stopped", "4 began"):
+        assert f"launch {said}" in drawn
+    assert "launch 4 ended: done" in drawn and "launch 1 " not in drawn
+    assert "seconds since 2023-11-14 22:11:40 UTC" in drawn
+
+
+@pytest.mark.parametrize("state", ["starting", "running"])
+def test_a_launch_that_is_at_work_has_not_ended(tmp_path, monkeypatch, state):
+    monkeypatch.setattr(facts.liveness, "state_of_run", lambda *_, now: (state, ""))
+    drawn = timeline.section(facts.gather(scene.make(tmp_path)))
+    assert "launch 1 began" in drawn and "launch 1 ended" not in drawn
 
 
 def test_axes_count_in_units_that_suit():
