@@ -32,7 +32,7 @@ def test_every_launch_and_how_it_ended(tmp_path):
     for said in ("2 began", "2 ended: died", "3 began", "3 ended: stopped", "4 began"):
         assert f"launch {said}" in drawn
     assert "launch 4 ended: done" in drawn and "launch 1 " not in drawn
-    assert "seconds since 2023-11-14 22:11:40 UTC" in drawn
+    assert "minutes since 2023-11-14 22:11:40 UTC" in drawn
 
 
 @pytest.mark.parametrize("state", ["starting", "running"])
