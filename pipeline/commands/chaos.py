@@ -27,7 +27,7 @@ from pipeline.cluster import topology
 from pipeline.config import own_input, strategy_table
 from pipeline.console import terminal
 from pipeline.faults import draw, outcome_page, slow_disk, small_disk, trial
-from pipeline.faults.trial import Band, Ended, Outcome, Trial
+from pipeline.faults.trial import Ended, Outcome, Trial
 from pipeline.jobs import job
 from pipeline.processes import isolation
 from pipeline.runs import run_folder
@@ -81,7 +81,7 @@ def main() -> None:
             together=strategy_table.STRATEGIES[asked.job.cluster.strategy].synchronous,
         )
         outcome = trial.disturbed(asked, seed, baseline.cut, faults=faults, disk_size=size)
-        allowed = _judged(outcome, baseline)
+        allowed = trial.judge(asked.job, outcome, baseline.ended, train=baseline.train)
     print("\n".join(outcome_page.lines(outcome, allowed, left_out)))
     folder = asked.folder / f"seed-{seed}"
     title = f"Chaos: {asked.job.name}, seed {seed}"
@@ -168,7 +168,7 @@ class _Baseline:
     cut: list[str]  # the settings that cut training to it
     ended: list[Ended]
 
-    def train(self, *, of: int) -> None:
+    def train(self, of: int) -> None:
         """Trains once more, with another seed; there will be `of` runs together."""
         known = len(self.ended)
         name = f"undisturbed-{self.asked.job.train.steps}" if self.cut else "undisturbed"
@@ -180,9 +180,6 @@ class _Baseline:
                 label=f"undisturbed {known + 1} of {of}",
             )
         )
-
-    def band(self) -> Band | None:
-        return trial.band(self.asked.job, self.ended)
 
 
 def _undisturbed(asked: Trial) -> _Baseline:
@@ -198,25 +195,8 @@ def _undisturbed(asked: Trial) -> _Baseline:
         shorter = dataclasses.replace(asked, job=_plan(cut).config)
         baseline = _Baseline(shorter, cut, ended=[])
     while len(baseline.ended) < _BASELINE.value:
-        baseline.train(of=_BASELINE.value)
+        baseline.train(_BASELINE.value)
     return baseline
-
-
-def _judged(outcome: Outcome, baseline: _Baseline) -> Band | None:
-    """Adds to what is wrong if the metric is, and returns what is allowed. What a few undisturbed
-    runs do not allow is compared with more of them."""
-    allowed = baseline.band()
-    if not outcome.examined:
-        return allowed
-    most = trial.MOST_BASELINES
-    while wrong := trial.wrong_metric(allowed, outcome.value):
-        if outcome.value is None or len(baseline.ended) >= most:
-            break
-        print(f"{wrong[0]}: training undisturbed once more, at most {most} times in all")
-        baseline.train(of=most)
-        allowed = baseline.band()
-    outcome.wrong += wrong
-    return allowed
 
 
 def _check_all_struck(outcome: Outcome, first: Ended) -> None:

@@ -34,13 +34,14 @@ def lines(outcome: Outcome, allowed: Band | None, left_out: Mapping[str, str]) -
         *(f"not tried: {what}: {why}" for what, why in left_out.items()),
         *(f"{name}: {value}" for name, value in _end(outcome, allowed)),
         *(f"wrong: {line}" for line in outcome.wrong),
-        f"verdict: {verdict(outcome)}",
+        f"verdict: {verdict(outcome, allowed)}",
     ]
 
 
-def verdict(outcome: Outcome) -> str:
-    """Says whether the end is right, in a few words."""
-    return f"{len(outcome.wrong)} wrong" if outcome.wrong else "the end is right"
+def verdict(outcome: Outcome, allowed: Band | None) -> str:
+    """Says whether the end is right, in a few words, and how narrow the band is that says so."""
+    found = f"{len(outcome.wrong)} wrong" if outcome.wrong else "the end is right"
+    return found if allowed is None else f"{found}; {allowed.width}"
 
 
 def _row(number: int, fault: Fault) -> tuple[str, ...]:
@@ -93,7 +94,7 @@ def page(
     parts = [
         document.section(
             "The end",
-            document.tiles([("verdict", _marked(kind, verdict(outcome)))]),
+            document.tiles([("verdict", _marked(kind, verdict(outcome, allowed)))]),
             document.table(("", ""), _end(outcome, allowed)),
             *(f"<p>{_marked('bad', f'wrong: {line}')}</p>" for line in outcome.wrong),
         ),

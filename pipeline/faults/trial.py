@@ -11,7 +11,7 @@ import random
 import shutil
 import statistics
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from pipeline import config, errors
 from pipeline.cluster import topology
@@ -33,9 +33,12 @@ from pipeline.runs.run_record import RunRecord
 _MARGIN = 0.005
 # By the number of runs: between plus and minus so many standard errors are 99 of 100 values of
 # Student's t. Of two runs that would be 64, which no value is beyond.
-_SURE = {3: 9.925, 4: 5.841, 5: 4.604}
-# So many undisturbed runs decide whether a metric is wrong.
-MOST_BASELINES = max(_SURE)
+_SURE = {3: 9.925, 4: 5.841, 5: 4.604, 6: 4.032, 7: 3.707, 8: 3.499, 9: 3.355, 10: 3.250}
+# So many undisturbed runs decide whether a metric is wrong. By three, whose band is more than twice
+# as wide, nearly every end would be right.
+_DECIDING = 5
+# Share of its middle by which a band may reach to either side before it is said to be wide.
+_WIDE = 0.1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,11 +83,24 @@ class Ended:
 
 @dataclasses.dataclass(frozen=True)
 class Band:
-    """The values of the metric that undisturbed runs reach."""
+    """The values of the metric that undisturbed runs reach, by so many `runs`."""
 
     metric: str
     low: float
     high: float
+    runs: int
+
+    @property
+    def width(self) -> str:
+        """How far it reaches to either side of its middle, for people; with a remedy if far."""
+        middle = abs(self.low + self.high) / 2
+        share = (self.high - self.low) / 2 / middle if middle else math.inf
+        shown = f"±{share:.2g} times its middle" if share >= 1 else f"±{100 * share:.2g} %"
+        by = f"{shown} by {self.runs} run{'s' * (self.runs > 1)}"
+        if share <= _WIDE:
+            return f"the band of {self.metric} is {by}"
+        more = max(8, 2 * self.runs)
+        return f"the band of {self.metric} is wide: {by}; BASELINE={more} narrows it"
 
     def __str__(self) -> str:
         return f"{figure(self.low)} to {figure(self.high)}"
@@ -193,12 +209,34 @@ def band(job: config.Config, ended: Sequence[Ended]) -> Band | None:
         return None
     low, high = min(values), max(values)
     margin = high - low
-    if len(values) in _SURE or len(values) > MOST_BASELINES:
+    if len(values) >= min(_SURE):
         error = statistics.stdev(values) * math.sqrt(1 + 1 / len(values))
-        margin = _SURE[min(len(values), MOST_BASELINES)] * error
+        margin = _SURE[min(len(values), max(_SURE))] * error
         low = high = statistics.fmean(values)
     margin = max(margin, _MARGIN * max(abs(low), abs(high)))
-    return Band(job.eval.metric, low - margin, high + margin)
+    return Band(job.eval.metric, low - margin, high + margin, len(values))
+
+
+def judge(
+    job: config.Config, outcome: Outcome, ended: list[Ended], *, train: Callable[[int], None]
+) -> Band | None:
+    """Adds to what is wrong if the metric is, and returns what is allowed.
+
+    What the undisturbed runs of `ended` do not allow is compared with five: `train` adds one, and
+    is told how many there will be. The number does not depend on whether the value fits meanwhile.
+    """
+    allowed = band(job, ended)
+    if not outcome.examined:
+        return allowed
+    wrong = wrong_metric(allowed, outcome.value)
+    if wrong and outcome.value is not None and len(ended) < _DECIDING:
+        print(f"{wrong[0]}: training undisturbed until {_DECIDING} such runs can be compared")
+        while len(ended) < _DECIDING:
+            train(_DECIDING)
+        allowed = band(job, ended)
+        wrong = wrong_metric(allowed, outcome.value)
+    outcome.wrong += wrong
+    return allowed
 
 
 def disturbed(

@@ -9,7 +9,7 @@ from pipeline.faults import outcome_page
 from pipeline.faults.draw import Fault
 from pipeline.faults.trial import Band, Outcome
 
-BAND = Band("accuracy", 0.98, 0.99)
+BAND = Band("accuracy", 0.98, 0.99, 5)
 LEFT_OUT = {"a slow disk": "it needs <a device>"}
 
 
@@ -30,7 +30,7 @@ def test_the_table_has_each_fault_and_the_end():
     assert "not tried: a slow disk: it needs <a device>" in lines
     assert "accuracy: 0.9850 (undisturbed 0.9800 to 0.9900)" in lines
     assert "records applied more than once: 3 (at most 256)" in lines
-    assert lines[-1] == "verdict: the end is right"
+    assert lines[-1] == "verdict: the end is right; the band of accuracy is ±0.51 % by 5 runs"
 
 
 def test_updates_that_the_ledger_does_not_have_are_said():
@@ -38,6 +38,13 @@ def test_updates_that_the_ledger_does_not_have_are_said():
     lines = outcome_page.lines(found, BAND, {})
     said = "0 by the ledger, 256 of updates that it does not have (at most 256)"
     assert f"records applied more than once: {said}" in lines
+
+
+def test_a_wide_band_is_said_with_the_verdict():
+    lines = outcome_page.lines(outcome(), Band("loss", 0.8, 1.2, 3), {})
+    wide = "the band of loss is wide: ±20 % by 3 runs; BASELINE=8 narrows it"
+    assert lines[-1] == f"verdict: the end is right; {wide}"
+    assert Band("r2", -0.5, 0.5, 8).width.endswith("BASELINE=16 narrows it")
 
 
 def test_what_is_wrong_is_said_on_both():

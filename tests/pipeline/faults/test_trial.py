@@ -36,7 +36,7 @@ def test_the_band_of_equal_runs_is_half_a_percent(job):
 def test_from_three_runs_on_the_band_has_99_of_100_others(job):
     """By a simulation of runs that differ by nothing but chance, as of a loss that varies by 2%."""
     rng = random.Random(4)
-    for count, at_most in ((3, 0.02), (4, 0.02), (5, 0.02), (8, 0.02)):
+    for count, at_most in ((3, 0.02), (4, 0.02), (5, 0.02), (8, 0.02), (10, 0.02), (12, 0.02)):
         outside = 0
         for _ in range(2000):
             *known, other = (rng.gauss(3000, 60) for _ in range(count + 1))
@@ -45,6 +45,33 @@ def test_from_three_runs_on_the_band_has_99_of_100_others(job):
         assert outside / 2000 < at_most, count
     found = trial.band(job, [ended(value) for value in (0.80, 0.81, 0.82, 0.83, 0.84)])
     assert trial.wrong_metric(found, 0.70)
+
+
+def judged(job, value, *first):
+    """Returns what is wrong with the value, and how many undisturbed runs there were in the end;
+    more than the first reach 0.91, 0.92, 0.93."""
+    known, more = [ended(one) for one in first], iter((0.91, 0.92, 0.93))
+    found = outcome(value=value, launches=1)
+    trial.judge(job, found, known, train=lambda of: known.append(ended(next(more))))
+    return found.wrong, len(known)
+
+
+def test_five_undisturbed_runs_decide_what_two_do_not_allow(job):
+    """Also what three or four would allow meanwhile: their bands are so wide that all is right."""
+    assert judged(job, 0.925, 0.90, 0.92) == ([], 2)
+    assert judged(job, 0.95, 0.90, 0.92) == ([], 5)
+    (line,), runs = judged(job, 0.80, 0.90, 0.92)
+    assert (line.partition(",")[0], runs) == ("accuracy is 0.8000", 5)
+    three = trial.band(job, [ended(value) for value in (0.90, 0.92, 0.91)])
+    assert trial.wrong_metric(three, 0.80) == []
+
+
+def test_no_run_is_made_for_a_value_that_is_missing_or_of_a_run_that_was_lost(job):
+    (line,), runs = judged(job, None, 0.90, 0.92)
+    assert (line.partition(",")[0], runs) == ("accuracy is missing", 2)
+    lost = outcome(value=None)
+    assert trial.judge(job, lost, [ended(0.9)], train=lambda of: None).runs == 1
+    assert lost.wrong == []
 
 
 @pytest.mark.parametrize(
