@@ -126,7 +126,8 @@ class RunFolder:
             return config_file.load(self.config_path)
         except (errors.UsageError, errors.DataError) as error:
             raise type(error)(
-                f"{error}. Remove that file, and run make train, which writes it again"
+                f"{error}. Remove that file, and repeat the command that began the run, with its "
+                f"own CONFIG= and RUN={self.name}: that writes it again"
             ) from None
 
     def read(self, name: str) -> dict[str, Any] | None:

@@ -88,8 +88,13 @@ def test_the_config_of_a_run_is_read_back(tmp_path):
 @pytest.mark.parametrize("content", [b"name: [", b"name: x", b"\xff"])
 def test_a_damaged_config_is_named_with_a_way_out(tmp_path, content):
     (tmp_path / "config.yaml").write_bytes(content)
-    with pytest.raises(errors.PipelineError, match=r"/config\.yaml'.*Remove that file, and run"):
+    with pytest.raises(
+        errors.PipelineError, match=r"/config\.yaml'.*Remove that file, and"
+    ) as caught:
         RunFolder(str(tmp_path)).read_config()
+    # A message's `make train` would be given the config of the run: the damaged file.
+    assert "make train" not in str(caught.value)
+    assert f"with its own CONFIG= and RUN={tmp_path.name}" in str(caught.value)
 
 
 def test_statuses_are_read_as_they_were_written(tmp_path):
