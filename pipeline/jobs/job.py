@@ -11,7 +11,7 @@ from pipeline.cluster import compatibility, topology
 from pipeline.config import config_file, own_input, strategy_table
 from pipeline.processes import isolation
 from pipeline.records import builds
-from pipeline.runs import run_folder
+from pipeline.runs import run_folder, run_search
 from pipeline.runs.run_folder import RunFolder
 
 
@@ -119,14 +119,17 @@ def is_of_checkpoint(line: str) -> bool:
 
 
 def refuse_other_job(job: Job) -> None:
-    """Raises `UsageError` if the run of a job was trained on other data or another model."""
+    """Raises `UsageError` if the run of a job was trained on other data or another model. One that
+    has failed before its first checkpoint takes any."""
     if job.run.is_of_script:
         raise errors.UsageError(f"run {job.name!r} runs a script: use another RUN= for this one")
     differing = [line for line in changes(job) if is_of_checkpoint(line)]
-    if differing:
+    if differing and not run_search.is_dead(job.run):
+        trained = run_folder.saved_step(job.run)
+        what, way_out = ("trained", "") if trained else ("begun", ", or remove its folder")
         raise errors.UsageError(
-            f"run {job.name!r} was trained with another config ({'; '.join(differing)}): "
-            "use another RUN= for this one"
+            f"run {job.name!r} was {what} with another config ({'; '.join(differing)}): "
+            f"use another RUN= for this one{way_out}"
         )
 
 

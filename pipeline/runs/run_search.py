@@ -35,7 +35,7 @@ def find_run(
                 f"no run of {wanted!r} in {root!r}. Train one with make train "
                 f"CONFIG={shlex.quote(str(config_name))}."
             )
-        alive = (f for f in itertools.chain([first], newest) if not _is_dead(f))
+        alive = (f for f in itertools.chain([first], newest) if not is_dead(f))
         return next(alive, first) if trained else first
     folder = RunFolder(run_folder(storage_root, run))
     if folder.is_of_script:
@@ -70,7 +70,7 @@ def below(root: str) -> list[RunFolder]:
     return [one for one in kept if os.path.exists(one.path)]
 
 
-def _is_dead(folder: RunFolder) -> bool:
+def is_dead(folder: RunFolder) -> bool:
     """Tells if a run has failed before there was anything to keep of it."""
     return (folder.read(RECORD) or {}).get("status") == "failed" and saved_step(folder) is None
 

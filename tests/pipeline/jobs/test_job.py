@@ -6,6 +6,7 @@ import pytest
 from pipeline import errors, storage
 from pipeline.config import config_file
 from pipeline.jobs import job
+from pipeline.runs import run_record
 
 
 def plan(tmp_path, *overrides, run="r1"):
@@ -79,6 +80,38 @@ def test_a_run_keeps_its_data_and_its_model(tmp_path, override, text):
     store(plan(tmp_path))
     with pytest.raises(errors.UsageError, match=rf"run 'r1' .*{re.escape(text)}.*another RUN="):
         plan(tmp_path, override)
+
+
+def _record(wanted, status):
+    record = run_record.begin(wanted.config, wanted.run)
+    run_record.write(wanted.run, record.model_copy(update={"status": status}))
+
+
+def test_a_run_that_failed_before_its_first_checkpoint_takes_another_config(tmp_path):
+    wanted = plan(tmp_path)
+    store(wanted)
+    _record(wanted, "failed")
+    assert plan(tmp_path, "model.name=mnist_mlp").config.model.name == "mnist_mlp"
+
+
+@pytest.mark.parametrize(
+    ("status", "step", "words"),
+    [
+        # Processes that are at work have read it.
+        ("running", None, "was begun with another config .*another RUN=.* or remove its folder"),
+        ("failed", 0, "was begun with another config .*another RUN=.* or remove its folder"),
+        ("failed", 7, "was trained with another config .*another RUN= for this one$"),
+    ],
+)
+def test_a_run_that_may_need_its_config_keeps_it(tmp_path, status, step, words):
+    wanted = plan(tmp_path)
+    store(wanted)
+    _record(wanted, status)
+    if step is not None:
+        text = f'model_checkpoint_path: "model.ckpt-{step}"\n'
+        storage.write_text(f"{wanted.run.path}/checkpoint", text)
+    with pytest.raises(errors.UsageError, match=words):
+        plan(tmp_path, "model.name=mnist_mlp")
 
 
 def test_a_secret_that_was_changed_is_not_shown(tmp_path):
