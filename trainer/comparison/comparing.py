@@ -45,6 +45,7 @@ def compare(
         higher=higher,
         differing=differing,
         notes=tuple(_notes(a, b)),
+        defined=paired.of_probabilities(one.answers, a.job.eval.top_k) if one.answers else (),
     )
 
 

@@ -63,6 +63,11 @@ def describe(found: Result, number: int) -> str:
 
 def verdict(found: Result) -> str:
     """Returns in one sentence what the deciding metric says."""
+    if found.metric is None and found.wanted in found.defined:
+        return (
+            f"No verdict, there are {_FEW}: {found.wanted!r} is not defined on these "
+            f"{found.whole.records:,}"
+        )
     if found.metric is None:
         return (
             f"No verdict: {found.wanted!r} has no paired interval; name one of "

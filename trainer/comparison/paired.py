@@ -63,6 +63,14 @@ def named(metric: str, known: object) -> str | None:
     return next((name for name in (metric, *_SYNONYMS.get(metric, ())) if name in known), None)
 
 
+def of_probabilities(answers: Answers, top: int) -> tuple[str, ...]:
+    """Returns what `of_classes` has of two classes, if there are enough records for it."""
+    if answers.probability is None:
+        return ()
+    grouped = () if answers.groups is None else of_groups.names(top)
+    return ("auc", *probabilities.NAMES, *grouped)
+
+
 def of_classes(a: Answers, b: Answers, top: int) -> dict[str, Difference]:
     """Returns the metrics of two classifiers on the same records, in the same order; `top` is the k
     of those by group. Metrics that are not defined on these records are left out."""

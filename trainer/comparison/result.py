@@ -49,6 +49,8 @@ class Result:
     higher: bool | None
     differing: Differing
     notes: tuple[str, ...] = ()
+    # Metrics that models like these have, but not on any records.
+    defined: tuple[str, ...] = ()
 
     @property
     def whole(self) -> Slice:

@@ -61,6 +61,19 @@ def test_the_table():
     assert lines[-1] == "B is worse than A: auc -0.1000 [-0.1500, -0.0500]"
 
 
+def test_a_metric_that_is_not_defined_on_so_few_records():
+    parts = [Slice("all", 1, {"log_loss": WORSE})]
+    few = dataclasses.replace(_result(WORSE, metric=None), slices=parts, defined=("auc",))
+    assert page.verdict(few) == (
+        "No verdict, there are too few records: 'auc' is not defined on these 1"
+    )
+
+
+def test_a_metric_that_there_is_not():
+    other = _result(WORSE, metric=None, wanted="mine")
+    assert page.verdict(other).startswith("No verdict: 'mine' has no paired interval; name one of")
+
+
 @pytest.mark.parametrize(
     ("change", "higher", "words"),
     [

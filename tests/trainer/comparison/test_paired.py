@@ -209,3 +209,15 @@ def test_newcombe_is_symmetric_and_within_its_bounds():
         )
         assert (one.low, one.high) == pytest.approx((-other.high, -other.low))
         assert -1 <= one.low <= one.value <= one.high <= 1
+
+
+def test_metrics_are_named_whether_these_records_define_them_or_not():
+    labels = np.array([1])
+    one = _answers(labels, np.array([0.7]))
+    assert set(paired.of_classes(one, one, 10)) - {"accuracy"} < set(
+        paired.of_probabilities(one, 10)
+    )
+    assert "auc" in paired.of_probabilities(one, 10)
+    grouped = _answers(labels, np.array([0.7]), np.array([0]))
+    assert "ndcg@5" in paired.of_probabilities(grouped, 5)
+    assert paired.of_probabilities(Answers(labels, labels, None, labels), 10) == ()
