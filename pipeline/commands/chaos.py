@@ -44,7 +44,9 @@ _FAULTS = flags.DEFINE_integer("faults", 20, "How many faults.", lower_bound=1)
 _SECONDS = flags.DEFINE_integer(
     "seconds", 300, "Cuts longer training to what is done in so many seconds.", lower_bound=10
 )
-_SEED = flags.DEFINE_integer("seed", None, "Seed of the faults. Default: a new one each time.")
+_SEED = flags.DEFINE_integer(
+    "seed", None, "Seed of the faults. Default: a new one each time.", lower_bound=0
+)
 _BASELINE = flags.DEFINE_integer(
     "baseline", 2, "Runs without faults to compare with.", lower_bound=1
 )
@@ -186,7 +188,8 @@ def _undisturbed(asked: Trial) -> _Baseline:
     """Trains as often as asked without faults, cut to the seconds given."""
     within = trial.length_within(asked.job, _SECONDS.value)
     label = f"undisturbed 1 of {_BASELINE.value}"
-    first = trial.undisturbed(asked, f"within-{_SECONDS.value}-s", [within], label=label)
+    name = f"within-{_SECONDS.value}-s"
+    first = trial.undisturbed(asked, name, [within], label=label, seconds=_SECONDS.value)
     if first.whole:
         baseline = _Baseline(asked, cut=[], ended=[first])
     else:

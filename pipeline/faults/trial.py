@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
-import math
 import os
 import pathlib
 import random
 import shutil
-import statistics
 import time
 from collections.abc import Callable, Iterable, Sequence
 
 from pipeline import config, errors
 from pipeline.cluster import topology
 from pipeline.console import progress
-from pipeline.console.figures import figure
-from pipeline.faults import actions, launched, processes, promises
+from pipeline.faults import actions, launched, metric_band, processes, promises
 from pipeline.faults.clock import MovedClock
 from pipeline.faults.disturber import Disturber
 from pipeline.faults.draw import Fault
 from pipeline.faults.launched import LaunchedRun
+from pipeline.faults.metric_band import Band
 from pipeline.faults.small_disk import SmallDisk
 from pipeline.processes import isolation
 from pipeline.records import builds, epochs
@@ -29,16 +26,9 @@ from pipeline.runs import run_folder, run_record
 from pipeline.runs.run_folder import RunFolder
 from pipeline.runs.run_record import RunRecord
 
-# Share of the metric by which it may differ from undisturbed ones, if these differ by less.
-_MARGIN = 0.005
-# By the number of runs: between plus and minus so many standard errors are 99 of 100 values of
-# Student's t. Of two runs that would be 64, which no value is beyond.
-_SURE = {3: 9.925, 4: 5.841, 5: 4.604, 6: 4.032, 7: 3.707, 8: 3.499, 9: 3.355, 10: 3.250}
 # So many undisturbed runs decide whether a metric is wrong. By three, whose band is more than twice
 # as wide, nearly every end would be right.
 _DECIDING = 5
-# Share of its middle by which a band may reach to either side before it is said to be wide.
-_WIDE = 0.1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,31 +69,6 @@ class Ended:
     value: float | None
     rate: float
     whole: bool
-
-
-@dataclasses.dataclass(frozen=True)
-class Band:
-    """The values of the metric that undisturbed runs reach, by so many `runs`."""
-
-    metric: str
-    low: float
-    high: float
-    runs: int
-
-    @property
-    def width(self) -> str:
-        """How far it reaches to either side of its middle, for people; with a remedy if far."""
-        middle = abs(self.low + self.high) / 2
-        share = (self.high - self.low) / 2 / middle if middle else math.inf
-        shown = f"±{share:.2g} times its middle" if share >= 1 else f"±{100 * share:.2g} %"
-        by = f"{shown} by {self.runs} run{'s' * (self.runs > 1)}"
-        if share <= _WIDE:
-            return f"the band of {self.metric} is {by}"
-        more = max(8, 2 * self.runs)
-        return f"the band of {self.metric} is wide: {by}; BASELINE={more} narrows it"
-
-    def __str__(self) -> str:
-        return f"{figure(self.low)} to {figure(self.high)}"
 
 
 @dataclasses.dataclass
@@ -151,13 +116,22 @@ def share_records(source: str, target: str, name: str) -> None:
     builds.make_current(there, build)
 
 
-def undisturbed(trial: Trial, name: str, settings: Iterable[str], *, label: str) -> Ended:
-    """Trains without faults, unless that has been done. Raises what the run failed with."""
+def undisturbed(
+    trial: Trial,
+    name: str,
+    settings: Iterable[str],
+    *,
+    label: str,
+    seconds: float | None = None,
+) -> Ended:
+    """Trains without faults, unless that has been done; `seconds` are those that training ends
+    after, if it does. Raises what the run failed with."""
     run = LaunchedRun(trial.undisturbed, name, [*trial.words, *_set(settings)])
     wrong: list[str] = []
     run.start()
-    with progress.Progress(label, trial.job.train.steps, unit="steps") as shown:
-        lost = launched.attend(run, functools.partial(_show, run, shown), wrong.append)
+    total = trial.job.train.steps if seconds is None else None
+    with progress.Progress(label, total, unit="steps") as shown:
+        lost = launched.attend(run, showing(run, shown, seconds), wrong.append)
     if lost or wrong:
         code = run.codes[-1] if run.codes else errors.RetryableError.exit_code
         raise errors.of_exit_code(
@@ -179,9 +153,29 @@ def _set(settings: Iterable[str]) -> list[str]:
     return [f"--set={setting}" for setting in settings]
 
 
-def _show(run: LaunchedRun, shown: progress.Progress) -> None:
-    if run.top_step > shown.done:
-        shown.reach(run.top_step)
+def showing(
+    run: LaunchedRun,
+    shown: progress.Progress,
+    seconds: float | None,
+    *,
+    clock: Callable[[], float] = time.monotonic,
+) -> Callable[[], None]:
+    """Returns what shows the steps of a run when it is called, and how much is left of the
+    `seconds` that it trains for at most."""
+    began: float | None = None
+
+    def show() -> None:
+        nonlocal began
+        if run.top_step <= shown.done:
+            return
+        began = clock() if began is None else began
+        notes = []
+        if seconds is not None:
+            left = max(0.0, seconds - (clock() - began))
+            notes = [f"at most {progress.duration(left)} left"]
+        shown.reach(run.top_step, *notes)
+
+    return show
 
 
 def _finished(run: LaunchedRun) -> RunRecord:
@@ -197,24 +191,8 @@ def metric_of(job: config.Config, record: RunRecord) -> float | None:
     return metrics.get(job.eval.metric)
 
 
-def band(job: config.Config, ended: Sequence[Ended]) -> Band | None:
-    """Returns what the metric may be, `None` if undisturbed runs have none.
-
-    Of three runs or more: where 99 of 100 others would be, if the seed alone made the difference.
-    Two cannot tell: what they reach, and on either side as much as they differ by, which one in
-    three others is beyond. The margin is never less than half a percent.
-    """
-    values = [one.value for one in ended if one.value is not None]
-    if not values:
-        return None
-    low, high = min(values), max(values)
-    margin = high - low
-    if len(values) >= min(_SURE):
-        error = statistics.stdev(values) * math.sqrt(1 + 1 / len(values))
-        margin = _SURE[min(len(values), max(_SURE))] * error
-        low = high = statistics.fmean(values)
-    margin = max(margin, _MARGIN * max(abs(low), abs(high)))
-    return Band(job.eval.metric, low - margin, high + margin, len(values))
+def _band(job: config.Config, ended: Iterable[Ended]) -> Band | None:
+    return metric_band.of(job.eval.metric, (one.value for one in ended))
 
 
 def judge(
@@ -225,16 +203,16 @@ def judge(
     What the undisturbed runs of `ended` do not allow is compared with five: `train` adds one, and
     is told how many there will be. The number does not depend on whether the value fits meanwhile.
     """
-    allowed = band(job, ended)
+    allowed = _band(job, ended)
     if not outcome.examined:
         return allowed
-    wrong = wrong_metric(allowed, outcome.value)
+    wrong = metric_band.wrong(allowed, outcome.value)
     if wrong and outcome.value is not None and len(ended) < _DECIDING:
         print(f"{wrong[0]}: training undisturbed until {_DECIDING} such runs can be compared")
         while len(ended) < _DECIDING:
             train(_DECIDING)
-        allowed = band(job, ended)
-        wrong = wrong_metric(allowed, outcome.value)
+        allowed = _band(job, ended)
+        wrong = metric_band.wrong(allowed, outcome.value)
     outcome.wrong += wrong
     return allowed
 
@@ -361,14 +339,6 @@ def wrong_ledger(job: config.Config, outcome: Outcome, rows: Sequence[dict[str, 
     if unread > outcome.bound:
         wrong.append(f"{unread:,} records of the last epoch left, {outcome.bound:,} allowed")
     return wrong
-
-
-def wrong_metric(allowed: Band | None, value: float | None) -> list[str]:
-    """Returns what is wrong with the value of the metric, if there is a band for it."""
-    if allowed is None or (value is not None and allowed.low <= value <= allowed.high):
-        return []
-    shown = "missing" if value is None else figure(value)
-    return [f"{allowed.metric} is {shown}, and undisturbed runs allow {allowed}"]
 
 
 def cut_to(job: config.Config, first: Ended) -> list[str]:

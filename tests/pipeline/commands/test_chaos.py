@@ -32,6 +32,7 @@ def run(tmp_path, *words):
     [
         ((), "--config must have a value other than None"),
         (("--config=mnist", "--faults=0"), "--faults=0: 0 is not a positive integer"),
+        (("--config=mnist", "--seed=-1"), "--seed=-1: -1 is not a non-negative integer"),
         (("--config=mnist", "--seconds=x"), "--seconds=x: must be a whole number"),
         (("--config=mnist", "--kinds=kil"), "--kinds=kil: must be among kill, stop, checkpoint, "),
         (("--config=mnist", "--kinds=kil"), "(did you mean 'kill'?)"),

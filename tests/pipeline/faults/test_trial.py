@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import pathlib
 import random
+import types
 
 import pytest
 
 from pipeline.config import config_file
-from pipeline.faults import actions, promises, trial
+from pipeline.console import progress
+from pipeline.faults import actions, metric_band, promises, trial
 from pipeline.faults.trial import Ended, Outcome
 from pipeline.records import builds
 from pipeline.runs import run_folder
@@ -21,30 +24,6 @@ def ended(value):
 @pytest.fixture
 def job():
     return config_file.load("mnist", ["train.epochs=2", "train.steps=null"])
-
-
-def test_the_band_is_as_wide_again_as_undisturbed_runs_differ(job):
-    found = trial.band(job, [ended(0.90), ended(0.92)])
-    assert (found.metric, str(found)) == ("accuracy", "0.8800 to 0.9400")
-
-
-def test_the_band_of_equal_runs_is_half_a_percent(job):
-    assert str(trial.band(job, [ended(0.8)])) == "0.7960 to 0.8040"
-    assert trial.band(job, [ended(None)]) is None
-
-
-def test_from_three_runs_on_the_band_has_99_of_100_others(job):
-    """By a simulation of runs that differ by nothing but chance, as of a loss that varies by 2%."""
-    rng = random.Random(4)
-    for count, at_most in ((3, 0.02), (4, 0.02), (5, 0.02), (8, 0.02), (10, 0.02), (12, 0.02)):
-        outside = 0
-        for _ in range(2000):
-            *known, other = (rng.gauss(3000, 60) for _ in range(count + 1))
-            found = trial.band(job, [ended(value) for value in known])
-            outside += bool(trial.wrong_metric(found, other))
-        assert outside / 2000 < at_most, count
-    found = trial.band(job, [ended(value) for value in (0.80, 0.81, 0.82, 0.83, 0.84)])
-    assert trial.wrong_metric(found, 0.70)
 
 
 def judged(job, value, *first):
@@ -62,8 +41,7 @@ def test_five_undisturbed_runs_decide_what_two_do_not_allow(job):
     assert judged(job, 0.95, 0.90, 0.92) == ([], 5)
     (line,), runs = judged(job, 0.80, 0.90, 0.92)
     assert (line.partition(",")[0], runs) == ("accuracy is 0.8000", 5)
-    three = trial.band(job, [ended(value) for value in (0.90, 0.92, 0.91)])
-    assert trial.wrong_metric(three, 0.80) == []
+    assert metric_band.wrong(metric_band.of("accuracy", (0.90, 0.92, 0.91)), 0.80) == []
 
 
 def test_no_run_is_made_for_a_value_that_is_missing_or_of_a_run_that_was_lost(job):
@@ -72,15 +50,6 @@ def test_no_run_is_made_for_a_value_that_is_missing_or_of_a_run_that_was_lost(jo
     lost = outcome(value=None)
     assert trial.judge(job, lost, [ended(0.9)], train=lambda of: None).runs == 1
     assert lost.wrong == []
-
-
-@pytest.mark.parametrize(
-    ("value", "wrong"),
-    [(0.9, []), (0.8, ["accuracy is 0.8000"]), (None, ["accuracy is missing"])],
-)
-def test_the_metric_must_be_in_the_band(job, value, wrong):
-    found = trial.wrong_metric(trial.band(job, [ended(0.90)]), value)
-    assert [line.partition(",")[0] for line in found] == wrong
 
 
 def row(epoch, more=0, never=0, left=0):
@@ -213,3 +182,17 @@ def test_training_ends_by_the_fewer_seconds():
     assert trial.length_within(config_file.load("mnist"), 300) == "train.max_seconds=300"
     job = config_file.load("mnist", ["train.max_seconds=20"])
     assert trial.length_within(job, 300) == "train.max_seconds=20.0"
+
+
+def test_training_that_seconds_end_shows_how_many_are_left():
+    """The steps of the whole job would take hours, and are not made."""
+    times, stream = iter((10.0, 10.0, 70.0)), io.StringIO()
+    run = types.SimpleNamespace(top_step=0)
+    shown = progress.Progress("undisturbed", unit="steps", stream=stream, every=0.0)
+    show = trial.showing(run, shown, 300.0, clock=lambda: next(times))
+    for run.top_step in (0, 5, 5, 90):
+        show()
+    assert [line.rpartition(", ")[2] for line in stream.getvalue().splitlines()] == [
+        "at most 5 min 0 s left",
+        "at most 4 min 0 s left",
+    ]
