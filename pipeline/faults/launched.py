@@ -61,6 +61,13 @@ class LaunchedRun:
         self._restarts_seen = 0
         self.top_step = 0
         self.statuses: dict[str, Status] = {}
+        # With which the chief has begun, at first or from a checkpoint: its process, and when.
+        self._sessions: set[tuple[int, float]] = set()
+
+    @property
+    def sessions(self) -> int:
+        """How often the chief has begun to train, also without being started again."""
+        return len(self._sessions)
 
     def start(self) -> None:
         """Gives the command, for the first time or again."""
@@ -82,6 +89,9 @@ class LaunchedRun:
         self.statuses = dict(run_folder.read_statuses(self.run))
         for status in self.statuses.values():
             self.top_step = max(self.top_step, status.step or 0)
+        chief = self.statuses.get(f"{topology.CHIEF}-0")
+        if chief is not None and chief.continued is not None:
+            self._sessions.add((chief.pid, chief.continued["time"]))
         restarts = self.restarts
         for restart in restarts[self._restarts_seen :]:
             self.workers_lost += restart.role == topology.WORKER

@@ -295,10 +295,12 @@ def _examine(
     outcome.value = metric_of(job, record)
     outcome.doubled = sum(row["more"] for row in rows)
     outcome.missed = sum(row["never"] for row in rows)
-    # All launches but the first restore a checkpoint, and the final one counts as restored. What
+    # All launches but the first restore a checkpoint, and the final one counts as restored. A chief
+    # whose servers were lost or not reached restores one, too, without being started again. What
     # was applied while it was saved is not known from outside: a batch of each process that trains.
     restored = sum(r.gang or r.role in (topology.CHIEF, topology.PS) for r in record.restarts)
-    windows = [promises.trainers(job)] * (record.launches + restored)
+    restored = max(record.launches + restored, run.sessions)
+    windows = [promises.trainers(job)] * restored
     outcome.bound = promises.bound(job, run.workers_lost, windows)
     outcome.wrong += wrong_totals(job, outcome, rows, by_process=sum(record.readers.values()))
     if job.eval.early_stopping is None and outcome.step is not None:

@@ -7,6 +7,8 @@ import types
 import pytest
 
 from pipeline.faults import launched, processes
+from pipeline.runs import run_folder
+from pipeline.runs.run_folder import Status
 
 
 class Run:
@@ -66,3 +68,15 @@ def test_an_expected_end_is_not_wrong():
 def test_processes_that_outlive_the_launcher_are_wrong(monkeypatch):
     monkeypatch.setattr(processes, "left", lambda path: {17: "ps-0"})
     assert attend(Run(0)) == (False, ["processes outlive the launcher: [17]"])
+
+
+def test_each_time_that_the_chief_begins_is_counted_once(tmp_path):
+    """Its process may be the same: it begins again when a server is back."""
+    run = launched.LaunchedRun(tmp_path, "here", [])
+    run._launcher = types.SimpleNamespace(poll=lambda: None)
+    for pid, time in ((1, None), (1, 5.0), (1, 5.0), (1, 8.0), (2, None), (2, 9.0)):
+        continued = None if time is None else {"step": 10, "time": time}
+        said = Status("chief-0", pid, "h", "training", 9.0, step=11, continued=continued)
+        run_folder.write_status(run.run, said)
+        assert run.look()
+    assert run.sessions == 3

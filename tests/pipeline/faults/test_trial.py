@@ -186,11 +186,10 @@ def test_training_ends_by_the_fewer_seconds():
 
 def test_training_that_seconds_end_shows_how_many_are_left():
     """The steps of the whole job would take hours, and are not made."""
-    times, stream = iter((10.0, 10.0, 70.0)), io.StringIO()
-    run = types.SimpleNamespace(top_step=0)
-    shown = progress.Progress("undisturbed", unit="steps", stream=stream, every=0.0)
-    show = trial.showing(run, shown, 300.0, clock=lambda: next(times))
-    for run.top_step in (0, 5, 5, 90):
+    now, stream, run = [10.0], io.StringIO(), types.SimpleNamespace()
+    shown = progress.Progress("undisturbed", unit="steps", stream=stream, clock=lambda: now[0])
+    show = trial.showing(run, shown, 300.0, clock=lambda: now[0])
+    for now[0], run.top_step in ((20.0, 0), (30.0, 5), (60.0, 5), (90.0, 90)):
         show()
     assert [line.rpartition(", ")[2] for line in stream.getvalue().splitlines()] == [
         "at most 5 min 0 s left",
