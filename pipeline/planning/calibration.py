@@ -226,6 +226,8 @@ def _measured(
         )
     elapsed, steps = last.time - first.time, rate * len(tasks)
     pulled, pushed, rows = _traffic(first, last, steps=steps * elapsed)
+    if strategy_table.STRATEGIES[job.cluster.strategy].all_reduce:
+        pushed = _counted(first, last, steps=steps * elapsed) or 0.0
     return Measured(
         workers=workers,
         servers=servers,
@@ -281,12 +283,19 @@ def _traffic(first: Snapshot, last: Snapshot, *, steps: float) -> tuple[float, f
         sum(server.get(key, 0.0) for load in loads for server in load) / len(loads)
         for key in ("pulled", "bytes", "rows")
     )
-    if first.network is not None and last.network is not None and both:
-        counted = (last.network - first.network) / steps
+    counted = _counted(first, last, steps=steps)
+    if counted is not None and both:
         # Traces miss transfers now and then; of what they have not seen half goes either way.
         missed = max(0.0, counted - both)
         pulled, both = min(pulled, counted) + missed / 2, counted
     return pulled, both - pulled, rows
+
+
+def _counted(first: Snapshot, last: Snapshot, *, steps: float) -> float | None:
+    """Returns the bytes of a step that have gone over the run's own network, if it has one."""
+    if first.network is None or last.network is None:
+        return None
+    return (last.network - first.network) / steps
 
 
 def _staleness(last: Snapshot) -> float | None:

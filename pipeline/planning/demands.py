@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
 import pydantic
 
+from pipeline import errors
 from pipeline.config import strategy_table
 from pipeline.planning.queueing import Station
 
@@ -29,7 +31,8 @@ class Measured(pydantic.BaseModel):
     """One calibration run: `workers` besides the chief. Seconds and bytes are those of a step of
     one process, means over the window; `rate` is in steps a second of one process, `rates` of its
     parts. `seconds` are where a step's time went in the processes that train, by state, `periods`
-    times from one step to the next. `pulled` and `pushed` are bytes from and to all servers."""
+    times from one step to the next. `pulled` and `pushed` are bytes from and to all servers; of an
+    all-reduce, `pushed` are those to other processes."""
 
     workers: int
     servers: int
@@ -90,7 +93,8 @@ class Calibration(pydantic.BaseModel):
 
 
 HOST, SERVER, SERVER_LINK, DISK = "host cores", "server processor", "server link", "storage"
-WORKER_LINK, INPUT, COMPUTE = "worker link", "input", "worker"
+WORKER_PROCESSOR, WORKER_LINK = "worker processor", "worker link"
+INPUT, COMPUTE, EXCHANGE = "input", "worker", "exchange"
 
 
 def stations(found: Calibration, machines: Machines, servers: int) -> list[Station]:
@@ -111,9 +115,75 @@ def stations(found: Calibration, machines: Machines, servers: int) -> list[Stati
     return [station for station in stations if station.demand > 0]
 
 
-def link_delay(found: Calibration, machines: Machines) -> float:
-    """Returns the seconds of a step in which a process sends by its own link."""
-    return found.mean("pushed") / machines.worker_link if machines.worker_link else 0.0
+@dataclasses.dataclass(frozen=True)
+class Own:
+    """Seconds that a step takes of what a process has for itself: its processor, none where all
+    share those of a host, and its link. `slowed` are those that too few cores add."""
+
+    processor: float
+    slowed: float
+    link: float
+
+    @property
+    def seconds(self) -> float:
+        """Of both, one after the other."""
+        return self.processor + self.link
+
+    @property
+    def least(self) -> float:
+        """Seconds that a step takes at least, whatever overlaps."""
+        return max(self.link, self.processor if self.slowed else 0.0)
+
+    def parts(self, rest: float) -> list[tuple[str, float]]:
+        """Returns what may hold up a step that takes a `rest` of its own besides. The processor
+        does so if it has too few cores."""
+        few = self.processor if self.slowed else 0.0
+        return [
+            (COMPUTE, rest + self.processor - few),
+            (WORKER_PROCESSOR, few),
+            (WORKER_LINK, self.link),
+        ]
+
+
+def own(found: Calibration, machines: Machines, processes: int) -> Own:
+    """Returns what each of so many processes that train has for itself. A step keeps as many cores
+    busy as it was seen to, or one."""
+    link = _sent(found, processes) / machines.worker_link if machines.worker_link else 0.0
+    if machines.shared is not None:
+        return Own(0.0, 0.0, link)
+    at_once = max(1.0, *(run.worker_cpu * run.rate for run in found.runs))
+    cores = at_once if machines.worker is None else min(at_once, machines.worker)
+    cpu = found.mean("worker_cpu")
+    return Own(cpu / cores, cpu / cores - cpu / at_once, link)
+
+
+def _sent(found: Calibration, processes: int) -> float:
+    """Returns the bytes of a step that a process sends.
+
+    In a ring of n, each sends 2(n-1)/n of the dense gradients, and n-1 times the sparse ones that
+    it has made. Two runs tell how much is sparse; what may be an error of counting is not.
+    """
+    if found.has_servers:
+        return found.mean("pushed")
+    if not all(run.pushed for run in found.runs):
+        raise errors.UsageError(
+            f"{found.strategy}: the bytes of a step were not counted, as its calibration had no "
+            "network of its own (see `make doctor`); plan it without LINK="
+        )
+    small, large = found.runs[0], found.runs[-1]
+    dense = sum(run.pushed / _reduced(run.processes) for run in found.runs) / len(found.runs)
+    gathers = (small.processes - 1, large.processes - 1)
+    reduces = (_reduced(small.processes), _reduced(large.processes))
+    both = reduces[0] * gathers[1] - reduces[1] * gathers[0]
+    sparse = (large.pushed * reduces[0] - small.pushed * reduces[1]) / both if both else 0.0
+    if sparse * gathers[0] < _SPARSE * small.pushed:
+        return dense * _reduced(processes)
+    dense = max(0.0, small.pushed - sparse * gathers[0]) / reduces[0]
+    return dense * _reduced(processes) + sparse * (processes - 1)
+
+
+def _reduced(processes: int) -> float:
+    return 2 * (processes - 1) / processes
 
 
 def input_period(run: Measured) -> float | None:
@@ -124,6 +194,7 @@ def input_period(run: Measured) -> float | None:
 
 
 _WAITS = 0.1  # of a step
+_SPARSE = 0.1  # of the bytes of the smaller run
 
 
 def largest(parts: Sequence[tuple[str, float]]) -> str:

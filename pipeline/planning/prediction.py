@@ -57,9 +57,11 @@ def predict(found: Calibration, machines: Machines, workers: int, *, servers: in
         low, high = rate * (1 - spread), high * (1 + spread)
     wider = 1 + math.log2(max(1.0, (workers + 1) / max(run.processes for run in found.runs)))
     low, high = max(0.0, rate - (rate - low) * wider), rate + (high - rate) * wider
-    if any(busy.values()):
+    own = demands.own(found, machines, workers + 1)
+    fullest = max([*busy.values(), rate / (workers + 1) * own.least])
+    if fullest:
         # A resource that is in use all the time limits all of them, whatever waits.
-        high = max(rate, min(high, rate / max(busy.values()) * (1 + spread)))
+        high = max(rate, min(high, rate / fullest * (1 + spread)))
     scale = found.examples_per_process
     memory = _server_memory(found, servers) if servers else 0.0
     return Predicted(
@@ -96,13 +98,13 @@ def _asynchronous(
 ) -> tuple[float, dict[str, float], str]:
     think = sum(_think(found, run) for run in found.runs) / len(found.runs)
     stations = demands.stations(found, machines, servers)
-    sending = demands.link_delay(found, machines)
-    own = think + sending + (0.0 if machines.shared is not None else found.mean("worker_cpu"))
-    solved = queueing.solve(own, stations, processes)
+    own = demands.own(found, machines, processes)
+    alone = think + own.seconds
+    solved = queueing.solve(alone, stations, processes)
     rate, busy = solved.rate, solved.busy
-    limit = demands.largest([(demands.COMPUTE, own - sending), (demands.WORKER_LINK, sending)])
+    limit = demands.largest(own.parts(think))
     most = max(stations, key=lambda station: station.busy, default=None)
-    if most is not None and processes * most.busy >= own + sum(one.demand for one in stations):
+    if most is not None and processes * most.busy >= alone + sum(one.demand for one in stations):
         limit = most.name
     period = _input_period(found)
     if period is not None and processes / period < rate:
@@ -118,8 +120,7 @@ def _think(found: Calibration, run: Measured) -> float:
     stations = demands.stations(found, machines, run.servers)
     cycle = 1 / run.rate - run.seconds.get("input", 0.0) * (_input_period(found) is not None)
     think = queueing.think_time(run.processes / cycle, stations, run.processes)
-    own = 0.0 if machines.shared is not None else found.mean("worker_cpu")
-    return max(0.0, think - own - demands.link_delay(found, machines))
+    return max(0.0, think - demands.own(found, machines, run.processes).seconds)
 
 
 def _input_period(found: Calibration) -> float | None:
@@ -154,12 +155,14 @@ def _noise(found: Calibration) -> float:
 def _synchronous(
     found: Calibration, machines: Machines, processes: int, *, servers: int
 ) -> tuple[float, float, dict[str, float], str]:
-    """A step takes as long as the slowest process, and the slowest resource for all of them."""
+    """A step takes as long as the slowest process, and the slowest resource for all of them. What
+    resources took where it was measured is replaced by what they take here."""
     run = max(found.runs, key=lambda one: one.processes)
     measured = queueing.expected_maximum(run.periods, 1.0)
     slowest = queueing.expected_maximum(run.periods, processes / run.processes)
     there, here = (
         _exchange(demands.stations(found, at, count), number)
+        + demands.own(found, at, number).seconds
         for at, count, number in (
             (found.machines, run.servers, run.processes),
             (machines, servers, processes),
@@ -169,9 +172,10 @@ def _synchronous(
     stations = demands.stations(found, machines, servers)
     rate = processes / seconds
     busy = {station.name: rate * station.busy for station in stations}
-    most = max(stations, key=lambda station: station.busy, default=None)
-    waits = most is not None and processes * most.busy > seconds / 2
-    limit = most.name if most is not None and waits else demands.COMPUTE
+    own = demands.own(found, machines, processes)
+    queued = max(((processes * one.busy, one.name) for one in stations), default=(0.0, ""))
+    rest = seconds - own.seconds - queued[0]
+    limit = demands.largest([*own.parts(rest), (queued[1], queued[0])])
     return rate, processes / max(here, measured - there + here), busy, limit
 
 
@@ -189,20 +193,21 @@ def _all_reduced(
     visible = [
         run.seconds.get("exchange", 0.0) + run.seconds.get("waiting", 0.0) for run in (small, large)
     ]
-    compute = 1 / small.rate - visible[0]
+    own = demands.own(found, machines, processes)
+    compute = 1 / small.rate - visible[0] + own.slowed
     more = max(0.0, 1 / large.rate - 1 / small.rate) / max(1, large.processes - small.processes)
     exchange = visible[0] + more * max(0, processes - small.processes)
-    floor = 0.0
+    floor = own.processor
     stations = demands.stations(found, machines, 0)
     if stations:
-        floor = processes * max(station.busy for station in stations)
+        floor = max(floor, processes * max(station.busy for station in stations))
     alone, hidden = (
-        max(floor, queueing.all_reduce_seconds(compute, exchange, overlap))
+        max(floor, queueing.all_reduce_seconds(compute, exchange + own.link, overlap))
         for overlap in (_NO_OVERLAP, _MUCH_OVERLAP)
     )
     rate = processes / alone
     busy = {station.name: rate * station.busy for station in stations}
-    limit = "exchange" if exchange > compute else demands.COMPUTE
+    limit = demands.largest([*own.parts(compute - own.processor), (demands.EXCHANGE, exchange)])
     saturated = max(busy, key=lambda name: busy[name], default="")
     if saturated and busy[saturated] > _SATURATED:
         limit = saturated

@@ -128,3 +128,123 @@ def test_no_range_goes_beyond_what_a_full_resource_gives():
     found = calibration()
     predicted = prediction.predict(found, Machines(shared=1), 60, servers=1)
     assert predicted.rate <= predicted.high <= 100 * 100 * 1.06
+
+
+# (strategy, disk, workers): low, rate, high, bottleneck.
+_WITHOUT_LIMITS = {
+    ("parameter_server", None, 4): (9027.2235, 9885.787, 10744.3506, "worker"),
+    ("parameter_server", 2e6, 4): (1820.5529, 1993.7025, 2100.0, "storage"),
+    ("parameter_server_sync", None, 1): (3733.432, 3929.9284, 4000.0, "worker"),
+    ("parameter_server_sync", None, 9): (10486.8621, 12149.5003, 18535.5481, "worker"),
+    ("parameter_server_sync", 2e6, 4): (1506.5907, 1649.8799, 1823.7851, "storage"),
+    ("multi_worker_mirrored", None, 1): (3790.5237, 3990.0249, 6959.4629, "worker"),
+    ("multi_worker_mirrored", None, 9): (16851.9272, 19523.7139, 42000.0, "worker"),
+    ("multi_worker_mirrored", 2e6, 4): (1826.3034, 2000.0, 2100.0, "storage"),
+}
+
+
+@pytest.mark.parametrize("case", _WITHOUT_LIMITS, ids=str)
+def test_links_and_cores_change_nothing_where_they_are_not_given(case):
+    """What the model came to before it had them, on cores that all share."""
+    strategy, disk, workers = case
+    changes = {
+        "parameter_server_sync": {"periods": [0.05] * 9 + [0.1]},
+        "multi_worker_mirrored": {"seconds": {"exchange": 0.02}},
+    }
+    found = calibration(strategy, **changes.get(strategy, {}))
+    servers = int(found.has_servers)
+    one = prediction.predict(found, Machines(shared=4, disk=disk), workers, servers=servers)
+    low, rate, high, bottleneck = _WITHOUT_LIMITS[case]
+    assert (one.low, one.rate, one.high) == pytest.approx((low, rate, high), abs=1e-3)
+    assert one.bottleneck == bottleneck
+
+
+STRATEGIES = ["parameter_server", "parameter_server_sync", "multi_worker_mirrored"]
+
+
+def _predicted(strategy, machines, workers=3, **changes):
+    found = calibration(strategy, **changes)
+    return prediction.predict(found, machines, workers, servers=int(found.has_servers))
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_few_cores_hold_up_a_worker(strategy):
+    """A step takes 4 ms of a processor: 0.4 s of a hundredth of one."""
+    one = _predicted(strategy, Machines(server=8, worker=0.01))
+    assert one.bottleneck == "worker processor"
+    assert one.rate / 100 <= 4 / 0.4 * (1 + 1e-9)
+    assert one.high / 100 <= 4 / 0.4 * 1.05 * (1 + 1e-9)
+    # The rest of a measured step, of 46 ms, stays what it was.
+    assert one.rate / 100 == pytest.approx(4 / 0.44, rel=0.03)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_more_cores_than_a_step_keeps_busy_bring_nothing(strategy):
+    one, many = (_predicted(strategy, Machines(server=8, worker=cores)) for cores in (1, 64))
+    assert one.rate == many.rate
+    assert one.bottleneck == many.bottleneck == "worker"
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_step_that_kept_several_cores_busy_is_slower_on_fewer(strategy):
+    """A step of 50 ms that takes 150 ms of a processor: three cores at once."""
+    busy = {"rate": 20.0, "rates": [20.0] * 4, "periods": [0.05], "worker_cpu": 0.15}
+    found = calibration(strategy, **busy)
+    found = found.model_copy(update={"machines": Machines(shared=64)})
+    four, one = (
+        prediction.predict(
+            found, Machines(server=8, worker=cores), 2, servers=int(found.has_servers)
+        )
+        for cores in (4, 1)
+    )
+    assert four.rate / 100 == pytest.approx(3 * 20, rel=0.15)
+    assert one.rate / 100 == pytest.approx(3 / 0.15, rel=0.06)
+    assert one.bottleneck == "worker processor"
+
+
+def test_gradients_that_meet_on_servers_go_over_the_link_of_each_worker():
+    machines = Machines(shared=4, worker_link=5e5)  # a second for what it sends
+    one = _predicted("parameter_server_sync", machines)
+    assert one.bottleneck == "worker link"
+    assert one.rate / 100 == pytest.approx(4 / 1.046, rel=0.02)
+
+
+def _reduced(machines, workers, pushed):
+    """Prediction of an all-reduce of which two and three processes sent so many bytes each."""
+    found = calibration("multi_worker_mirrored")
+    runs = [run(n, pushed=sent) for n, sent in zip((1, 2), pushed, strict=True)]
+    found = found.model_copy(update={"runs": runs})
+    return prediction.predict(found, machines, workers, servers=0)
+
+
+@pytest.mark.parametrize("workers", [1, 2, 11])
+def test_a_ring_sends_dense_gradients_twice_but_for_its_own_part(workers):
+    processes = workers + 1
+    one = _reduced(Machines(shared=64, worker_link=1e6), workers, (1e6, 4e6 / 3))
+    wire = 2 * (processes - 1) / processes
+    assert one.bottleneck == "worker link"
+    assert one.rate / 100 == pytest.approx(processes / (wire + 0.045), rel=0.02)
+    # However much of it computing hides, a step takes as long as its bytes.
+    assert one.high / 100 <= processes / wire * 1.05 * (1 + 1e-9)
+
+
+def test_a_ring_sends_sparse_gradients_to_each_other():
+    one = _reduced(Machines(shared=64, worker_link=1e6), 11, (1e6, 2e6))
+    assert one.rate / 100 == pytest.approx(12 / (11 + 0.045), rel=0.02)
+
+
+def test_a_fast_link_does_not_hold_up_an_all_reduce():
+    slow, free = (
+        _reduced(Machines(shared=4, worker_link=link), 3, (1e6, 4e6 / 3)) for link in (1e12, None)
+    )
+    assert slow.rate == pytest.approx(free.rate, rel=1e-4)
+    assert slow.bottleneck == free.bottleneck == "worker"
+
+
+def test_a_link_for_bytes_that_were_not_counted_is_refused():
+    with pytest.raises(
+        errors.UsageError,
+        match=r"^multi_worker_mirrored: the bytes of a step were not counted.* without LINK=",
+    ):
+        _reduced(Machines(shared=4, worker_link=1e6), 3, (0.0, 0.0))
+    assert _reduced(Machines(shared=4), 3, (0.0, 0.0)).rate
