@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import sys
@@ -90,6 +91,9 @@ def _parse_flags(argv: list[str]) -> None:
         raise errors.UsageError(_explain(str(error))) from None
     if rest:
         raise errors.UsageError(f"unexpected argument {rest[0]!r}. All options are --flags.")
+    for name, value in flags.FLAGS.flag_values_dict().items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise errors.UsageError(f"--{name}={value}: must be a finite number")
 
 
 def _of_set(argument: str) -> list[str]:
@@ -105,5 +109,8 @@ def _explain(problem: str) -> str:
     if problem.startswith("flag --"):
         lines = (line.removeprefix("flag ").rstrip(".") for line in problem.splitlines())
         problem = "; ".join(lines)
-        return re.sub(r"invalid literal for int\(\) .*", "must be a whole number", problem)
+        problem = re.sub(r"invalid literal for int\(\) .*", "must be a whole number", problem)
+        problem = re.sub(r"could not convert string to float: .*", "must be a number", problem)
+        # absl says 0.0 of a 0 that was typed.
+        return re.sub(r"\S+ is not (?:a )?((?:[a-z-]+ )?number\b)", r"must be a \1", problem)
     return f"{problem}. Run with --help for the flags there are."

@@ -138,6 +138,8 @@ FLAGS = """
 from absl import flags
 from pipeline import cli, errors
 flags.DEFINE_integer("workers", None, "A number.", lower_bound=0)
+flags.DEFINE_float("cores", None, "A number.", lower_bound=0.1)
+flags.DEFINE_float("often", 0.0, "A number.", lower_bound=0.0)
 flags.DEFINE_string("split", None, "A name.")
 flags.DEFINE_string("splits", None, "Names.")
 def main():
@@ -158,6 +160,23 @@ cli.run(main)
             "--workers=-1",
             "--workers=-1: -1 is not a non-negative integer",
             "WORKERS=-1: -1 is not a non-negative integer",
+        ),
+        ("--cores=0", "--cores=0: must be a number >= 0.1", "CORES=0: must be a number >= 0.1"),
+        (
+            "--often=-1",
+            "--often=-1: must be a non-negative number",
+            "OFTEN=-1: must be a non-negative number",
+        ),
+        ("--cores=x", "--cores=x: must be a number", "CORES=x: must be a number"),
+        (
+            "--cores=nan",
+            "--cores=nan: must be a finite number",
+            "CORES=nan: must be a finite number",
+        ),
+        (
+            "--often=inf",
+            "--often=inf: must be a finite number",
+            "OFTEN=inf: must be a finite number",
         ),
         (
             "--split=x",
