@@ -25,7 +25,7 @@ from pipeline.planning import calibration, costs, page, prediction, target
 from pipeline.planning.calibration import Bench
 from pipeline.planning.costs import Outlook
 from pipeline.planning.demands import Calibration, Machines
-from pipeline.processes import environment
+from pipeline.processes import environment, isolation
 from pipeline.runs import run_folder
 from pipeline.storage import strict_json
 
@@ -81,10 +81,16 @@ def main() -> None:
     wanted = target.parse(_TARGET.value) if _TARGET.value is not None else None
     workers, servers = _counts("workers", _WORKERS.value), _counts("ps", _PS.value)
     usd = _usd()
+    if wanted is not None and wanted.kind == "usd" and usd is None:
+        raise errors.UsageError(
+            f"--target={wanted}: needs MACHINE=, what each process costs, among "
+            f"{', '.join(price_table.read().usd)}"
+        )
     planned = jobs.plan(
         _CONFIG.value, _SET.value, run=None, storage_root=_STORAGE.value, look=False
     ).config
     strategies = _strategies(planned)
+    _require_counting(strategies)
     root = storage.absolute(_STORAGE.value)
     if storage.is_remote(root):
         raise errors.UsageError(f"--storage {root!r}: calibration runs here; give a local folder")
@@ -138,7 +144,25 @@ def _strategies(planned: config.Config) -> list[str]:
                 f"--strategy={name}: with train.batch_size_is=global each number of workers has "
                 "other batches; plan with train.batch_size_is=per_replica"
             )
+        if "backup_workers" in strategy_table.STRATEGIES[name].keys and (
+            planned.cluster.backup_workers
+        ):
+            raise errors.UsageError(
+                f"--strategy={name}: steps that do not wait for all processes are not predicted; "
+                "plan with cluster.backup_workers=0"
+            )
     return list(dict.fromkeys(given))
+
+
+def _require_counting(strategies: list[str]) -> None:
+    """Raises `UsageError` if a link is to be planned for, and what goes over it cannot be known."""
+    reducing = [name for name in strategies if strategy_table.STRATEGIES[name].all_reduce]
+    if _LINK.value is not None and reducing and (why := isolation.why_not()):
+        raise errors.UsageError(
+            f"--link={_LINK.value:g}: what processes of {reducing[0]} send each other is counted "
+            f"in a network of the run's own, which cannot be made here: {why}. Plan it without "
+            "--link"
+        )
 
 
 def _usd() -> float | None:
@@ -196,7 +220,8 @@ def _show(
         chosen = target.choose(wanted, outlooks) if wanted else target.fastest(outlooks)
     except errors.UsageError as error:
         refused = error
-    lead = f"{_CONFIG.value}, calibrated on {_here().shared:g} cores"
+    limits = page.limits(_machines(), machine=_MACHINE.value or "", preemptions=_PREEMPTIONS.value)
+    lead = f"{_CONFIG.value}, calibrated on {_here().shared:g} cores, planned for {limits}"
     title = f"Plan: {found[0].config}"
     text = page.render(title, outlooks, found, lead=lead, chosen=chosen)
     path = str(folder / "plan.html")

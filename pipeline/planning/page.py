@@ -10,7 +10,7 @@ from pipeline.pages import charts, document
 from pipeline.pages.charts import Frame
 from pipeline.planning import costs
 from pipeline.planning.costs import Outlook
-from pipeline.planning.demands import Calibration
+from pipeline.planning.demands import Calibration, Machines
 from pipeline.planning.prediction import Predicted
 
 _COLUMNS = (
@@ -93,6 +93,8 @@ def measured_lines(found: Calibration) -> list[str]:
             f"{figures.size(round(found.mean('pushed')))} ({counted}), "
             f"{found.mean('rows'):,.0f} rows of tables"
         )
+    elif run.pushed:
+        rows.append(f"  it sends {figures.size(round(run.pushed))} to other processes ({counted})")
     parts = ", ".join(
         f"{state} {1e3 * seconds:,.2f} ms" for state, seconds in run.seconds.items() if seconds > 0
     )
@@ -136,6 +138,21 @@ def _group(one: Outlook) -> tuple[str, int]:
 
 def _groups(outlooks: Sequence[Outlook]) -> list[tuple[str, int]]:
     return list(dict.fromkeys(_group(one) for one in outlooks))
+
+
+def limits(machines: Machines, *, machine: str, preemptions: float) -> str:
+    """Returns what a plan is for: machines, of which each is a `machine` of the price table if that
+    is known, and how often a day each is lost."""
+    found = [f"{machines.worker:g} cores for each process" if machines.worker else "the same cores"]
+    if machines.worker_link:
+        found.append(f"links of {machines.worker_link * 8 / 1e6:g} Mbit/s")
+    if machines.disk:
+        found.append(f"storage of {machines.disk / 1e6:g} MB/s")
+    if machine:
+        found.append(f"the price of {machine}")
+    if preemptions:
+        found.append(f"each machine lost {preemptions:g} times a day")
+    return ", ".join(found)
 
 
 def render(

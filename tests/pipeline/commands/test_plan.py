@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from pipeline.processes import isolation
 from tests.pipeline.process_help import ROOT, child_environment
 
 
@@ -33,10 +34,28 @@ def run(tmp_path, *words):
             ("--config=mnist", "--strategy=parameter_servr"),
             "(did you mean 'parameter_server'?)",
         ),
+        (
+            (
+                "--config=mnist",
+                "--strategy=parameter_server_sync",
+                "--set=cluster.strategy=parameter_server_sync",
+                "--set=cluster.backup_workers=1",
+                "--workers=64",
+            ),
+            "--strategy=parameter_server_sync: steps that do not wait for all processes are not "
+            "predicted; plan with cluster.backup_workers=0",
+        ),
         (("--config=mnist", "--target=speed=9"), "--target='speed=9': must be one of examples_per"),
         (("--config=mnist", "--target=hours=0"), "'0' must be a number above 0"),
         (("--config=mnist", "--machine=n1-standard"), "--machine=n1-standard: must be among n1-"),
         (("--config=mnist", "--seconds=1"), "--seconds=1"),
+        (("--config=mnist", "--disk=nan"), "--disk=nan: must be a finite number"),
+        (("--config=mnist", "--preemptions=inf"), "--preemptions=inf: must be a finite number"),
+        (("--config=mnist", "--cores=0"), "--cores=0: must be a number >= 0.1"),
+        (
+            ("--config=mnist", "--target=usd=2"),
+            "--target=usd=2: needs MACHINE=, what each process costs, among n1-",
+        ),
     ],
 )
 def test_bad_input_is_one_line(tmp_path, words, message):
@@ -44,6 +63,30 @@ def test_bad_input_is_one_line(tmp_path, words, message):
     assert done.returncode == 64
     assert len(done.stderr.splitlines()) == 1, done.stderr
     assert message in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_link_is_refused_where_bytes_cannot_be_counted(tmp_path):
+    code = (
+        "from pipeline import cli\nfrom pipeline.commands import plan\n"
+        "from pipeline.processes import isolation\n"
+        "isolation.why_not = lambda: 'the system permits no network namespaces'\n"
+        "cli.run(plan.main)"
+    )
+    words = ("--config=mnist", "--strategy=multi_worker_mirrored", "--link=5")
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words, f"--storage={tmp_path / 'out'}"],
+        cwd=ROOT,
+        env=child_environment(),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 64
+    assert done.stderr == (
+        "error: --link=5: what processes of multi_worker_mirrored send each other is counted in a "
+        "network of the run's own, which cannot be made here: the system permits no network "
+        "namespaces. Plan it without --link\n"
+    )
     assert not (tmp_path / "out").exists()
 
 
@@ -91,4 +134,27 @@ def test_a_plan_is_made(tmp_path):
         assert 0 < one["worker_cpu"] < 1
         assert 0 < one["server_cpu"] < one["worker_cpu"]
         assert one["checkpoint_bytes"] >= 318_040
-    assert "Throughput" in (folder / "plan.html").read_text()
+    page = (folder / "plan.html").read_text()
+    assert "Throughput" in page
+    assert "planned for the same cores, the price of n1-standard-4" in page
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(isolation.why_not() is not None, reason="no network of a run's own here")
+def test_what_processes_send_each_other_is_counted_and_limits_them(tmp_path):
+    words = ("--strategy=multi_worker_mirrored", "--workers=1,2", "--seconds=4", "--link=1")
+    done = run(tmp_path, "--config=mnist_mlp", *words)
+    assert done.returncode == 0, done.stderr
+    assert "counted in the run's own network" in done.stdout
+    [path] = (tmp_path / "out" / "plan").glob("*/plan.json")
+    plan = json.loads(path.read_text())
+    [found] = plan["calibration"]
+    for one in found["runs"]:
+        processes = one["workers"] + 1
+        ring = 2 * (processes - 1) / processes
+        assert one["pushed"] == pytest.approx(318_040 * ring, rel=0.4)
+    for one in plan["topologies"]:
+        assert one["predicted"]["bottleneck"] == "worker link"
+        processes = one["predicted"]["workers"] + 1
+        step = found["examples_per_process"] * processes / one["predicted"]["rate"]
+        assert step > 0.6 * 318_040 * 2 * (processes - 1) / processes / 125_000

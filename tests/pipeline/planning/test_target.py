@@ -106,3 +106,12 @@ def test_the_page_has_a_row_for_each_and_the_lines_to_paste():
     assert "a &lt;b&gt;" in text
     for line in page.lines(found)[1:]:
         assert " to " in line  # never a bare number
+
+
+def test_a_page_says_what_machines_it_is_for():
+    own = Machines(server=4, worker=4, server_link=125e6, worker_link=125e6, disk=200e6)
+    assert page.limits(own, machine="n1-standard-4", preemptions=2.0) == (
+        "4 cores for each process, links of 1000 Mbit/s, storage of 200 MB/s, "
+        "the price of n1-standard-4, each machine lost 2 times a day"
+    )
+    assert page.limits(Machines(shared=2), machine="", preemptions=0.0) == "the same cores"
