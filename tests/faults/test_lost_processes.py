@@ -72,6 +72,7 @@ def test_a_killed_parameter_server_is_filled_again_from_the_checkpoint(rig):
     (restart,) = rig.restarts
     assert (restart.role, restart.step >= 70) == ("ps", True)
     assert restart.seconds_to_next_step is not None
+    assert restart.steps_lost > 0
     check_ledger(result["input"], twice=2 * BATCH)
     rig.check_files()
 
