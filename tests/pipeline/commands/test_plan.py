@@ -54,7 +54,7 @@ def run(tmp_path, *words):
         (("--config=mnist", "--cores=0"), "--cores=0: must be a number >= 0.1"),
         (
             ("--config=mnist", "--target=usd=2"),
-            "--target=usd=2: needs MACHINE=, what each process costs, among n1-",
+            "--target=usd=2: needs --machine=, what each process costs, among n1-",
         ),
     ],
 )
