@@ -188,9 +188,9 @@ def _said_by(error: Exception, *numbers: int) -> tuple[int, str] | None:
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """Returns ` (did you mean 'x'?)` for the closest of `known`, or an empty string; upper or lower
-    case does not matter."""
-    folded = {one.casefold(): one for one in known}
+    """Returns ` (did you mean 'x'?)` for the closest other word of `known`, or an empty string;
+    upper or lower case does not matter."""
+    folded = {one.casefold(): one for one in known if one != word}
     matches = difflib.get_close_matches(word.casefold(), folded, n=1)
     return f" (did you mean {folded[matches[0]]!r}?)" if matches else ""
 

@@ -92,6 +92,11 @@ def test_the_nearest_known_word(word, hint):
     assert errors.nearest(word, ["steps", "seed"]) == hint
 
 
+def test_the_nearest_word_is_another_one():
+    assert errors.nearest("seed", ["steps", "seed"]) == ""
+    assert errors.nearest("Seed", ["steps", "seed"]) == " (did you mean 'seed'?)"
+
+
 def test_what_has_been_reported_has_no_text():
     error = errors.ReportedError(65)
     assert (str(error), error.exit_code) == ("", 65)
