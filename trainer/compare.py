@@ -22,7 +22,7 @@ from pipeline.console import terminal
 from pipeline.records import builds, manifest, quarantine, shard_check
 from pipeline.reports import differences
 from pipeline.reports import facts as facts_of
-from pipeline.runs import resuming, run_search
+from pipeline.runs import resuming, run_record, run_search
 from pipeline.runs.run_folder import RunFolder
 from trainer.checkpoints import checkpoint_files
 from trainer.comparison import pairing
@@ -103,11 +103,8 @@ def _side(name: str) -> Side:
     run = run_search.find_run(_STORAGE.value, name)
     job = run.read_config()
     own_input.refuse(job, "compare", instead="make report has the evaluations made")
-    if not storage.exists(run.record_path):
-        raise errors.UsageError(
-            f"run {name!r}: has no run.json, so it has never begun. Train it with "
-            f"{resuming.command(run)}"
-        )
+    if run_record.read(run) is None:
+        raise resuming.without_record(run)
     wanted = _one(_CHECKPOINT.value or None)
     (path,) = checkpoint_files.named(run.path, wanted)
     if wanted is None and path.endswith("-0"):

@@ -61,16 +61,8 @@ def gather(run: RunFolder, now: float | None = None) -> Facts:
     """Returns the facts of a run. Raises `UsageError` for one that has never begun to train,
     `DataError` for one whose record cannot be used."""
     job, record = run.read_config(), run_record.read(run)
-    if record is None and storage.exists(run.record_path):
-        raise errors.DataError(
-            f"{run.record_path!r}: is damaged, or of another version of this project. The command "
-            f"that trained run {run.name!r} writes it again."
-        )
     if record is None:
-        raise errors.UsageError(
-            f"run {run.name!r}: has no {run_record.FILE_NAME}, so it has never begun. Train it "
-            f"with {resuming.command(run)}"
-        )
+        raise resuming.without_record(run)
     now = time.time() if now is None else now
     statuses = run_folder.read_statuses(run)
     state, reason = liveness.state_of_run(run, record, statuses, now=now)

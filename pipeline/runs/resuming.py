@@ -1,12 +1,13 @@
-"""The command that resumes a run, for messages."""
+"""What resumes a run, for messages."""
 
 from __future__ import annotations
 
 import shlex
 
-from pipeline import storage
+from pipeline import errors, storage
 from pipeline.command_line import hints
 from pipeline.console import terminal
+from pipeline.runs import run_folder
 from pipeline.runs.run_folder import RunFolder
 
 
@@ -16,3 +17,22 @@ def command(run: RunFolder) -> str:
     root = terminal.shown(storage.parent(storage.parent(run.path)))
     given = shlex.quote(terminal.shown(run.config_path))
     return f"make train CONFIG={given}{hints.of_run(run.name, root)}"
+
+
+def without_record(run: RunFolder) -> errors.PipelineError:
+    """Returns the error of a run that has no record that can be used."""
+    if storage.exists(run.record_path):
+        return errors.DataError(
+            f"{run.record_path!r}: is damaged, or of another version of this project. The command "
+            f"that trained run {run.name!r} writes it again."
+        )
+    result = storage.join(run.path, run_folder.RESULT)
+    if storage.exists(result) or run_folder.saved_step(run) is not None:
+        return errors.DataError(
+            f"run {run.name!r}: its {run_folder.RECORD} is missing, though it has trained. Restore "
+            f"it, or have another one written by {command(run)}"
+        )
+    return errors.UsageError(
+        f"run {run.name!r}: has no {run_folder.RECORD}, so it has never begun. Train it with "
+        f"{command(run)}"
+    )

@@ -129,4 +129,4 @@ def test_bad_input_is_one_line_without_tensorflow(early, finished, small_records
     assert "run 'early': " in line and f"preprocess CONFIG={copy}/early/config.yaml" in line
     (copy / "early" / "run.json").unlink()
     code, line = _refused(moved, "--a=early", "--b=finished")
-    assert code == 64 and "has no run.json, so it has never begun" in line
+    assert code == 65 and "run 'early': its run.json is missing" in line

@@ -33,6 +33,7 @@ def test_bad_input_is_one_line(tmp_path):
     line = _report(f"--storage={tmp_path}", "--run=rr", code=64)
     assert "run 'rr': not in" in line and "did you mean 'r'?" in line and line.count("\n") == 1
     (pathlib.Path(run.path) / "run.json").unlink()
+    (pathlib.Path(run.path) / "checkpoint").unlink()
     line = _report(f"--storage={tmp_path}", "--run=r", code=64)
     assert "has no run.json, so it has never begun. Train it with make train CONFIG=" in line
     assert "/r/config.yaml RUN=r" in line

@@ -133,7 +133,18 @@ def test_slices_are_those_of_the_final_export(tmp_path):
 def test_a_run_that_has_never_begun(tmp_path):
     run = scene.make(tmp_path)
     (pathlib.Path(run.path) / "run.json").unlink()
+    (pathlib.Path(run.path) / "checkpoint").unlink()
     with pytest.raises(errors.UsageError, match=r"run 'r': has no run.json, so it has never begun"):
+        facts.gather(run)
+
+
+@pytest.mark.parametrize("left", ["RESULT.json", "checkpoint"])
+def test_a_run_whose_record_is_gone(tmp_path, left):
+    run = scene.make(tmp_path)
+    (pathlib.Path(run.path) / "run.json").unlink()
+    (pathlib.Path(run.path) / "checkpoint").unlink()
+    (pathlib.Path(run.path) / left).write_text('model_checkpoint_path: "model.ckpt-200"\n')
+    with pytest.raises(errors.DataError, match=r"run 'r': its run.json is missing, .* Restore it"):
         facts.gather(run)
 
 
