@@ -14,7 +14,7 @@ import time
 
 from absl import flags
 
-from pipeline import cli, errors
+from pipeline import cli, errors, storage
 from pipeline.console import terminal
 from pipeline.reports import runs_page
 from pipeline.runs import run_list, run_search, tags
@@ -42,8 +42,14 @@ def main() -> None:
     if _RUN.value or _TAGS.value:
         _tag()
         return
-    rows = run_list.read(_STORAGE.value, now=time.time(), config=_CONFIG.value or None)
     statuses = [status for status in _STATUS.value if status]
+    for status in statuses:
+        if status not in run_list.STATUSES:
+            raise errors.UsageError(
+                f"--status {status!r}: must be one of {', '.join(run_list.STATUSES)}"
+                f"{errors.nearest(status, run_list.STATUSES)}"
+            )
+    rows = run_list.read(_STORAGE.value, now=time.time(), config=_CONFIG.value or None)
     tagged = [tag for tag in _TAG.value if tag]
     found = run_list.chosen(rows, statuses=statuses, tagged=tagged, sort=_SORT.value)
     if found:
@@ -54,7 +60,7 @@ def main() -> None:
         of += f" with tag {', '.join(tagged)}" if tagged else ""
         others = f"; there are {len(rows):,} others" if rows else ""
         print(f"no runs{of} in {terminal.shown(_STORAGE.value)!r}{others}")
-    if _PAGE.value:
+    if _PAGE.value and storage.exists(storage.absolute(_STORAGE.value)):
         print(f"page in {terminal.shown(runs_page.write(_STORAGE.value, found))}")
 
 

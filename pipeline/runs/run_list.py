@@ -22,6 +22,11 @@ from pipeline.runs.run_record import RunRecord
 COLUMNS = ("run", "config", "status", "step", "best", "started", "took", "tags")
 # How a list can be sorted.
 SORTS = ("newest", "started", "metric", "name", "status", "step", "took")
+# What a run can be: of the last two, its files cannot be used.
+STATUSES = (
+    *("starting", "running", "trained", "done", "stopped", "failed", "died"),
+    *("damaged", "unreadable"),
+)
 _RIGHT = (3,)
 # Runs that are read at a time; a storage elsewhere takes long to answer.
 _AT_ONCE = 16
@@ -113,19 +118,22 @@ def lines(rows: Sequence[Row]) -> list[str]:
 def _row(run: RunFolder, now: float) -> Row | None:
     """Returns the row of a run; `None` for a folder that is no run, or is being removed."""
     try:
-        launched = storage.modified(run.begun_path)
+        written = run_search.launched(run, None)
     except (OSError, errors.PipelineError):
         return None
     try:
-        return _of_record(run, run_record.read(run), launched, now=now)
+        return _of_record(run, run_record.read(run), written, now=now)
     except (OSError, errors.PipelineError):  # of another user, say
-        return Row(run.name, "", "unreadable", launched, launched)
+        return Row(run.name, "", "unreadable", written, written)
 
 
-def _of_record(run: RunFolder, record: RunRecord | None, launched: float, *, now: float) -> Row:
+def _of_record(run: RunFolder, record: RunRecord | None, written: float, *, now: float) -> Row:
     ended = record is not None and record.status != "running" and record.launcher is not None
     statuses = {} if ended else run_folder.read_statuses(run)
     status, _ = liveness.state_of_run(run, record, statuses, now=now)
+    if record is None and status not in liveness.AT_WORK and storage.exists(run.record_path):
+        status = "damaged"
+    launched = written if record is None or record.started is None else record.started
     best = _best((None if record is None else record.best) or run.read(run_folder.BEST) or {})
     spans = _spans(run, record, now if status in liveness.AT_WORK else None)
     return Row(

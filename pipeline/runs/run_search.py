@@ -47,6 +47,11 @@ def find_run(
         )
     if not storage.exists(folder.config_path):
         known = storage.listdir(storage.parent(folder.path))
+        if folder.name in known:
+            raise errors.UsageError(
+                f"run {run!r}: has no config.yaml, so it is no run; make runs "
+                f"STORAGE={shlex.quote(storage_root)} lists those there are"
+            )
         raise errors.UsageError(
             f"run {run!r}: not in {storage.parent(folder.path)!r}{errors.nearest(run, known)}; "
             f"make runs STORAGE={shlex.quote(storage_root)} lists what is there"
@@ -58,6 +63,20 @@ def find_run(
             "of the two"
         )
     return folder
+
+
+def launched(folder: RunFolder, started: float | None) -> float:
+    """Returns when the newest launch of a run began, in Unix time: `started` by its record, as the
+    files of a copied folder are newer; without a record, when the file was written that each start
+    writes."""
+    return storage.modified(folder.begun_path) if started is None else started
+
+
+def _launched(folder: RunFolder) -> float:
+    started = None
+    with contextlib.suppress(errors.PipelineError):  # it is damaged, or of another user
+        started = (folder.read(RECORD) or {}).get("started")
+    return launched(folder, started if isinstance(started, float | int) else None)
 
 
 def below(root: str) -> list[RunFolder]:
@@ -82,7 +101,7 @@ def _newest_first(root: str, wanted: str | None, *, scripts: bool) -> Iterator[R
     ]
     if not started:
         raise errors.UsageError(f"no runs in {root!r}. Train one with make train.")
-    for folder in sorted(started, key=lambda f: storage.modified(f.begun_path), reverse=True):
+    for folder in sorted(started, key=_launched, reverse=True):
         # One that cannot be read, such as of another version, is of no config that is known.
         with contextlib.suppress(errors.UsageError, errors.DataError):
             if wanted is None or folder.read_config().name == wanted:

@@ -36,6 +36,18 @@ def test_tags_sorting_and_the_page(tmp_path):
     assert done.stdout == f"no runs with status done in '{tmp_path}'; there are 2 others\n"
 
 
+def test_a_status_there_is_not(tmp_path):
+    done = run("runs", f"STORAGE={tmp_path}", "STATUS=done,don")
+    assert done.returncode == 64 and "--status 'don': must be one of starting, " in done.stderr
+    assert "(did you mean 'done'?)" in done.stderr
+
+
+def test_a_storage_that_does_not_exist_is_not_made(tmp_path):
+    done = run("runs", f"STORAGE={tmp_path}/new", "--page")
+    assert (done.returncode, done.stdout) == (0, f"no runs in '{tmp_path}/new'\n")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_tags_need_a_run(tmp_path):
     done = run("runs", f"STORAGE={tmp_path}", "TAGS=x")
     assert done.returncode == 64 and "give both to change the tags" in done.stderr

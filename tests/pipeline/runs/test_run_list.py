@@ -104,7 +104,25 @@ def test_a_damaged_record_does_not_hide_the_others(add, tmp_path, text):
     add("well", 60, status="done")
     run = add("damaged", 50)
     storage.write_text(run.record_path, text)
-    assert [row.name for row in run_list.read(str(tmp_path), NOW)] == ["damaged", "well"]
+    run.write(run_folder.RESULT, {"final_step": 3})
+    rows = run_list.read(str(tmp_path), NOW)
+    assert [(row.name, row.status) for row in rows] == [("damaged", "damaged"), ("well", "done")]
+    assert {row.status for row in rows} <= set(run_list.STATUSES)
+
+
+def test_a_run_at_work_writes_its_damaged_record_again(add, tmp_path):
+    run = add("now", 65)
+    storage.write_text(run.record_path, "{")
+    _at_work(run)
+    assert run_list.read(str(tmp_path), NOW)[0].status == "running"
+
+
+def test_a_copied_folder_is_no_newer_than_its_run(add, tmp_path):
+    add("new", 60, status="done")
+    copy = add("copy", 9000, status="done")
+    os.utime(copy.config_path, (NOW, NOW))
+    rows = run_list.read(str(tmp_path), NOW)
+    assert [(row.name, NOW - row.launched) for row in rows] == [("new", 60), ("copy", 9000)]
 
 
 def test_a_damaged_file_next_to_the_record_is_a_row_too(add, tmp_path):

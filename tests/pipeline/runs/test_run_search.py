@@ -40,6 +40,23 @@ def test_the_newest_run_of_a_config(tmp_path):
         find("a", "flights")
 
 
+def test_a_copied_folder_is_no_newer_than_its_run(tmp_path):
+    _runs(tmp_path, ("new", "mnist"), ("copy", "mnist"), ("damaged", "mnist"))
+    for name, started in ("new", 900.0), ("copy", 500.0):
+        RunFolder(str(tmp_path / "runs" / name)).write(run_folder.RECORD, {"started": started})
+    (tmp_path / "runs" / "damaged" / "run.json").write_text("{")
+    assert run_search.find_run(str(tmp_path), None).name == "new"
+
+
+def test_a_folder_that_is_no_run_is_not_called_absent(tmp_path):
+    _runs(tmp_path, ("empty-two", "mnist"))
+    (tmp_path / "runs" / "empty-one").mkdir()
+    with pytest.raises(
+        errors.UsageError, match=r"'empty-one': has no config.yaml, so it is no run"
+    ):
+        run_search.find_run(str(tmp_path), "empty-one")
+
+
 def test_a_run_that_failed_before_it_trained_is_not_the_newest_with_a_model(tmp_path):
     _runs(tmp_path, ("good", "mnist"), ("bad", "mnist"), ("dead", "mnist"))
     for name, ended in ("good", "done"), ("bad", "failed"), ("dead", "failed"):
