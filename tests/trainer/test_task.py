@@ -196,7 +196,7 @@ def _losses(path):
         (["--task_index=1"], "--task_index 1: there are 1 of chief, so it must be 0"),
         (["--cluster_spec={"], "--cluster_spec '{': not JSON"),
         (['--cluster_spec={"chef": ["h:1"]}'], r"unknown role 'chef' \(did you mean 'chief'"),
-        (["--set=model.name=mnist_mpl"], r"model.name 'mnist_mpl': .*did you mean 'mnist_mlp'"),
+        (["--set=model.name=mnist_mpl"], r"model\.name: 'mnist_mpl' .*did you mean 'mnist_mlp'"),
         (["--set=train.hooks=[absent:Hook]"], "train.hooks 'absent:Hook': no module 'absent'"),
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",

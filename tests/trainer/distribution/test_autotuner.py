@@ -67,7 +67,7 @@ class _Predicts:
 def test_prediction_and_replay_have_no_autotuner(small_records, monkeypatch):
     records = Records(small_records.job, small_records.folder, small_records.contents)
     estimator = _Predicts()
-    monkeypatch.setattr(heads, "answering", lambda *_: estimator)
+    monkeypatch.setattr(heads, "answering", lambda *_, **__: estimator)
     parity.Gate(records).predicted([parity_rows.Row(b"")], estimator, "")
     slice_metrics.evaluate(records, None, "", split="eval", slices=[])
     assert len(estimator.input_fns) == 2
