@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 from collections.abc import Sequence
 
 from absl import flags
@@ -23,7 +22,6 @@ from pipeline.records import builds, manifest, quarantine, shard_check
 from pipeline.reports import differences
 from pipeline.reports import facts as facts_of
 from pipeline.runs import resuming, run_record, run_search
-from pipeline.runs.run_folder import RunFolder
 from trainer.checkpoints import checkpoint_files
 from trainer.comparison import pairing
 from trainer.comparison.pairing import Side
@@ -113,21 +111,12 @@ def _side(name: str) -> Side:
             f"with {resuming.command(run)}, or compare the untrained models with CHECKPOINT=0"
         )
     folder = builds.of_run(_STORAGE.value, run, job.name)
-    contents = _manifest(run, folder)
-    manifest.check_schema(contents, job.data, folder)
     excluded = quarantine.read(run)
-    shard_check.verify(folder, contents, contents=False)
+    with resuming.of_records(run):
+        contents = manifest.read(folder)
+        manifest.check_schema(contents, job.data, folder)
+        shard_check.verify(folder, contents, contents=False)
     return Side(run, job, folder, contents, excluded)
-
-
-def _manifest(run: RunFolder, folder: str) -> manifest.Manifest:
-    """Returns the manifest. Raises `DataError` if it is gone: of which run, and what to do."""
-    try:
-        return manifest.read(folder)
-    except errors.DataError as error:
-        command = f"make preprocess CONFIG={shlex.quote(run.config_path)}"
-        text = str(error).replace("make preprocess", command)
-        raise errors.DataError(f"run {run.name!r}: {text}") from None
 
 
 def _one(checkpoint: str | None) -> str | None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
+from collections.abc import Iterator
 
 from pipeline import errors, storage
 from pipeline.command_line import hints
@@ -17,6 +19,18 @@ def command(run: RunFolder) -> str:
     root = terminal.shown(storage.parent(storage.parent(run.path)))
     given = shlex.quote(terminal.shown(run.config_path))
     return f"make train CONFIG={given}{hints.of_run(run.name, root)}"
+
+
+@contextlib.contextmanager
+def of_records(run: RunFolder) -> Iterator[None]:
+    """Makes errors of the records of one of several runs say of which, and what to do about them be
+    commands on it."""
+    try:
+        yield
+    except errors.DataError as error:
+        made = f"make preprocess CONFIG={shlex.quote(terminal.shown(run.config_path))}"
+        text = str(error).replace("make preprocess", made).replace("make train", command(run))
+        raise errors.DataError(f"run {run.name!r}: {text}") from None
 
 
 def without_record(run: RunFolder) -> errors.PipelineError:

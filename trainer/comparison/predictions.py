@@ -9,6 +9,7 @@ import numpy as np
 
 from pipeline import errors
 from pipeline.cluster import topology
+from pipeline.runs import resuming
 from trainer import experiment
 from trainer.checkpoints import checkpoint_files
 from trainer.comparison.pairing import Side
@@ -52,7 +53,7 @@ def predict(
     (path,) = checkpoint_files.chosen(side.run.path, checkpoint)
     task = topology.Task(topology.EVALUATOR, 0)
     estimator = experiment.estimator(job, side.run, task, transforms=records.transforms)
-    with failures.of_reading(records):
+    with resuming.of_records(side.run), failures.of_reading(records):
         kept = [
             _needed(batch)
             for batch in slice_metrics.scored(

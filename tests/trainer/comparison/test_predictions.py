@@ -20,6 +20,6 @@ def test_a_damaged_record_is_named(finished, small_records, tmp_path):
     folder = str(tmp_path / "records")
     side = Side(finished.run, finished.job, folder, small_records.contents, {})
     with pytest.raises(
-        errors.DataError, match=rf"^shard {path}: block 0, byte 0, record 0: .* CRC"
+        errors.DataError, match=rf"^run 'finished': shard {path}: block 0, byte 0, record 0: .* CRC"
     ):
         predictions.predict(side, "test", None, slices=())
