@@ -18,7 +18,8 @@ from pipeline import cli, errors, storage
 from pipeline.config import config_file
 from pipeline.config.drift_config import Drift
 from pipeline.console import terminal
-from preprocessing.statistics import drift, drift_page
+from pipeline.records import drift
+from preprocessing.statistics import drift_page
 
 _A = flags.DEFINE_string(
     "a", None, "One set of records: NAME or FOLDER/, and :SPLIT.", required=True

@@ -10,7 +10,8 @@ from typing import Any
 from pipeline import config, errors, storage
 from pipeline.cluster import topology
 from pipeline.config import strategy_table
-from pipeline.reports import events, goodput
+from pipeline.reports import data, events, goodput
+from pipeline.reports.data import Data
 from pipeline.reports.events import Events
 from pipeline.runs import accounts, history, launches, liveness, resuming, run_folder, run_record
 from pipeline.runs.run_folder import RunFolder, Status
@@ -22,7 +23,8 @@ _EVALUATIONS = "eval_"
 @dataclasses.dataclass(frozen=True)
 class Facts:
     """Everything that a report tells. `evaluations` are event files by split; `slices` those that
-    accompany an export, by split, as `metrics.json` has them; `launches` when it was running."""
+    accompany an export, by split, as `metrics.json` has them; `launches` when it was running;
+    `data` its records."""
 
     run: RunFolder
     job: config.Config
@@ -36,6 +38,7 @@ class Facts:
     slices: dict[str, list[dict[str, Any]]]
     launches: list[launches.Span]
     now: float
+    data: Data | None = None
 
     @property
     def processes(self) -> int:
@@ -88,6 +91,7 @@ def gather(run: RunFolder, now: float | None = None) -> Facts:
             record, accounts.read(run), now=now if state in liveness.AT_WORK else None
         ),
         now=now,
+        data=data.of(run, job, record),
     )
 
 

@@ -16,8 +16,8 @@ from pipeline.console.progress import duration
 from pipeline.pages import charts, document
 from pipeline.pages.charts import Frame
 from pipeline.pages.document import Markup
+from pipeline.reports import data, goodput, timeline, unlearned
 from pipeline.reports import facts as facts_of
-from pipeline.reports import goodput, timeline, unlearned
 from pipeline.reports.events import Point
 from pipeline.reports.facts import Facts
 
@@ -42,6 +42,7 @@ def render(facts: Facts) -> str:
         timeline.section(facts),
         _ledger(facts),
         _slices(facts),
+        data.section(facts.data),
         _config(facts),
         _versions(facts),
     ]

@@ -24,8 +24,15 @@ COLUMNS = ("run", "config", "status", "step", "best", "started", "took", "tags")
 SORTS = ("newest", "started", "metric", "name", "status", "step", "took")
 # What a run can be: of the last two, its files cannot be used.
 STATUSES = (
-    *("starting", "running", "trained", "done", "stopped", "failed", "died"),
-    *("damaged", "unreadable"),
+    "starting",
+    "running",
+    "trained",
+    "done",
+    "stopped",
+    "failed",
+    "died",
+    "damaged",
+    "unreadable",
 )
 _RIGHT = (3,)
 # Runs that are read at a time; a storage elsewhere takes long to answer.

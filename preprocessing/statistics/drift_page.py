@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from pipeline.pages import charts, document
 from pipeline.records import manifest
+from pipeline.records.drift import Compared, Side
 from preprocessing.statistics import bins, stats_page
-from preprocessing.statistics.drift import Compared, Side
 
 _A, _B = "#3b6ea5", "#e08a2c"
 _BARS, _WIDTH, _ROW = 10, 300, 32

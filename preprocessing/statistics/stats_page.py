@@ -9,8 +9,8 @@ import numpy as np
 
 from pipeline import config
 from pipeline.pages import charts, document
-from pipeline.records import manifest
-from preprocessing.statistics import bins, distances
+from pipeline.records import distances, manifest
+from preprocessing.statistics import bins
 
 _BARS, _DIGITS = 8, (4, 6, 9, 12, 17)
 _WIDTH, _HEIGHT, _ROW = 300, 90, 18

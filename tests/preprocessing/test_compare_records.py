@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from pipeline.config import config_file
-from tests.preprocessing.statistics.test_drift import make_records
+from tests.pipeline.records.test_drift import make_records
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,9 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 
 from pipeline.config.drift_config import Drift
-from preprocessing.statistics import drift, drift_page
-from tests.preprocessing.statistics.test_drift import make_records
+from pipeline.records import drift
+from preprocessing.statistics import drift_page
+from tests.pipeline.records.test_drift import make_records
 
 
 @pytest.fixture(scope="module")

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline import config
-from pipeline.records import manifest
+from pipeline.records import distances, manifest
 from preprocessing.arrow import arrow_types
-from preprocessing.statistics import column_stats, distances
+from preprocessing.statistics import column_stats
 from tests.preprocessing import tables
 
 

@@ -9,10 +9,9 @@ from collections.abc import Sequence
 from pipeline import config, errors, storage
 from pipeline.config import config_file
 from pipeline.config.drift_config import Drift
-from pipeline.records import builds, in_place, manifest
+from pipeline.records import builds, distances, in_place, manifest
+from pipeline.records.distances import Distance
 from pipeline.runs import run_folder
-from preprocessing.statistics import distances
-from preprocessing.statistics.distances import Distance
 
 # Columns that an error names.
 _NAMED = 4

@@ -11,8 +11,9 @@ import pytest
 
 from pipeline import config, errors
 from pipeline.config.drift_config import Drift
+from pipeline.records import drift
 from preprocessing.build import job
-from preprocessing.statistics import drift, drift_page
+from preprocessing.statistics import drift_page
 from tests.preprocessing import tables
 
 

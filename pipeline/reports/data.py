@@ -1,0 +1,161 @@
+"""The records of a run for its report: how many, their columns, and drift to the run before."""
+
+from __future__ import annotations
+
+import dataclasses
+import html
+import math
+from collections.abc import Sequence
+
+from pipeline import config, errors, storage
+from pipeline.console.figures import figure
+from pipeline.pages import document
+from pipeline.pages.document import Markup
+from pipeline.records import builds, drift, manifest
+from pipeline.records.drift import Compared, Side
+from pipeline.runs import run_record, run_search
+from pipeline.runs.run_folder import RunFolder
+from pipeline.runs.run_record import RunRecord
+
+# Of more columns a page would be all table.
+_COLUMNS = 50
+_TRAIN = "train"
+
+
+@dataclasses.dataclass(frozen=True)
+class Data:
+    """The records of a run. `before` is the run of its config that was launched last before it, if
+    there is one, and `drift` what they differ in from its records; `problem` says why that is not
+    known."""
+
+    contents: manifest.Manifest
+    before: str | None = None
+    drift: Sequence[Compared] = ()
+    problem: str | None = None
+
+
+def of(run: RunFolder, job: config.Config, record: RunRecord) -> Data | None:
+    """Returns what is known of the records of a run; `None` without records of ours, or if they are
+    gone."""
+    root = storage.parent(storage.parent(run.path))
+    contents = _read(root, run, job)
+    if contents is None:
+        return None
+    before = _before(root, run, record)
+    if before is None:
+        return Data(contents)
+    other = _read(root, before, job)
+    if other is None:
+        return Data(contents, before.name, problem="its records are gone")
+    if other.sha256 == contents.sha256:
+        return Data(contents, before.name)
+    if any(_TRAIN not in one.statistics for one in (contents, other)):
+        return Data(contents, before.name, problem="not all records have statistics")
+    a, b = Side(before.name, other, _TRAIN), Side(run.name, contents, _TRAIN)
+    try:
+        return Data(contents, before.name, drift.compare(a, b, job.drift))
+    except errors.UsageError as error:  # limits of a column that both lack
+        return Data(contents, before.name, problem=str(error))
+
+
+def _read(root: str, run: RunFolder, job: config.Config) -> manifest.Manifest | None:
+    if not job.data.has_records:
+        return None
+    try:
+        return manifest.read(builds.of_run(root, run, job.name))
+    except errors.PipelineError:
+        return None
+
+
+def _before(root: str, run: RunFolder, record: RunRecord) -> RunFolder | None:
+    """Returns the run of the same config that has trained and was launched last before this one."""
+    found: list[tuple[float, str, RunFolder]] = []
+    for other in run_search.below(storage.join(root, "runs")):
+        try:
+            its = run_record.read(other) if other.name != run.name else None
+        except errors.PipelineError:
+            continue
+        if its is None or its.config != record.config or its.manifest is None:
+            continue
+        if (its.started or math.inf) < (record.started or 0.0):
+            found.append((its.started or 0.0, other.name, other))
+    return max(found, key=lambda one: one[:2])[2] if found else None
+
+
+def section(data: Data | None) -> str:
+    """Returns the section of the page; nothing without records."""
+    if data is None:
+        return ""
+    splits = data.contents.splits
+    counts = [(name, f"{one.records:,}", f"{len(one.shards):,}") for name, one in splits.items()]
+    parts = [document.table(("split", "records", "shards"), counts, right={1, 2})]
+    if _TRAIN in data.contents.statistics:
+        parts.append(_columns(data.contents))
+    return document.section("Data", *parts, _drift(data))
+
+
+def _columns(contents: manifest.Manifest) -> str:
+    found = contents.statistics[_TRAIN].columns
+    names = [name for name in contents.columns if name in found]
+    rows = [
+        _column(name, contents.columns[name], found[name], records=contents.splits[_TRAIN].records)
+        for name in names[:_COLUMNS]
+    ]
+    head = ("column", "type", "missing", "different", "mean", "deviation", "least", "greatest")
+    left = len(names) - len(rows)
+    more = f" And {left:,} more columns." if left else ""
+    note = f"Of train.{more} Plots of all splits: make stats"
+    table = document.table(head, rows, right=range(2, len(head)))
+    return f'<div class="wide">{table}</div><p class=note>{note}</p>'
+
+
+def _column(
+    name: str, column: config.Column, found: manifest.ColumnStatistics, *, records: int
+) -> tuple[str, ...]:
+    kind = f"list of {column.type}" if column.list else column.type
+    missing = f"{found.missing / records:.1%}" if records else ""
+    different = "" if found.distinct is None else f"{found.distinct:,}"
+    deviation = None if found.variance is None else math.sqrt(found.variance)
+    # Extremes of what looks personal are values of persons.
+    ends = (None, None) if column.sensitive else (found.min, found.max)
+    numbers = (found.mean, deviation, *ends)
+    return name, kind, missing, different, *("" if x is None else figure(x) for x in numbers)
+
+
+def _drift(data: Data) -> str:
+    if data.before is None:
+        return "<p class=note>No earlier run of this config is there to compare with.</p>"
+    before = html.escape(data.before)
+    if data.problem is not None:
+        text = f"Drift to run {before} is not known: {html.escape(data.problem)}."
+        return f"<p class=note>{text}</p>"
+    if not data.drift:
+        return f"<p class=note>The records are those of run {before}, the last one before.</p>"
+    far = [one for one in data.drift if one.drifted or one.undecided]
+    text = f"Since run {before}, the last one before, {_counted(data.drift)}."
+    if not far:
+        return f"<p>{text}</p>"
+    rows = [_far(one) for one in far[:_COLUMNS]]
+    head = ("column", "", "distance", "limit", "missing before", "missing now", "")
+    return f"<p>{text}</p>{document.table(head, rows, right=range(2, 6))}"
+
+
+def _counted(found: Sequence[Compared]) -> str:
+    drifted = sum(one.drifted for one in found)
+    undecided = sum(one.undecided for one in found)
+    told = "no column has drifted"
+    if drifted:
+        told = f"{drifted:,} of {len(found):,} columns {'has' if drifted == 1 else 'have'} drifted"
+    return f"{told}; of {undecided:,} it cannot be told" if undecided else told
+
+
+def _far(one: Compared) -> tuple[str, ...]:
+    verdict = Markup('<span class="bad">drifted</span>') if one.drifted else "undecided"
+    if one.broken:
+        return one.column, verdict, "", "", "", "", one.problem
+    distance = limit = ""
+    if one.distance is not None:
+        distance = f"{one.measure} {one.distance.middle:.3f} ± {one.distance.error:.3f}"
+        limit = f"{one.limit:.3f}"
+    shares = (f"{share:.2%}" for share in one.missing)
+    return one.column, verdict, distance, limit, *shares, one.problem
