@@ -119,7 +119,13 @@ def _column(
     # Extremes of what looks personal are values of persons.
     ends = (None, None) if column.sensitive else (found.min, found.max)
     numbers = (found.mean, deviation, *ends)
-    return name, kind, missing, different, *("" if x is None else figure(x) for x in numbers)
+    return name, kind, missing, different, *map(_number, numbers)
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return ""
+    return f"{value:,}" if isinstance(value, int) else figure(value)
 
 
 def _drift(data: Data) -> str:

@@ -57,6 +57,8 @@ def test_columns_have_their_statistics(runs):
     assert f"<td class=right>{found.splits['train'].records}</td>" in text
     assert "<td>size</td><td>float32</td><td class=right>0.0%</td>" in text
     assert "<td>name</td><td>string</td>" in text
+    last = found.statistics["train"].columns["id"].max
+    assert f"<td class=right>0</td><td class=right>{last}</td></tr>" in text
 
 
 def test_the_same_records_have_not_drifted(runs):
