@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import html
+import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pipeline import redaction, storage
@@ -121,27 +122,32 @@ def _value(facts: Facts, split: str, name: str) -> str:
 
 def _curves(facts: Facts) -> str:
     metric = facts.job.eval.metric
+    # The same in all plots, also in those that lack one.
+    colors = dict(zip(("train", *facts.evaluations), itertools.cycle(charts.COLORS), strict=False))
     drawn = []
     for tag in dict.fromkeys(("loss", metric, "learning_rate")):
         lines = [("train", facts.training.curve(tag))]
         lines += [(split, of.curve(tag)) for split, of in facts.evaluations.items()]
         shown = [(name, thinned) for name, points in lines if (thinned := _thinned(points))]
         if shown:
-            drawn.append(_by_step(tag, shown))
+            drawn.append(_by_step(tag, shown, colors))
     return document.section("Curves", document.figures(*drawn)) if drawn else ""
 
 
-def _by_step(title: str, shown: Sequence[tuple[str, Sequence[Point]]]) -> str:
+def _by_step(
+    title: str, shown: Sequence[tuple[str, Sequence[Point]]], colors: Mapping[str, str]
+) -> str:
     values = [p.value for _, points in shown for p in points]
     last = max(p.step for _, points in shown for p in points)
     low, high = min(values), max(values)
     frame = Frame((0, max(1, last)), (min(0.0, low), high or 1.0), "step", title)
     marks = []
-    for color, (_, points) in zip(charts.COLORS, shown, strict=False):
+    for name, points in shown:
+        color = colors[name]
         places = [(float(p.step), p.value) for p in points]
         few = len(places) <= 20
         marks.append(frame.line(places, color) + (frame.dots(places, color) if few else ""))
-    key = charts.key(zip(charts.COLORS, [name for name, _ in shown], strict=False))
+    key = charts.key((colors[name], name) for name, _ in shown)
     return document.figure(title, f"{key}{frame.draw(*marks)}")
 
 

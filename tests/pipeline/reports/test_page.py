@@ -48,6 +48,13 @@ def test_the_time_is_that_of_all_launches(tmp_path):
     assert text.index("launch 1 began") < text.index("launch 2 began")
 
 
+def test_a_split_has_one_color_in_all_plots(tmp_path):
+    text = _page(scene.make(tmp_path))
+    found = re.findall(r'<span style="color:([^"]+)">&#9632;</span> (train|eval)\b', text)
+    assert {name for _, name in found} == {"train", "eval"} and len(found) > 2
+    assert len(set(found)) == 2
+
+
 def test_a_result_that_is_no_better_than_a_constant_answer_is_said(tmp_path):
     found = facts.gather(scene.make(tmp_path), now=scene.BEGAN + 200)
     assert "no better than the baseline" not in page.render(found)
