@@ -40,7 +40,7 @@ class Span:
 
 
 def of(record: RunRecord, known: Iterable[Account] = (), *, now: float | None = None) -> list[Span]:
-    """Returns all launches, the oldest first. That of a run at work goes on until `now`.
+    """Returns all launches, the oldest first. The newest launch of a run at work ends at `now`.
 
     One that was killed ended with the last sign of life: of its launcher, as the record has it, or
     of its processes, if their accounts are `known`. One that gave none took no time.
