@@ -94,6 +94,10 @@ def _value(node: ast.expr, constants: dict[str, object]) -> object:
     """Returns the value of an expression; `None` if the source alone does not say."""
     if isinstance(node, ast.Name):
         return constants.get(node.id)
+    if isinstance(node, ast.FormattedValue):
+        return _value(node.value, constants)
+    if isinstance(node, ast.JoinedStr):
+        return "".join(str(_value(part, constants)) for part in node.values)
     if computed := _COMPUTED.get(ast.unparse(node)):
         return computed()
     try:

@@ -62,6 +62,8 @@ def test_required_choices_and_defaults_are_read(tmp_path, monkeypatch):
         "flags.DEFINE_enum('two', 'a', KINDS, 'Second.')\n"
         "flags.DEFINE_enum('three', None, elsewhere.KINDS, 'Third.')\n"
         "flags.DEFINE_bool('four', False, 'Fourth.')\n"
+        "USUAL = 5\n"
+        "flags.DEFINE_integer('five', None, f'Fifth. Default: {USUAL}.')\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     found = declared.read("example_command")
@@ -71,4 +73,5 @@ def test_required_choices_and_defaults_are_read(tmp_path, monkeypatch):
         declared.Setting("two", "enum", "Second.", "a", choices=("a", "b")),
         declared.Setting("three", "enum", "Third."),
         declared.Setting("four", "bool", "Fourth."),
+        declared.Setting("five", "integer", "Fifth. Default: 5."),
     ]
