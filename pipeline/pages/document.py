@@ -33,7 +33,13 @@ dl { display: grid; grid-template-columns: auto 1fr auto 1fr; gap: 0 .6rem; widt
      margin: .4rem 0 0; font-size: 12px; }
 dt { color: var(--muted); } dd { margin: 0; text-align: right; }
 dd, td { font-variant-numeric: tabular-nums; }
-.wide { overflow-x: auto; max-width: 100%; }
+/* Its shadows are at the edges of the page; a cover at each end of the table hides them there. */
+.wide { overflow-x: auto; max-width: 100%; background:
+        linear-gradient(to right, var(--paper) 50%, transparent) left / 2.5rem 100% local,
+        linear-gradient(to left, var(--paper) 50%, transparent) right / 2.5rem 100% local,
+        linear-gradient(to right, var(--rule), transparent) left / .8rem 100%,
+        linear-gradient(to left, var(--rule), transparent) right / .8rem 100%;
+        background-repeat: no-repeat; }
 table { border-collapse: collapse; font-size: 13px; margin: .3rem 0; }
 th { text-align: left; font-weight: 600; color: var(--muted); }
 th, td { padding: .15rem .7rem .15rem 0; vertical-align: top; } td.right, th.right
