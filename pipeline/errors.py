@@ -137,7 +137,9 @@ def placed_by(setting: str) -> Iterator[None]:
 def of_disk(error: Exception) -> PipelineError | None:
     """Returns our error for what any library raises of a disk that is full or read-only; `None` if
     it is of another kind. TensorFlow's are no `OSError`s."""
-    if isinstance(error, PipelineError) or not (found := _said_by(error, *_DISK_FULL, errno.EROFS)):
+    if isinstance(error, PipelineError) or not (
+        found := _carried_by(error, *_DISK_FULL, errno.EROFS)
+    ):
         return None
     number, line = found
     said = os.strerror(number)
@@ -148,7 +150,7 @@ def of_disk(error: Exception) -> PipelineError | None:
 def of_lost_storage(error: Exception) -> PipelineError | None:
     """Returns our error for what TensorFlow raises when storage that was there is gone, such as a
     network's; `None` for an error of another kind."""
-    found = _said_by(error, *_LOST)
+    found = _carried_by(error, *_LOST)
     if found is None:
         return None
     said = os.strerror(found[0])
@@ -176,7 +178,7 @@ def of_import(error: BaseException) -> UsageError | None:
     )
 
 
-def _said_by(error: Exception, *numbers: int) -> tuple[int, str] | None:
+def _carried_by(error: Exception, *numbers: int) -> tuple[int, str] | None:
     """Returns which of the system's error `numbers` a library's error is of, and the line of its
     text that says so."""
     for number in numbers:

@@ -67,7 +67,7 @@ def main() -> None:
     storage.write_text(machine, strict_json.dumps(content(found, metrics), indent=1) + "\n")
     rows = {of: one.rows for of, one in found.items()}
     if any(rows.values()):
-        print("\n".join(["", report_page.table(rows), *report_page.told(found), ""]))
+        print("\n".join(["", report_page.table(rows), *report_page.describe(found), ""]))
         path = storage.join(run.path, report_page.FILE_NAME)
         named = {f"step {of.replace(' ', ', ', 1)}": one for of, one in found.items()}
         storage.write_text(path, report_page.page(f"Evaluation of {run.name}", named))

@@ -155,9 +155,9 @@ def estimator(
     running = run_config(job, run, task, script=script)
     params = {**model_config.params(job.model), "optimizer": optimizers.updates(job, task)}
     if (shipped := model_config.shipped(job.model)) is not None:
-        params |= shipped.told(job)
+        params |= shipped.other_params(job)
     if transforms is not None:
-        params |= heads.told(transforms.plan)
+        params |= heads.params_of(transforms.plan)
     model_function.seed(job)  # what the model's function makes before the graph
     own = script.model if script else None
     model = own or models.model(job.model.name, params, running, transforms=transforms)

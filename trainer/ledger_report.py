@@ -41,7 +41,7 @@ def main() -> None:
     troubles = report.troubles(blocks, counts, report.dropping(job.cluster))
     cut_off = launches.cut_off(record, accounts.read(run)) if record else 0
     unseen = report.not_counted(job.cluster, len(record.restarts) if record else 0, cut_off)
-    left_out = quarantine.told(quarantine.left_out(excluded, contents))
+    left_out = quarantine.describe(quarantine.left_out(excluded, contents))
     for line in (*report.table(found), *troubles, *unseen, *left_out):
         print(line)
 

@@ -113,8 +113,8 @@ def _warn(run: RunFolder, records: Source, reporter: Reporter) -> None:
     saved after the loss had become no number, and says so too."""
     diverged = storage.exists(storage.join(run.path, divergence.FOLDER))
     progress = _counter(reporter, "checking the newest checkpoint")
-    mended = checkpoint_files.mend(run.path, finite=diverged, progress=progress)
-    for line in (*([mended] if mended else []), *quarantine.told(records.left_out)):
+    repaired = checkpoint_files.repair(run.path, finite=diverged, progress=progress)
+    for line in (*([repaired] if repaired else []), *quarantine.describe(records.left_out)):
         tf.get_logger().error(line)
         reporter.add_note(line)
 

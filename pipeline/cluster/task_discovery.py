@@ -47,9 +47,9 @@ def task_of(
     services = from_cluster_spec(environment.get("CLUSTER_SPEC", ""))
     if ours is None or services is None:
         return ours or services or Task(CHIEF, 0)
-    if _told(ours) != _told(services):
+    if _name(ours) != _name(services):
         raise errors.UsageError(
-            f"TF_CONFIG says this is {_told(ours)}, CLUSTER_SPEC that it is {_told(services)}. "
+            f"TF_CONFIG says this is {_name(ours)}, CLUSTER_SPEC that it is {_name(services)}. "
             "Unset one, or say it with --job_name, --task_index and --cluster_spec"
         )
     if ours != services:
@@ -124,6 +124,6 @@ def _difference(one: Task, other: Task) -> str:
     return "TF_CONFIG and CLUSTER_SPEC differ"
 
 
-def _told(task: Task) -> str:
+def _name(task: Task) -> str:
     counts = {role: len(task.cluster.get(role, ())) for role in topology.ROLES}
     return f"{task.name} of {topology.counted(counts) or 'nothing else'}"

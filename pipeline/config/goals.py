@@ -52,12 +52,12 @@ class Goal(Section):
 
     @property
     def params(self) -> dict[str, Any]:
-        """Returns what the head of a model of this label alone is told."""
+        """Returns the params of the head of a model of this label alone."""
         names = ("task", "offset", "scale") if self.task == "regression" else ("task", "classes")
         return {name: getattr(self, name) for name in names}
 
 
-def told_to_data(tree: Any) -> Any:
+def with_labels_in_data(tree: Any) -> Any:
     """Returns a config before it is checked, with the labels in `data`, which is all preprocessing
     sees. The first is `data.label` unless that is given."""
     if not isinstance(tree, dict) or not isinstance(tree.get("data"), dict):

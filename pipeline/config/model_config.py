@@ -63,7 +63,7 @@ def shipped(model: Model) -> ModelSettings | None:
 
 
 def params(model: Model) -> dict[str, Any]:
-    """Returns what a model is told: for a shipped one also the defaults of what is not given."""
+    """Returns the params of a model: for a shipped one also the defaults of what is not given."""
     settings = shipped(model)
     return dict(model.params) if settings is None else settings.model_dump()
 

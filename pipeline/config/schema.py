@@ -58,7 +58,7 @@ class _Job(Section):
     @pydantic.model_validator(mode="before")
     @classmethod
     def _labels_are_known_to_data(cls, tree: Any) -> Any:
-        return goals.told_to_data(tree)
+        return goals.with_labels_in_data(tree)
 
     @pydantic.model_validator(mode="after")
     def _features_can_be_made(self) -> _Job:

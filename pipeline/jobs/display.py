@@ -79,8 +79,8 @@ class Display:
 
     def _show_training(self, training: list[Status]) -> None:
         step = max(status.step or 0 for status in training)
-        told = [status.max_steps for status in training if status.max_steps is not None]
-        self._max_steps = max(told, default=self._max_steps)
+        known = [status.max_steps for status in training if status.max_steps is not None]
+        self._max_steps = max(known, default=self._max_steps)
         if self._max_steps is None and not self._is_script:
             return
         if self._progress is None:
@@ -194,16 +194,16 @@ def _each_step(job: config.Config) -> str:
 
 
 def summary(job: Job, record: RunRecord) -> str:
-    """Returns what is told when a run is done: the result, the time, the places, what to try."""
+    """Returns what is printed when a run is done: the result, the time, the places, what to try."""
     lines = [f"result   {_result(record)}"]
     if unlearnt := unlearned.of_result(record.metrics, record.baselines, record.evaluated):
         lines.append(f"warning  {unlearnt}")
     if record.seconds:
         lines.append(f"time     {_time(record)}")
     if record.restarts:
-        told = ", ".join(f"{one.role}-{one.index} ({one.cause})" for one in record.restarts)
-        lines.append(f"restarts {told}")
-    lines += [f"warning  {line}" for line in quarantine.told(record.left_out)]
+        causes = ", ".join(f"{one.role}-{one.index} ({one.cause})" for one in record.restarts)
+        lines.append(f"restarts {causes}")
+    lines += [f"warning  {line}" for line in quarantine.describe(record.left_out)]
     shown = terminal.shown(job.run.path)
     lines.append(f"run      {shown} (run.json has the details)")
     if storage.exists(storage.join(job.run.path, page.FILE_NAME)):
@@ -283,5 +283,5 @@ def _time(record: RunRecord) -> str:
     ]
     rate = record.examples_per_second
     speed = f"; {rate:,.0f} examples/s" if rate else ""
-    told = f": {', '.join(parts)}" if parts else ""
-    return f"{duration(record.seconds['total'])}{told}{speed}"
+    spent = f": {', '.join(parts)}" if parts else ""
+    return f"{duration(record.seconds['total'])}{spent}{speed}"

@@ -13,7 +13,7 @@ _M = TypeVar("_M", bound="ModelSettings")
 
 
 class ModelSettings(Section):
-    """What a model is told under `model.params`, and what it takes of the rest of a config."""
+    """The params of a model, `model.params`, and what it takes of the rest of a config."""
 
     # The values of `model.name` with these settings. Each is a module of trainer/models/.
     names: ClassVar[tuple[str, ...]] = ()
@@ -26,7 +26,7 @@ class ModelSettings(Section):
 
     @classmethod
     def of(cls: type[_M], params: Mapping[str, Any]) -> _M:
-        """Returns the settings among what a model is told when it is built."""
+        """Returns the settings among the params that a model is built with."""
         return cls.model_validate({key: params[key] for key in cls.model_fields if key in params})
 
     @property
@@ -42,11 +42,11 @@ class ModelSettings(Section):
 
     @property
     def counted(self) -> str | None:
-        """The feature of ids whose shares of the rows of train the model is told, if any."""
+        """The feature of ids whose shares of the rows of train the model needs, if any."""
         return None
 
-    def told(self, job: Any) -> dict[str, Any]:
-        """Returns the params that the model gets from other sections of a config."""
+    def other_params(self, job: Any) -> dict[str, Any]:
+        """Returns params that are taken from other sections of a config."""
         return {}
 
     def check(self, job: Any) -> None:

@@ -64,7 +64,7 @@ class TwoTower(HiddenLayers):
         """The item, for `log_q`."""
         return self.item_id if self.log_q else None
 
-    def told(self, job: Any) -> dict[str, Any]:
+    def other_params(self, job: Any) -> dict[str, Any]:
         """Returns how many items its metrics look at."""
         return {TOP_K: job.eval.top_k}
 

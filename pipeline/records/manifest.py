@@ -84,7 +84,7 @@ class Sampled(config.Section):
     keep: float
     dropped: int
 
-    def told(self, *, sensitive: bool) -> str:
+    def describe(self, *, sensitive: bool) -> str:
         """Returns a sentence for people, without a value that is `sensitive`."""
         rows = "one value" if sensitive else str(self.value)
         return (

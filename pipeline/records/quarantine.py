@@ -93,7 +93,7 @@ def left_out(excluded: Excluded, contents: manifest.Manifest) -> dict[str, dict[
     return found
 
 
-def told(counts: Mapping[str, Mapping[str, int]]) -> list[str]:
+def describe(counts: Mapping[str, Mapping[str, int]]) -> list[str]:
     """Returns what `left_out` counts, as lines for people."""
     return [
         f"{count:,} records of split {split} are left out: {_WHY[cause]}"

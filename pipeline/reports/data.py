@@ -149,10 +149,10 @@ def _drift(data: Data) -> str:
 def _counted(found: Sequence[Compared]) -> str:
     drifted = sum(one.drifted for one in found)
     undecided = sum(one.undecided for one in found)
-    told = "no column has drifted"
+    line = "no column has drifted"
     if drifted:
-        told = f"{drifted:,} of {len(found):,} columns {'has' if drifted == 1 else 'have'} drifted"
-    return f"{told}; of {undecided:,} it cannot be told" if undecided else told
+        line = f"{drifted:,} of {len(found):,} columns {'has' if drifted == 1 else 'have'} drifted"
+    return f"{line}; of {undecided:,} it cannot be told" if undecided else line
 
 
 def _far(one: Compared) -> tuple[str, ...]:

@@ -314,5 +314,5 @@ def _versions(facts: Facts) -> str:
 
 
 def _left_out(split: str, causes: dict[str, int]) -> tuple[str, str]:
-    told: Iterable[str] = (f"{count:,} {cause}" for cause, count in causes.items())
-    return f"left out of {split}", ", ".join(told)
+    counted: Iterable[str] = (f"{count:,} {cause}" for cause, count in causes.items())
+    return f"left out of {split}", ", ".join(counted)

@@ -183,8 +183,8 @@ def reason_in(message: str) -> str:
     first = re.search(r"^ *\(0\) *\w+: *(.+)", message, re.MULTILINE)
     if first:
         return first[1]
-    told = re.findall(r"^(?!Graph execution error|Detected at )\S.*", message, re.MULTILINE)
-    return str(told[0]) if told else "no reason given"
+    reasons = re.findall(r"^(?!Graph execution error|Detected at )\S.*", message, re.MULTILINE)
+    return str(reasons[0]) if reasons else "no reason given"
 
 
 def examples_of(part: str | None) -> str:

@@ -170,8 +170,8 @@ def _spans(run: RunFolder, record: RunRecord | None, now: float | None) -> list[
 
 def _best(found: dict[str, Any]) -> dict[str, float | str] | None:
     """Returns the best so far, if one is told: the first may be on its way, or not be finite."""
-    told = isinstance(found.get("value"), int | float) and isinstance(found.get("metric"), str)
-    return found if told else None
+    whole = isinstance(found.get("value"), int | float) and isinstance(found.get("metric"), str)
+    return found if whole else None
 
 
 def _has_higher_better(run: RunFolder) -> bool:

@@ -126,20 +126,20 @@ def _refuse_other_run(folder: RunFolder) -> None:
 def _open(script: Script, folder: RunFolder) -> RunRecord:
     """Makes the run folder what the processes expect, and says what is about to happen."""
     earlier = folder.read(run_folder.SCRIPT)
-    told = script.describe(os.getcwd())
+    described = script.describe(os.getcwd())
     record = run_record.begin_as(
         folder,
         config=script.name,
         strategy=_STRATEGY,
         topology=script.counts,
-        command=list(map(str, told["command"])),  # type: ignore[call-overload]
+        command=list(map(str, described["command"])),  # type: ignore[call-overload]
     )
     # What earlier processes reported would be taken for news.
     for name in ("status", run_folder.TRAINING_DONE, run_folder.RESULT, run_folder.STOP):
         folder.remove(name)
-    folder.write(run_folder.SCRIPT, told)
+    folder.write(run_folder.SCRIPT, described)
     run_record.write(folder, record)
-    if earlier is not None and earlier.get("command") != told["command"]:
+    if earlier is not None and earlier.get("command") != described["command"]:
         print("the command of this run has changed since its last start")
     counts = topology.counted(script.counts)
     verb = "starting" if earlier is None else "starting again"
@@ -226,8 +226,8 @@ def _lines(folder: RunFolder, record: RunRecord) -> Iterator[str]:
     yield f"result   {step}{', '.join([record.reason, *values])}"
     yield f"time     {duration(record.seconds['total'])}"
     if record.restarts:
-        told = ", ".join(f"{one.role}-{one.index} ({one.cause})" for one in record.restarts)
-        yield f"restarts {told}"
+        causes = ", ".join(f"{one.role}-{one.index} ({one.cause})" for one in record.restarts)
+        yield f"restarts {causes}"
     where = terminal.shown(folder.path)
     yield f"run      {where} (run.json has the details)"
     yield f"logs     {where}/logs"

@@ -79,7 +79,9 @@ class _Holder:
         if seen and self._is_gone(other):
             patience = 0.0
         elif seen:
-            print(f"{what}: {_told(other)} had it last; watching for {patience:g} s", flush=True)
+            print(
+                f"{what}: {_described(other)} had it last; watching for {patience:g} s", flush=True
+            )
         while seen and watched < patience:
             sleep(_POLL)
             watched += _POLL
@@ -116,7 +118,7 @@ class _Holder:
 
     def _refusal(self, what: str) -> errors.PipelineError:
         return self._refused(
-            f"{what}: {_told(self._other())} is working on it. Wait for it, or stop it"
+            f"{what}: {_described(self._other())} is working on it. Wait for it, or stop it"
         )
 
     def _other(self) -> dict[str, Any]:
@@ -131,7 +133,7 @@ class _Holder:
         return here and not self._is_alive(int(other["pid"]))
 
 
-def _told(other: dict[str, Any]) -> str:
+def _described(other: dict[str, Any]) -> str:
     return f"process {other.get('pid', 'unknown')} on {other.get('host', 'an unknown host')}"
 
 

@@ -153,9 +153,9 @@ class Corrected(base.Source):
                 letters=(),
             )
         if mended:
-            yield self._mended(rows, [wanted[letter.row] for letter in mended])
+            yield self._new_rows(rows, [wanted[letter.row] for letter in mended])
 
-    def _mended(self, rows: base.Rows, found: list[Correction]) -> base.Rows:
+    def _new_rows(self, rows: base.Rows, found: list[Correction]) -> base.Rows:
         """Makes rows of those that could not even be cut into columns."""
         empty = pa.nulls(len(found))
         batch = pa.record_batch([empty] * len(self.data.columns), list(self.data.columns))

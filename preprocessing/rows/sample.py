@@ -52,5 +52,5 @@ def noted(data: config.Data, dropped: int) -> manifest.Sampled | None:
     if rule is None:
         return None
     found = manifest.Sampled(column=rule.column, value=rule.value, keep=rule.keep, dropped=dropped)
-    print(found.told(sensitive=data.columns[rule.column].sensitive), flush=True)
+    print(found.describe(sensitive=data.columns[rule.column].sensitive), flush=True)
     return found

@@ -38,19 +38,19 @@ def find(rows: _Rows) -> tuple[bool, str]:
     if not alike:
         seen = [cell in below for cell, below in cells]
         if not any(map(_is_plain, first)) and not (seen and all(seen)):
-            return True, _said(first, header=True) if any(seen) and likely > _UNLIKELY else ""
+            return True, _remark(first, header=True) if any(seen) and likely > _UNLIKELY else ""
         header = not any(seen) and likely < _UNLIKELY
-        return header, "" if likely < _VERY_UNLIKELY else _said(first, header=header)
+        return header, "" if likely < _VERY_UNLIKELY else _remark(first, header=header)
     names = [cell for cell in first if cell]
     limit = _UNLIKELY if all(cell.isdecimal() for cell in alike) else _VERY_UNLIKELY
     header = len(set(names)) == len(names) and likely < limit
     up = _counts_up(first) and bool(others) and not any(map(_counts_up, others))
     sure = header and (up or likely < _VERY_UNLIKELY)
     header |= up
-    return header, "" if sure else _said(first, header=header)
+    return header, "" if sure else _remark(first, header=header)
 
 
-def _said(first: Sequence[str], *, header: bool) -> str:
+def _remark(first: Sequence[str], *, header: bool) -> str:
     shown = ", ".join(repr(c if len(c) <= _LONG else c[:_LONG] + "…") for c in first[:_SHOWN])
     shown += ", …" if len(first) > _SHOWN else ""
     if header:

@@ -133,7 +133,7 @@ def _of_text(name: str, column: Found) -> list[str]:
     texts = [] if column.strays else _mostly_numbers(column)
     refused = column.by_kind["float32"].refused_values
     if column.strays or (texts and len(refused) <= profile.FEW):
-        why = suggest_label.said_of_strays(column)
+        why = suggest_label.remark_on_strays(column)
         return [f"{name!r} is kept as text: {why}. Correct them to make it a number"]
     odd = [text for text in texts if not csv_numbers.is_number(text) and text not in column.tokens]
     if odd:

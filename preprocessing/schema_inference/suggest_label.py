@@ -160,13 +160,13 @@ def _refuse(where: str, label: Found, guess: Guess) -> None:
     if why := _no_label(label):
         raise errors.UsageError(f"{where}: {why}")
     if label.strays:
-        what = said_of_strays(label)
+        what = remark_on_strays(label)
         # One of them may be a name.
         doubt = f" ({'; '.join(guess.remarks)})" if guess.remarks else ""
         raise errors.UsageError(f"{where}: {what}; correct these or remove the rows{doubt}")
 
 
-def said_of_strays(column: Found) -> str:
+def remark_on_strays(column: Found) -> str:
     """Returns which few values alone keep a column from being numbers, and how often."""
     numbers = column.by_kind["float32"]
     wrong = some(numbers.refused_values, last=column.tokens)

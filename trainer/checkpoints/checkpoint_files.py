@@ -203,7 +203,7 @@ def keep_finite(model_dir: str, name: str) -> str | None:
     return None
 
 
-def mend(
+def repair(
     model_dir: str, *, finite: bool = False, progress: bundle.Progress | None = None
 ) -> str | None:
     """Makes the list of checkpoints begin with one that is whole

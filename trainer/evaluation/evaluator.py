@@ -293,7 +293,7 @@ class Evaluation:
         found = self._run.read(early_stopping.EVALUATIONS) or {}
         steps: list[int] = found.get("skipped", [])
         if steps:
-            line = skipped.told(steps, len(found["judged"]))
+            line = skipped.describe(steps, len(found["judged"]))
             tf.get_logger().warning(line)
             self._reporter.add_note(line)
         return steps

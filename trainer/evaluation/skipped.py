@@ -38,7 +38,7 @@ def steps(run: RunFolder, evaluated: Collection[int]) -> list[int]:
     return [step for step in _saved(run) if step < last and step not in seen]
 
 
-def told(skipped: Sequence[int], evaluated: int) -> str:
+def describe(skipped: Sequence[int], evaluated: int) -> str:
     """Returns one line that names them, next to the number of those evaluated."""
     named = [*map(str, skipped[:_SHOWN]), *(["…"] if len(skipped) > _SHOWN else [])]
     return (

@@ -145,7 +145,7 @@ def troubles(
         of_shard = np.flatnonzero(blocks.shard == shard)
         wrong = of_shard[(excess != 0)[of_shard] | behind[of_shard]]
         named = [
-            f"block {block} at byte {blocks.offset[block]}: {_told(excess[block], epochs[block])}"
+            f"block {block} at byte {blocks.offset[block]}: {_error(excess[block], epochs[block])}"
             for block in wrong[:_BLOCKS]
         ]
         more = [f"{len(wrong) - _BLOCKS:,} more blocks"] if len(wrong) > _BLOCKS else []
@@ -156,7 +156,7 @@ def troubles(
         yield dropped
 
 
-def _told(excess: int, epochs: int) -> str:
+def _error(excess: int, epochs: int) -> str:
     if not excess:
         return f"epoch {epochs} not read to its end"
     return f"{abs(excess):,} records {'applied again' if excess > 0 else 'left out'}"

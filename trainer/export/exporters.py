@@ -256,7 +256,7 @@ class Publisher(Publishing):
                 metrics=metrics,
                 results=results,
                 warnings=(
-                    *quarantine.told(self._records.left_out),
+                    *quarantine.describe(self._records.left_out),
                     *known_values.remarks(self._records),
                 ),
             ),

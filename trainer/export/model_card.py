@@ -103,8 +103,8 @@ def _step(step: Any) -> str:
     """Returns a step as the graph has it, with what statistics filled in."""
     hidden = {"step", "stand_in"}  # its name, and what is of the records
     settings = step.model_dump(mode="json", exclude_unset=True, exclude_none=True, exclude=hidden)
-    told = ", ".join(f"{name}: {_setting(value)}" for name, value in settings.items())
-    return f"`{step.step} {{{told}}}`" if told else f"`{step.step}`"
+    listed = ", ".join(f"{name}: {_setting(value)}" for name, value in settings.items())
+    return f"`{step.step} {{{listed}}}`" if listed else f"`{step.step}`"
 
 
 def _setting(value: Any) -> str:
@@ -133,7 +133,7 @@ def _slices(results: Mapping[str, SliceResult]) -> str:
         "for an area under the ROC a half, and within groups an order by chance. Each record "
         "counts once."
     )
-    notes = "\n".join(f"- {line}" for line in report_page.told(results))
+    notes = "\n".join(f"- {line}" for line in report_page.describe(results))
     return f"{lead}\n\n{_table(report_page.COLUMNS, cells)}" + (f"\n\n{notes}" if notes else "")
 
 

@@ -61,8 +61,8 @@ class ScriptInput(OwnInput):
     def identity(self, split: str) -> str:
         """Names what a function gives, by the name of that."""
         spec = self.script.train_spec if split == "train" else self.script.eval_spec
-        told = {"input_fn": name_of(spec.input_fn), "split": split}
-        return config.digest({**told, "steps": spec.steps} if split == "eval" else told)[:16]
+        given = {"input_fn": name_of(spec.input_fn), "split": split}
+        return config.digest({**given, "steps": spec.steps} if split == "eval" else given)[:16]
 
     def _found(self) -> tuple[Mapping[str, Callable[..., Any]], Callable[[], Any] | None]:
         modes = tf.estimator.ModeKeys

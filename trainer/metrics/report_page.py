@@ -71,7 +71,7 @@ def content(one: SliceResult) -> dict[str, Any]:
     return {"slices": list(map(dataclasses.asdict, one.rows)), "notes": list(one.notes)}
 
 
-def told(found: Mapping[str, SliceResult]) -> list[str]:
+def describe(found: Mapping[str, SliceResult]) -> list[str]:
     """Returns the notes of each split, as lines of text."""
     return [f"{of}: {note}" for of, one in found.items() for note in one.notes]
 

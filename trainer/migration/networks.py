@@ -36,7 +36,7 @@ def check(model: model_config.Model) -> None:
 def network(model: model_config.Model, columns: KerasColumns, parameters: Parameters) -> Any:
     """Returns the network of a model, from features to what it is served from."""
     check(model)
-    params = {**model_config.params(model), **columns.told}
+    params = {**model_config.params(model), **columns.head_params}
     return models.module(model.name).network(params, columns, parameters)
 
 
@@ -56,7 +56,7 @@ def whole(model: model_config.Model, columns: KerasColumns, parameters: Paramete
     pairs = zip(given, inner.inputs, strict=True)
     given = [keras.fitting(x, input_.shape) for x, input_ in pairs]
     output = inner(tf.nest.pack_sequence_as(inner.input, given))
-    goals = columns.told.get(model_config.GOALS)
+    goals = columns.head_params.get(model_config.GOALS)
     if isinstance(output, dict):
         return tf.keras.Model(inputs, output, name="model")
     if goals is None:

@@ -58,8 +58,8 @@ class Head:
         return estimator_spec(logits, features, labels, mode=mode, params=self._params)
 
 
-def told(plan: feature_plan.Plan) -> dict[str, Any]:
-    """Returns what a model is told besides its `model.params`, for its head."""
+def params_of(plan: feature_plan.Plan) -> dict[str, Any]:
+    """Returns the params of a model's head that are not in `model.params`."""
     found: dict[str, Any] = {}
     if plan.label.offset is not None:
         found[model_config.OFFSET] = plan.label.offset

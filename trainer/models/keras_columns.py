@@ -104,9 +104,9 @@ class KerasColumns:
         return self._transforms.plan.features
 
     @property
-    def told(self) -> dict[str, Any]:
-        """What models are told besides their params, for their heads."""
-        return heads.told(self._transforms.plan)
+    def head_params(self) -> dict[str, Any]:
+        """The params of models' heads that are not in `model.params`."""
+        return heads.params_of(self._transforms.plan)
 
     @property
     def features(self) -> dict[str, Spec]:

@@ -162,12 +162,12 @@ def _service(job: Job) -> Service:
 def _of_service(job: Job, state: State) -> errors.PipelineError:
     """Returns what the service says that a job has failed with, or the job's processes do."""
     error: Mapping[str, Any] = state.answer.get("error", {})
-    told = [
+    reasons = [
         f"{name}: {status.error}"
         for name, status in run_folder.read_statuses(job.run).items()
         if status.error
     ]
-    said = str(error.get("message", "")) or "; ".join(told) or "the service gives no reason"
+    said = str(error.get("message", "")) or "; ".join(reasons) or "the service gives no reason"
     line = f"the job {state.word}: {said.splitlines()[0].rstrip('.')}"
     if error.get("code") == _QUOTA:
         return errors.RetryableError(f"{line}. {google_api.QUOTA}")

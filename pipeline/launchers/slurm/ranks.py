@@ -25,11 +25,11 @@ def task_of(environment: Mapping[str, str]) -> Task:
     for variables that are missing or do not fit together.
     """
     try:
-        told = json.loads(environment[SLURM])
+        place = json.loads(environment[SLURM])
         rank, node = int(environment["SLURM_PROCID"]), int(environment["SLURM_NODEID"])
         per_node = per_node_counts(environment["SLURM_STEP_TASKS_PER_NODE"])
-        hosts, port, counts = told["hosts"], int(told["port"]), told["counts"]
-        joining = tuple(told["places"])
+        hosts, port, counts = place["hosts"], int(place["port"]), place["counts"]
+        joining = tuple(place["places"])
     except (KeyError, ValueError, TypeError) as error:
         raise errors.UsageError(f"{SLURM}: not a step of a job of ours ({error!r})") from None
     places = [host for host, count in zip(hosts, per_node, strict=False) for _ in range(count)]

@@ -153,13 +153,13 @@ class Allocation:
 
     def variables(self, first: int) -> dict[str, str]:
         """Returns the variables of a training step whose ports begin with `first`."""
-        told = {
+        place = {
             "hosts": [node.address for node in self.nodes],
             "port": first,
             "counts": dict(self.counts),
             "places": [f"{self.nodes[0].address}:{port}" for port in self.ports_of_places(first)],
         }
-        return {**os.environ, ranks.SLURM: json.dumps(told)}
+        return {**os.environ, ranks.SLURM: json.dumps(place)}
 
 
 @contextlib.contextmanager

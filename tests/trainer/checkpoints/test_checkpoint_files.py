@@ -129,9 +129,9 @@ def _remove(prefix: str) -> None:
 
 
 def test_whole_checkpoints_are_left_as_they_are(tmp_path):
-    assert checkpoint_files.mend(str(tmp_path)) is None
+    assert checkpoint_files.repair(str(tmp_path)) is None
     paths = save(tmp_path, 3, 12)
-    assert checkpoint_files.mend(str(tmp_path)) is None
+    assert checkpoint_files.repair(str(tmp_path)) is None
     assert checkpoint_list.read(str(tmp_path)) == paths[::-1]
     assert not (tmp_path / "damaged").exists()
 
@@ -142,7 +142,7 @@ def test_a_list_with_absolute_paths_is_made_relative(tmp_path):
     assert not checkpoint_list.is_relative(str(tmp_path / "first"))
     shutil.copytree(tmp_path / "first", tmp_path / "copy")
     _cut_data(paths[1])
-    assert checkpoint_files.mend(str(tmp_path / "copy")) is None
+    assert checkpoint_files.repair(str(tmp_path / "copy")) is None
     assert tf.train.latest_checkpoint(str(tmp_path / "copy")) == f"{tmp_path}/copy/model.ckpt-12"
 
 
@@ -150,11 +150,15 @@ def test_a_list_with_absolute_paths_is_made_relative(tmp_path):
 def test_one_that_cannot_be_read_now_is_not_damaged(open_to_all, monkeypatch, fault):
     folder = pathlib.Path(open_to_all)
     save(folder, 3, 12)
-    checkpoint_files.mend(open_to_all)
+    checkpoint_files.repair(open_to_all)
     before = {path.name: path.stat().st_ino for path in folder.iterdir()}
     monkeypatch.setattr(patience, "PATIENCE", 0.0)
     with fault(open_to_all):
-        for read in (checkpoint_files.mend, checkpoint_files.newest, checkpoint_files.current_step):
+        for read in (
+            checkpoint_files.repair,
+            checkpoint_files.newest,
+            checkpoint_files.current_step,
+        ):
             with pytest.raises(errors.RetryableError, match="Run the same command again"):
                 read(open_to_all)
         for read in (checkpoint_files.step_of, lambda path: checkpoint_files.problem_of(path)):
@@ -168,20 +172,20 @@ def test_one_that_cannot_be_read_now_is_not_damaged(open_to_all, monkeypatch, fa
 def test_a_damaged_newest_one_is_passed_over_and_told(tmp_path, damage):
     paths = save(tmp_path, 3, 12, 20)
     damage(paths[2])
-    note = checkpoint_files.mend(str(tmp_path))
+    note = checkpoint_files.repair(str(tmp_path))
     assert note is not None and note.startswith(f"checkpoint '{paths[2]}' is damaged (")
     assert note.endswith("; continuing from step 12")
     assert checkpoint_files.newest(str(tmp_path)) == paths[1]
     state = tf.train.get_checkpoint_state(str(tmp_path))
     assert list(state.all_model_checkpoint_paths) == paths[:2]
-    assert checkpoint_files.mend(str(tmp_path)) is None, "told once"
+    assert checkpoint_files.repair(str(tmp_path)) is None, "told once"
 
 
 def test_several_damaged_ones_are_passed_over(tmp_path):
     paths = save(tmp_path, 3, 12, 20)
     _cut_data(paths[2])
     _flip_data(paths[1])
-    assert checkpoint_files.mend(str(tmp_path)).endswith("; continuing from step 3")
+    assert checkpoint_files.repair(str(tmp_path)).endswith("; continuing from step 3")
 
 
 def test_damaged_ones_are_kept_and_nothing_cleans_them_up(tmp_path):
@@ -191,7 +195,7 @@ def test_damaged_ones_are_kept_and_nothing_cleans_them_up(tmp_path):
         (_, path) = save(tmp_path, 3, 12)
         _flip_data(path)
         contents = {file.name: file.read_bytes() for file in tmp_path.glob("model.ckpt-12.*")}
-        note = checkpoint_files.mend(str(tmp_path))
+        note = checkpoint_files.repair(str(tmp_path))
         assert f"is wrong), and was moved to '{tmp_path}/damaged/{name}'; cont" in note
         kept.append((tmp_path / "damaged" / name, contents))
     for step in (20, 30, 40):
@@ -207,7 +211,7 @@ def test_an_older_one_that_lacks_a_file_is_not_listed_again_but_kept(tmp_path):
     paths = save(tmp_path, 3, 12, 20)
     pathlib.Path(f"{paths[0]}.data-00000-of-00001").unlink()
     _cut_data(paths[2])
-    assert "model.ckpt-3' is damaged (" in checkpoint_files.mend(str(tmp_path))
+    assert "model.ckpt-3' is damaged (" in checkpoint_files.repair(str(tmp_path))
     assert checkpoint_list.read(str(tmp_path)) == [paths[1]]
     assert (tmp_path / "damaged" / "model.ckpt-3" / "model.ckpt-3.index").exists()
 
@@ -218,7 +222,7 @@ def test_with_all_damaged_training_does_not_begin_again(tmp_path):
         _cut_data(path)
     before = sorted(path.name for path in tmp_path.iterdir())
     with pytest.raises(errors.DataError, match=r"-12' is damaged .*-3' is damaged .*no other in"):
-        checkpoint_files.mend(str(tmp_path))
+        checkpoint_files.repair(str(tmp_path))
     assert sorted(path.name for path in tmp_path.iterdir()) == before
 
 
@@ -242,7 +246,7 @@ def test_a_list_that_cannot_be_read_is_written_again(tmp_path):
     paths = save(tmp_path, 3, 12)
     (tmp_path / "checkpoint").write_text("model_checkpoint_pa")
     # Nothing is damaged but the list.
-    assert checkpoint_files.mend(str(tmp_path)) == (
+    assert checkpoint_files.repair(str(tmp_path)) == (
         f"the list of checkpoints in '{tmp_path}' was damaged; continuing from step 12"
     )
     assert checkpoint_files.newest(str(tmp_path)) == paths[1]

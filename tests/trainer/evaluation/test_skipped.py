@@ -57,7 +57,7 @@ def test_those_before_the_last_that_was_judged(run, judged, passed_over):
     ],
 )
 def test_one_line_names_the_first(steps, line):
-    told = skipped.told(list(steps), 3)
+    told = skipped.describe(list(steps), 3)
     assert "(superseded, or throttled by eval.throttle_seconds)" in told
     assert re.match(line, told)
 

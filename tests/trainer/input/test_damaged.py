@@ -189,7 +189,7 @@ def test_what_is_left_out_is_told_wherever_people_look(commands, task_flags, sma
     run = _run(own)
     counts = {"train": {"unreadable": contents.block_records, "repaired": 700}}
     assert run.read(run_folder.RESULT)["left_out"] == counts
-    lines = quarantine.told(counts)
+    lines = quarantine.describe(counts)
     assert len(lines) == 2
     cards = list(pathlib.Path(run.exports).glob("final/*/assets.extra/model_card.md"))
     told = run_folder.read_statuses(run)["chief-0"].note
