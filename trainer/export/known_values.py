@@ -63,10 +63,11 @@ def remarks(source: Records) -> list[str]:
 def edges(source: Records) -> Iterator[list[Edge]]:
     """Yields what is changed in each row: first those that the schema allows."""
     columns = source.transforms.serving_columns
+    others = parity_edges.as_long(columns)
     allowed: list[list[Edge]] = []
     forbidden: list[list[Edge]] = []
     for name, known in choose(source).items():
-        alike = parity_edges.as_long(name, columns)
+        alike = others.get(name, {})
         made = [_edge(name, columns[name], value, alike=alike) for value in known.chosen]
         allowed.append([edge for edge in made if edge.allowed])
         forbidden.append([edge for edge in made if not edge.allowed])

@@ -44,10 +44,9 @@ def edges_of(source: Records) -> Iterator[Edge]:
     """Yields all that is changed, by the columns that a model takes."""
     statistics = source.manifest.statistics.get("train")
     columns = source.transforms.serving_columns
-    pairs = [(name, column.same_length_as) for name, column in columns.items()]
-    together = {name for pair in pairs if pair[1] is not None for name in pair}
+    others = as_long(columns)
     for name, column in columns.items():
-        alike = as_long(name, columns) if name in together else {}
+        alike = others.get(name, {})
         if column.missing == "allow":
             yield Edge(name, "missing", True, None, of_length(0, alike))
         seen = statistics.columns.get(name) if statistics else None
@@ -59,13 +58,15 @@ def edges_of(source: Records) -> Iterator[Edge]:
             yield Edge(name, change, allowed, feature, of_length(count, alike))
 
 
-def as_long(name: str, columns: Mapping[str, Column]) -> dict[str, Column]:
-    """Returns the other lists that have to be as long as a column."""
-    first = columns[name].same_length_as or name
+def as_long(columns: Mapping[str, Column]) -> dict[str, dict[str, Column]]:
+    """Returns the lists that have to be as long as others, each with these others."""
+    groups: dict[str, dict[str, Column]] = {}
+    for name, column in columns.items():
+        groups.setdefault(column.same_length_as or name, {})[name] = column
     return {
-        other: column
-        for other, column in columns.items()
-        if other != name and first in (other, column.same_length_as)
+        name: {other: group[other] for other in group if other != name}
+        for group in groups.values()
+        for name in (group if len(group) > 1 else ())
     }
 
 

@@ -106,10 +106,9 @@ def swapped(row: Row, column: str, other: Row, *, columns: Mapping[str, Column])
     """Returns `row` with the value of one column as `other` has it, and with the lists among all
     `columns` that have to be as long."""
     features = tf.train.Example.FromString(other.example).features.feature
+    alike = parity_edges.as_long(columns).get(column, {})
     # By [] one that is not there would be added.
-    changes = {
-        name: features.get(name) for name in (column, *parity_edges.as_long(column, columns))
-    }
+    changes = {name: features.get(name) for name in (column, *alike)}
     return dataclasses.replace(row, example=_with(row.example, changes))
 
 
