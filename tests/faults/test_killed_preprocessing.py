@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import glob
-import multiprocessing
 import os
 import pathlib
 import random
@@ -22,6 +21,7 @@ from pipeline.runs import run_folder
 from tests.faults import one_run
 from tests.pipeline.process_help import wait_until
 from tests.preprocessing import tables
+from tests.support import commands
 from tests.support.sets import slow_unless
 from trainer.input import parsing
 
@@ -30,17 +30,9 @@ ROWS = 6000
 SECONDS = 60
 
 
-@pytest.fixture(scope="module")
-def context():
-    """Starts processes that have imported Beam."""
-    found = multiprocessing.get_context("forkserver")
-    found.set_forkserver_preload(["preprocessing.build.beam_pipeline", "tests.faults.one_run"])
-    return found
-
-
-def _start(context, config: pathlib.Path, shards: int, root: pathlib.Path, **options):
+def _start(config: pathlib.Path, shards: int, root: pathlib.Path, **options):
     arguments = (str(config), shards, str(root))
-    process = context.Process(target=one_run.run, args=arguments, kwargs=options)
+    process = commands.SERVER.Process(target=one_run.run, args=arguments, kwargs=options)
     process.start()
     return process
 
@@ -68,23 +60,23 @@ def _readable(folder: str, columns) -> tuple[int, list[int]]:
 
 
 @pytest.mark.slow
-def test_twenty_kills_at_random_moments(context, tmp_path):
+def test_twenty_kills_at_random_moments(tmp_path):
     (tmp_path / "in.csv").write_text(tables.text(*tables.rows(ROWS)))
     loaded = tables.make_config(tmp_path / "in.csv")
     config = tmp_path / "table.yaml"
     config.write_text(config_file.dump(loaded))
     folder = run_folder.records_folder(str(tmp_path), loaded.name)
 
-    _start(context, config, 1, tmp_path).join(SECONDS)
+    _start(config, 1, tmp_path).join(SECONDS)
     begin = time.monotonic()
-    _start(context, config, 2, tmp_path).join(SECONDS)
+    _start(config, 2, tmp_path).join(SECONDS)
     whole = time.monotonic() - begin
     newest = 2
     assert _readable(folder, loaded.data.columns)[0] == newest
 
     random_ = random.Random(0)
     for shards in range(3, 3 + KILLS):
-        process = _start(context, config, shards, tmp_path)
+        process = _start(config, shards, tmp_path)
         process.join(random_.uniform(0, whole))
         _kill(process)
         made, keys = _readable(folder, loaded.data.columns)
@@ -97,7 +89,7 @@ def test_twenty_kills_at_random_moments(context, tmp_path):
     # A pointer that a killed run was writing is removed once it is too old to be another run's.
     for half_written in pathlib.Path(folder).glob("current.json.*.tmp"):
         os.utime(half_written, (0, 0))
-    last = _start(context, config, 64, tmp_path)
+    last = _start(config, 64, tmp_path)
     last.join(SECONDS)
     assert last.exitcode == 0
     shards, keys = _readable(folder, loaded.data.columns)
@@ -131,7 +123,7 @@ def _files(folder: str) -> dict[str, bytes]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [slow_unless(workers == 2, workers) for workers in (1, 2)])
-def test_killed_again_and_again_it_ends_with_the_same_records(context, tmp_path, workers):
+def test_killed_again_and_again_it_ends_with_the_same_records(tmp_path, workers):
     rows = tables.rows(ROWS)
     rows[70] = rows[3000] = "x,n,1,1"
     rows[4000] = rows[100]
@@ -139,7 +131,7 @@ def test_killed_again_and_again_it_ends_with_the_same_records(context, tmp_path,
     loaded = tables.make_config(tmp_path / "in.csv", error_budget=5)
     config = tmp_path / "table.yaml"
     config.write_text(config_file.dump(loaded))
-    undisturbed = _start(context, config, 3, tmp_path / "undisturbed")
+    undisturbed = _start(config, 3, tmp_path / "undisturbed")
     undisturbed.join(SECONDS)
     assert undisturbed.exitcode == 0
 
@@ -149,7 +141,7 @@ def test_killed_again_and_again_it_ends_with_the_same_records(context, tmp_path,
     random_ = random.Random(workers)
     before = [0]
     while not any(folder.glob("*/manifest.json")):
-        process = _start(context, config, 3, tmp_path, **options)
+        process = _start(config, 3, tmp_path, **options)
         wanted = before[-1] + random_.randint(4, 12)
         _await(lambda: _finished(folder) >= wanted or _is_writing(folder), process)  # noqa: B023
         process.join(random_.uniform(0, 0.02))
@@ -158,7 +150,7 @@ def test_killed_again_and_again_it_ends_with_the_same_records(context, tmp_path,
             break  # it was writing shards; another run would be killed at that again
         before.append(_finished(folder))
         assert sum(1 for _ in folder.glob("_tmp-*")) <= 2, "nothing is left for ever"
-    last = _start(context, config, 3, tmp_path, **options)
+    last = _start(config, 3, tmp_path, **options)
     last.join(SECONDS)
     assert last.exitcode == 0
     said = output.read_text()

@@ -7,7 +7,9 @@ import sys
 import termios
 
 from tests.pipeline.process_help import ROOT, child_environment, wait_until
+from tests.support import commands
 
+FAKE = "tests.pipeline.fake_launch"
 RUN = "by-test"
 
 
@@ -23,24 +25,12 @@ class Launch:
         *arguments,
         run=RUN,
         environment=None,
-        module="tests.pipeline.fake_launch",
         output=None,
         before=(),
     ):
         """Starts the command; its output can be read while it runs, or goes to a terminal."""
-        named = [f"--run={run}"] if run else []
         process = subprocess.Popen(
-            [
-                *before,
-                sys.executable,
-                "-m",
-                module,
-                "--config=mnist",
-                f"--storage={self.root}",
-                "--set=train.steps=20",
-                *named,
-                *arguments,
-            ],
+            [*before, sys.executable, "-m", FAKE, *self._words(arguments, run)],
             cwd=ROOT,
             env={**child_environment(), **(environment or {})},
             stdin=output,
@@ -54,23 +44,22 @@ class Launch:
         self.started.append(process)
         return process
 
-    def run(self, *arguments, code=0, **options):
+    def run(self, *arguments, code=0, run=RUN, environment=None, module=FAKE):
         """Runs the command to its end; returns its two outputs."""
-        return self.end(self.start(*arguments, **options), code)
+        done = commands.run(module, *self._words(arguments, run), environment=environment)
+        assert done.returncode == code, done
+        return done.stdout, done.stderr
+
+    def _words(self, arguments, run):
+        named = [f"--run={run}"] if run else []
+        storage = f"--storage={self.root}"
+        return ["--config=mnist", storage, "--set=train.steps=20", *named, *arguments]
 
     def of_run(self, module, code=0, run=RUN):
         """Runs a command about a run; returns what it says."""
-        done = subprocess.run(
-            [sys.executable, "-m", module, f"--storage={self.root}", f"--run={run}"],
-            cwd=ROOT,
-            env=child_environment(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == code, done.stdout
-        return done.stdout
+        done = commands.run(module, f"--storage={self.root}", f"--run={run}")
+        assert done.returncode == code, done
+        return done.stdout + done.stderr
 
     def end(self, process, code):
         out, err = process.communicate(timeout=120)

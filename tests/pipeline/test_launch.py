@@ -8,18 +8,12 @@ import sys
 import pytest
 
 from tests.pipeline.process_help import ROOT, child_environment
+from tests.support import commands
 
 
 def test_flags_are_a_contract():
     """Other people's scripts use them: add with care, do not rename or remove."""
-    listing = subprocess.run(
-        [sys.executable, "-m", "pipeline.launch", "--helpshort"],
-        cwd=ROOT,
-        env=child_environment(),
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
+    listing = commands.run("pipeline.launch", "--helpshort").stdout
     assert re.findall(r"^ +--(\S+?):", listing, re.MULTILINE) == [
         "cluster",
         "config",
@@ -170,8 +164,7 @@ def test_changes_are_told_and_what_checkpoints_hold_needs_another_run(launch):
     ],
 )
 def test_bad_requests_are_refused_before_anything_is_written(launch, arguments, text):
-    module = "pipeline.launch"
-    _, err = launch.run(*arguments, run=None, code=64, module=module)
+    _, err = launch.run(*arguments, run=None, code=64, module="pipeline.launch")
     assert err.startswith("error: ") and text in err
     assert len(err.splitlines()) <= 2
     assert not launch.root.exists()

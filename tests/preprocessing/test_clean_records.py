@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 
-from pipeline.config import config_file
 from pipeline.records import builds
 from tests.pipeline.records.test_builds import publish
+from tests.support import commands
 
 NEW, OLD = "a" * 12, "b" * 12
 
 
 def _run(root, *flags: str) -> list[str]:
-    command = [sys.executable, "-m", "preprocessing.clean_records", f"--storage={root}", *flags]
-    cwd = config_file.SHIPPED.parent
-    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True)
+    done = commands.run("preprocessing.clean_records", f"--storage={root}", *flags)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout.splitlines()
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 
 import pytest
 
 from pipeline.config import config_file
 from tests.pipeline.records.test_drift import make_records
+from tests.support import commands
 
 
 @pytest.fixture(scope="module")
@@ -21,8 +21,7 @@ def root(tmp_path_factory):
 
 
 def _run(root, *flags: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "preprocessing.compare_records", f"--storage={root}", *flags]
-    return subprocess.run(command, cwd=config_file.SHIPPED.parent, capture_output=True, text=True)
+    return commands.run("preprocessing.compare_records", f"--storage={root}", *flags)
 
 
 def test_drift_ends_with_65_and_names_it(root):

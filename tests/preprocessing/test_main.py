@@ -15,6 +15,7 @@ from pipeline.records import builds, manifest, shard_check
 from tests.golden import regenerate
 from tests.pipeline.process_help import wait_until
 from tests.preprocessing import idx_files
+from tests.support import commands
 
 REPOSITORY = regenerate.HERE.parent.parent
 COMMAND = [sys.executable, "-m", "preprocessing.main"]
@@ -23,15 +24,8 @@ GOLDEN = f"--config={regenerate.CONFIG}"
 SECONDS = 60
 
 
-def _run(*flags: str, **options) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*COMMAND, *flags],
-        cwd=REPOSITORY,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        **options,
-    )
+def _run(*flags: str) -> subprocess.CompletedProcess[str]:
+    return commands.run("preprocessing.main", *flags)
 
 
 def test_without_arguments_it_helps():
@@ -123,10 +117,7 @@ def test_of_two_at_once_one_does_the_work(tmp_path):
 )
 def test_what_is_wrong_is_said_in_one_line(tmp_path, flags, code, error):
     storage = [] if any(f.startswith("--storage") for f in flags) else [f"--storage={tmp_path}"]
-    done = _run(*flags, *storage)
-    assert done.returncode == code
-    assert error in done.stderr
-    assert done.stderr.startswith("error: ") and len(done.stderr.splitlines()) == 1
+    assert error in commands.error_line(_run(*flags, *storage), code)
 
 
 def test_a_bad_label_is_one_line_too(tmp_path):
@@ -136,8 +127,7 @@ def test_a_bad_label_is_one_line_too(tmp_path):
         file.write(b"\x63")
     pair = f"{{images: {inputs['images']}, labels: {inputs['labels']}}}"
     done = _run("--config=mnist", f"--set=data.inputs={{train: {pair}}}", f"--storage={tmp_path}")
-    assert done.returncode == 65
-    assert done.stderr == (
+    assert commands.error_line(done, 65) == (
         f"error: {inputs['labels']!r}: row 7: column 'label' is 99, allowed is 0 to 9\n"
     )
 

@@ -3,19 +3,10 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 from pipeline.config import config_file
 from tests.preprocessing import tables
-
-ROOT = config_file.SHIPPED.parent
-
-
-def _run(*command: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", *command], cwd=ROOT, capture_output=True, text=True
-    )
+from tests.support import commands
 
 
 def test_by_hand(tmp_path):
@@ -24,14 +15,14 @@ def test_by_hand(tmp_path):
     loaded = tables.make_config(tmp_path / "in.csv", error_budget=1)
     config.write_text(config_file.dump(loaded))
     flags = (f"--config={config}", f"--storage={tmp_path}")
-    assert _run("preprocessing.main", *flags).returncode == 0
-    done = _run("preprocessing.replay_dead_letters", *flags)
+    assert commands.run("preprocessing.main", *flags).returncode == 0
+    done = commands.run("preprocessing.replay_dead_letters", *flags)
     assert done.returncode == 64 and "no line was edited" in done.stderr
     (path,) = tmp_path.glob("records/table/*/dead_letter/train.jsonl")
     letter = json.loads(path.read_text())
     letter["raw"]["id"] = 20
     (tmp_path / "fixed.jsonl").write_text(json.dumps(letter))
     fixed = f"--fixed={tmp_path}/fixed.jsonl"
-    done = _run("preprocessing.replay_dead_letters", *flags, fixed)
+    done = commands.run("preprocessing.replay_dead_letters", *flags, fixed)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.endswith("replayed 1 corrected rows:\n  id type: 1 of 1 accepted\n")

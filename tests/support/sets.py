@@ -38,6 +38,7 @@ _HEAVY = re.compile(
     r"|^from tests\.trainer import .*\b(?:small_table|clicks)\b"
     r"|^from trainer\.export import .*\bparity_client\b"
     r"|^from preprocessing\.build import .*\b(?:job|beam_pipeline)\b"
+    r"|^from tests\.support import .*\bcommands\b"
     r"|\b(?:child_environment|terminals|fake_roles|small_roles|ForkServer|Scene)\b",
     re.MULTILINE,
 )

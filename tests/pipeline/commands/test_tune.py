@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 
-from tests.pipeline.process_help import ROOT, child_environment
+from tests.support import commands
 
 SPACE = "train.optimizer.learning_rate: {low: 1e-4, high: 1e-1, log: true}\n"
 
 
-def run(tmp_path, *words, space=SPACE, before=""):
+def run(tmp_path, *words, space=SPACE, module="pipeline.commands.tune"):
     (tmp_path / "space.yaml").write_text(space)
-    starts = "from pipeline import cli\nfrom pipeline.commands import tune\ncli.run(tune.main)"
     given = [f"--storage={tmp_path / 'out'}", f"--space={tmp_path / 'space.yaml'}", *words]
-    done = subprocess.run(
-        [sys.executable, "-c", f"{before}\n{starts}", "--config=flights", *given],
-        cwd=ROOT,
-        env=child_environment(),
-        capture_output=True,
-        text=True,
-        check=False,
+    done = commands.run(
+        module, "--config=flights", *given, environment={"PYTHONPATH": str(tmp_path)}
     )
     assert not (tmp_path / "out").exists()
     return done
@@ -57,10 +48,7 @@ def run(tmp_path, *words, space=SPACE, before=""):
     ],
 )
 def test_bad_input_is_one_line(tmp_path, space, words, message):
-    done = run(tmp_path, *words, space=space)
-    assert done.returncode == 64
-    assert message in done.stderr
-    assert len(done.stderr.splitlines()) == 1, done.stderr
+    assert message in commands.error_line(run(tmp_path, *words, space=space))
 
 
 @pytest.mark.parametrize("words", [(), ("--dry_run",)])
@@ -68,21 +56,20 @@ def test_bad_input_is_one_line(tmp_path, space, words, message):
 def test_what_a_place_cannot_take_is_refused_before_there_are_trials(
     tmp_path, place, missing, words
 ):
-    done = run(tmp_path, f"--cluster={place}", *words)
-    assert done.returncode == 64
-    assert done.stderr.startswith(f"error: CLUSTER={place}: missing: {missing}")
-    assert len(done.stderr.splitlines()) == 1, done.stderr
+    line = commands.error_line(run(tmp_path, f"--cluster={place}", *words))
+    assert line.startswith(f"error: CLUSTER={place}: missing: {missing}")
 
 
 def test_without_optuna_the_line_says_what_to_install(tmp_path):
-    before = (
+    (tmp_path / "without_optuna.py").write_text(
         "import importlib.util\n"
         "find = importlib.util.find_spec\n"
-        "importlib.util.find_spec = lambda name: None if name == 'optuna' else find(name)"
+        "importlib.util.find_spec = lambda name: None if name == 'optuna' else find(name)\n"
+        "from pipeline import cli\n"
+        "from pipeline.commands import tune\n"
+        "cli.run(tune.main)\n"
     )
-    done = run(tmp_path, before=before)
-    assert done.returncode == 64
-    assert done.stderr == (
+    assert commands.error_line(run(tmp_path, module="without_optuna")) == (
         "error: tune needs Optuna, which is not installed: pip install 'estimator-pipeline[tune]'; "
         "in a checkout, the target tune of make installs it\n"
     )

@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 
 from pipeline.records import manifest
-from tests.pipeline.process_help import ROOT
+from tests.support import commands
 
 
 def _verify(*arguments):
-    return subprocess.run(
-        [sys.executable, "-m", "pipeline.commands.verify", *arguments],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    return commands.run("pipeline.commands.verify", *arguments)
 
 
 def test_by_config_by_folder_and_repaired(small_records, tmp_path):
@@ -46,6 +38,5 @@ def test_by_config_by_folder_and_repaired(small_records, tmp_path):
 
 
 def test_no_records(tmp_path):
-    done = _verify(f"--records={tmp_path}")
-    assert done.returncode == 65
-    assert "no manifest" in done.stderr
+    line = commands.error_line(_verify(f"--records={tmp_path}"), 65)
+    assert "no manifest" in line

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import pathlib
 import shutil
-import subprocess
-import sys
 
 import pytest
 
 from pipeline import errors
 from pipeline.config import config_file, raw_data
-from tests.pipeline.process_help import ROOT, child_environment
+from tests.support import commands
 
 
 @pytest.fixture
@@ -41,13 +39,14 @@ def test_data_of_ones_own_are_not_brought(flights):
 
 @pytest.mark.parametrize("command", ["train", "preprocess"])
 def test_the_command_to_type_is_said_and_nothing_is_written(flights, tmp_path, command):
-    done = subprocess.run(
-        [sys.executable, "-m", "pipeline", command, f"--config={flights}", "--storage=out"],
-        cwd=tmp_path,
-        env={**child_environment(), "PYTHONPATH": str(ROOT), "PIPELINE_VIA": "make"},
-        capture_output=True,
-        text=True,
+    done = commands.run(
+        "pipeline",
+        command,
+        f"--config={flights}",
+        "--storage=out",
+        folder=tmp_path,
+        environment={"PIPELINE_VIA": "make"},
     )
     said = "error: 'data/flights/flights.csv': no such file. Bring it with make data "
-    assert (done.returncode, done.stdout, done.stderr) == (64, "", f"{said}CONFIG={flights}\n")
+    assert commands.error_line(done) == f"{said}CONFIG={flights}\n"
     assert not (tmp_path / "out").exists()

@@ -1,7 +1,4 @@
 import json
-import os
-import subprocess
-import sys
 
 import pytest
 import yaml
@@ -9,29 +6,18 @@ import yaml
 from pipeline import errors
 from pipeline.launchers import base
 from tests.pipeline.jobs.jobs import PLACE, plan
-from tests.pipeline.process_help import ROOT
+from tests.support import commands
 
 
 def test_a_dry_run_needs_neither_credentials_nor_a_network(tmp_path):
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pipeline.launch",
-            "--config=mnist",
-            "--cluster=gcp",
-            "--storage=gs://my-bucket/root",
-            "--dry_run",
-            *(f"--set={override}" for override in PLACE),
-        ],
-        cwd=ROOT,
-        env={
-            "PATH": os.environ["PATH"],
-            "HOME": str(tmp_path),
-            "HTTPS_PROXY": "http://127.0.0.1:9",
-        },
-        capture_output=True,
-        text=True,
+    done = commands.run(
+        "pipeline.launch",
+        "--config=mnist",
+        "--cluster=gcp",
+        "--storage=gs://my-bucket/root",
+        "--dry_run",
+        *(f"--set={override}" for override in PLACE),
+        environment={"HOME": str(tmp_path), "HTTPS_PROXY": "http://127.0.0.1:9"},
     )
     assert done.returncode == 0, done.stderr
     assert len(json.loads(done.stdout)["jobSpec"]["workerPoolSpecs"]) == 4

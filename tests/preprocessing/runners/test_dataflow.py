@@ -1,5 +1,4 @@
 import re
-import subprocess
 import sys
 
 import pytest
@@ -12,7 +11,8 @@ from pipeline.config import config_file
 from pipeline.launchers.gcp import settings
 from preprocessing.runners import beam_options, dataflow
 from tests.pipeline.jobs.jobs import PLACE
-from tests.pipeline.process_help import ROOT, child_environment
+from tests.pipeline.process_help import ROOT
+from tests.support import commands
 
 GCP = config_file.load(
     "mnist",
@@ -133,21 +133,14 @@ def test_what_cloud_storage_refuses_is_told_before_anything_is_submitted(cloud, 
 
 
 def test_a_dry_run_shows_the_options_and_reads_nothing(tmp_path):
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "preprocessing.main",
-            "--config=mnist",
-            "--cluster=gcp",
-            "--dry_run",
-            "--storage=gs://my-bucket/root",
-            *(f"--set={one}" for one in PLACE),
-        ],
-        cwd=ROOT,
-        env={**child_environment(), "HTTPS_PROXY": "http://127.0.0.1:9"},
-        capture_output=True,
-        text=True,
+    done = commands.run(
+        "preprocessing.main",
+        "--config=mnist",
+        "--cluster=gcp",
+        "--dry_run",
+        "--storage=gs://my-bucket/root",
+        *(f"--set={one}" for one in PLACE),
+        environment={"HTTPS_PROXY": "http://127.0.0.1:9"},
     )
     assert done.returncode == 0, done.stderr
     assert "--runner=DataflowRunner\n--project=my-project\n" in done.stdout

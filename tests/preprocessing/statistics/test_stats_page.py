@@ -6,8 +6,6 @@ import contextlib
 import io
 import pathlib
 import re
-import subprocess
-import sys
 import xml.etree.ElementTree as ElementTree
 
 import numpy as np
@@ -16,8 +14,8 @@ import pytest
 from pipeline.records import manifest
 from preprocessing.build import job
 from preprocessing.statistics import stats_page
-from tests.golden import regenerate
 from tests.preprocessing import tables
+from tests.support import commands
 
 
 @pytest.fixture(scope="module")
@@ -94,21 +92,17 @@ def test_of_lists_as_of_numbers_the_share_of_rows_is_missing():
 
 
 def test_the_command(made):
-    root = regenerate.HERE.parent.parent
     config = made[1] / "table.yaml"
     config.write_text(
         f"name: table\ndata: {{source: csv, inputs: {{train: {{files: {made[1]}/in.csv}}}}, "
         "columns: {label: {type: int64}}, label: label}\n"
         "model: {name: mnist_mlp}\ntrain: {steps: 1}\n"
     )
-    command = [sys.executable, "-m", "preprocessing.stats", f"--config={config}"]
-    done = subprocess.run(
-        [*command, f"--storage={made[1]}"], cwd=root, capture_output=True, text=True
-    )
+    done = commands.run("preprocessing.stats", f"--config={config}", f"--storage={made[1]}")
     assert (done.returncode, done.stderr) == (0, "")
     assert pathlib.Path(done.stdout.strip()).read_text().startswith("<!doctype html>")
-    done = subprocess.run([*command, "--storage=/absent"], cwd=root, capture_output=True, text=True)
-    assert done.returncode == 65 and "no manifest" in done.stderr
+    done = commands.run("preprocessing.stats", f"--config={config}", "--storage=/absent")
+    assert "no manifest" in commands.error_line(done, 65)
 
 
 def test_the_ends_of_an_axis_can_be_told_apart():

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pathlib
-import subprocess
-import sys
 
 import pytest
 
@@ -12,7 +10,7 @@ from pipeline import errors, storage
 from pipeline.config import config_file
 from pipeline.records.manifest import Manifest
 from pipeline.runs.run_folder import RunFolder
-from tests.pipeline.process_help import ROOT, child_environment
+from tests.support import commands
 from tests.trainer import small_checkpoints
 from trainer.evaluation import request
 
@@ -100,14 +98,6 @@ def test_wrong_arguments_are_answered_without_tensorflow(saved, tmp_path, comman
     storage.write_text(saved.config_path, config_file.dump(config_file.load("mnist")))
     (tmp_path / "block" / "tensorflow").mkdir(parents=True)
     (tmp_path / "block" / "tensorflow" / "__init__.py").write_text("raise SystemExit('imported')")
-    environment = child_environment()
-    environment["PYTHONPATH"] = f"{tmp_path / 'block'}:{environment['PYTHONPATH']}"
-    done = subprocess.run(
-        [sys.executable, "-m", "pipeline", *command, f"--storage={tmp_path}"],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 64 and text in done.stderr, done.stderr
-    assert "imported" not in done.stderr
+    environment = {"PYTHONPATH": str(tmp_path / "block")}
+    done = commands.run("pipeline", *command, f"--storage={tmp_path}", environment=environment)
+    assert text in commands.error_line(done)

@@ -1,8 +1,5 @@
 """Commands that look at a run whose job on Vertex AI no command follows."""
 
-import subprocess
-import sys
-
 import pytest
 
 from pipeline import errors
@@ -11,7 +8,7 @@ from pipeline.launchers import remote_jobs
 from pipeline.runs import run_folder, run_record
 from pipeline.runs.run_folder import RunFolder
 from tests.cloud.jobs import PLACE
-from tests.pipeline.process_help import ROOT
+from tests.support import commands
 
 JOB = f"{PLACE}/customJobs/1"
 
@@ -35,20 +32,9 @@ def run(cloud, jobs, small_records) -> RunFolder:
     return made
 
 
-def command(cloud, name: str, *arguments: str) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            f"pipeline.commands.{name}",
-            f"--storage={cloud.root}/out",
-            *arguments,
-        ],
-        cwd=ROOT,
-        env=cloud.environment,
-        capture_output=True,
-        text=True,
-    )
+def command(cloud, name: str, *arguments: str):
+    given = (f"pipeline.commands.{name}", f"--storage={cloud.root}/out", *arguments)
+    return commands.run(*given, environment=cloud.environment)
 
 
 def test_status_says_what_the_service_says(cloud, run, jobs):
