@@ -39,6 +39,7 @@ def test_every_test_is_in_one_of_two_sets_and_the_fast_ones_in_the_first(request
         normal, slow, fast = (sets.chosen(expression, markers) for expression in chosen)
         assert normal != slow, test
         assert normal or not fast, test
+        assert normal or sets.may_be_slow(ROOT / test.partition("::")[0]), test
 
 
 @pytest.mark.parametrize(
@@ -60,6 +61,20 @@ def test_every_test_is_in_one_of_two_sets_and_the_fast_ones_in_the_first(request
 )
 def test_heavy_files_are_known_by_folder_and_imports(path, heavy):
     assert sets.is_heavy(sets.TESTS / path) is heavy
+
+
+@pytest.mark.parametrize(
+    ("expression", "path", "left_out"),
+    [
+        (sets.FAST, "e2e", True),
+        (sets.SLOW, "e2e", False),
+        (sets.SLOW, "e2e/test_modes.py", False),
+        (sets.SLOW, "preprocessing/sources/test_csv.py", True),
+        (sets.NORMAL, "preprocessing/sources/test_csv.py", False),
+    ],
+)
+def test_files_without_a_test_of_the_set_are_not_imported(expression, path, left_out):
+    assert sets.has_none(expression, sets.TESTS / path) is left_out
 
 
 class _Item:

@@ -42,6 +42,8 @@ _HEAVY = re.compile(
     r"|\b(?:child_environment|terminals|fake_roles|small_roles|ForkServer|Scene)\b",
     re.MULTILINE,
 )
+# What a file names that has slow tests: the marker, or what gives it to some values of parameters.
+_SLOW = re.compile(r"\bmark\.slow\b|\bslow(?:_unless)?\(|\bmap\(slow,|\bmodes\(")
 # The -m of each set. All tests are FAST, or otherwise NORMAL, or SLOW.
 SLOW = "slow"
 NORMAL = "not slow"
@@ -59,6 +61,17 @@ def is_heavy(path: pathlib.Path) -> bool:
         return True
     is_nested_test = len(inside) > 1 and path.match("test_*.py")
     return is_nested_test and bool(_HEAVY.search(path.read_text()))
+
+
+@functools.cache
+def may_be_slow(path: pathlib.Path) -> bool:
+    """Returns whether a file has slow tests; true of a folder."""
+    return not path.match("test_*.py") or bool(_SLOW.search(path.read_text()))
+
+
+def has_none(expression: str, path: pathlib.Path) -> bool:
+    """Returns whether no test of a file or folder is in the set of `-m expression`."""
+    return (expression == FAST and is_heavy(path)) or (expression == SLOW and not may_be_slow(path))
 
 
 def mark(config: pytest.Config, items: Sequence[pytest.Item]) -> None:
