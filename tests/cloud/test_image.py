@@ -38,19 +38,21 @@ def test_it_holds_what_a_dry_run_lists(unpacked):
     assert sorted(map(str, files)) == sorted(name for name, _ in image.contents())
 
 
-@pytest.mark.parametrize("module", [container.MODULE, "preprocessing.main", "pipeline.launch"])
-def test_commands_start_from_its_files_and_find_shipped_configs(unpacked, module):
-    done = run(unpacked, "-m", module, "--help")
-    assert done.returncode == 0 and "--config" in done.stdout, done.stderr
-    where = run(unpacked, "-c", f"import {module} as m; print(m.__file__)").stdout.strip()
-    assert where.startswith(f"{unpacked.work}/"), where
-    shipped = run(unpacked, "-c", "from pipeline.config import config_file as c; c.load('mnist')")
-    assert shipped.returncode == 0, shipped.stderr
+def test_commands_start_from_its_files_and_find_shipped_configs(unpacked):
+    for module in ("preprocessing.main", "pipeline.launch"):
+        done = run(unpacked, "-m", module, "--help")
+        assert done.returncode == 0 and "--config" in done.stdout, done.stderr
+    modules = (container.MODULE, "preprocessing.main", "pipeline.launch")
+    code = f"from importlib import util\nprint(*(util.find_spec(m).origin for m in {modules}))\n"
+    code += "from pipeline.config import config_file\nconfig_file.load('mnist')"
+    done = run(unpacked, "-c", code)
+    assert done.returncode == 0, done.stderr
+    assert all(where.startswith(f"{unpacked.work}/") for where in done.stdout.split()), done
 
 
 def test_what_vertex_ai_starts_is_in_it(unpacked):
     made_of = job_spec.render(plan(), "s")["jobSpec"]["workerPoolSpecs"][0]["containerSpec"]
-    assert made_of["command"] == ["python"]
+    assert (made_of["command"], made_of["args"][:2]) == (["python"], ["-m", container.MODULE])
     done = run(unpacked, *made_of["args"][:2], "--help")
     assert "One process of a training run" in done.stdout, done.stderr
 
