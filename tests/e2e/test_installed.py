@@ -16,6 +16,7 @@ import pytest
 
 from pipeline.records import manifest, shard_check
 from tests.golden import regenerate
+from tests.support.sets import slow
 
 ROOT = regenerate.HERE.parent.parent
 PACKAGES = ("pipeline", "preprocessing", "serving", "trainer")
@@ -104,7 +105,9 @@ def test_preprocessing_in_several_processes_needs_the_wheel_alone(installed, tmp
     shard_check.verify(str(folder), manifest.read(str(folder)), contents=True)
 
 
-@pytest.mark.parametrize("module", ["trainer.task", "pipeline.launch", "pipeline.commands.logs"])
+@pytest.mark.parametrize(
+    "module", [slow("trainer.task"), "pipeline.launch", "pipeline.commands.logs"]
+)
 def test_commands_start_from_the_wheel(installed, tmp_path, module):
     done = installed.run(tmp_path, "-m", module, "--help")
     assert done.returncode == 0 and "--run" in done.stdout, done.stderr

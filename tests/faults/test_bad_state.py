@@ -65,6 +65,9 @@ def test_a_loss_that_is_no_number_ends_the_run_at_the_first_attempt(rig):
     assert tf.train.load_variable(kept.checkpoint, "global_step") == 0
 
 
+# In `make test`, tests/trainer/evaluation/test_best_exporter.py counts evaluations without a gain,
+# and tests/pipeline/supervision/test_supervisor.py ends a run before its last step.
+@pytest.mark.slow
 def test_early_stopping_ends_every_process(rig):
     result = rig.train(
         *ASYNC,

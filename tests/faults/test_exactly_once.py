@@ -141,7 +141,9 @@ def test_what_a_worker_held_that_never_comes_back_is_read_by_others(rig):
     assert 0 < final.counts.readers[2] < final.counts.readers[1]
 
 
-@pytest.mark.parametrize("mode", [slow("parameter_server"), "parameter_server_strategy"])
+# In `make test`, tests/trainer/exactly_once/test_reader.py has no step after the last save.
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", SHARED)
 def test_training_that_ends_early_is_saved_once_and_exactly(rig, mode):
     settings = (*WITNESSED, f"cluster.strategy={mode}", "cluster.workers=2", "train.max_seconds=4")
     rig.train(*settings, "train.steps=100000", "train.save_steps=100000", pace=0.005)
@@ -256,10 +258,9 @@ def test_each_record_once_whatever_the_shards(rig, tmp_path, mode):
     final.check(twice=3 * BATCH if mode in SHARED else 0)
 
 
-@pytest.mark.parametrize(
-    "mode",
-    [slow_unless(mode == "parameter_server", mode) for mode in (*SHARED, "parameter_server_sync")],
-)
+# In `make test`, tests/trainer/exactly_once/test_assignments.py shares too little to take turns.
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", [*SHARED, "parameter_server_sync"])
 def test_very_few_records_are_shared_without_waiting(rig, tmp_path, mode):
     """A batch of each is more than an epoch; all records are used alike nevertheless."""
     folder = _shared_unevenly(rig.records, tmp_path / "records", FEW)

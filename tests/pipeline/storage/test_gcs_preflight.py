@@ -9,6 +9,7 @@ from pipeline import errors
 from pipeline.storage import gcs_preflight
 from tests.cloud.faults import PYTHON, TENSORFLOW
 from tests.pipeline.process_help import ROOT
+from tests.support.sets import slow
 
 
 def test_a_folder_that_both_can_use_is_left_as_it_was(cloud):
@@ -25,9 +26,9 @@ def test_a_disk_is_not_asked(tmp_path):
 @pytest.mark.parametrize(
     ("status", "kind", "words"),
     [
-        (401, errors.UsageError, r"\(401\): Google does not accept the credentials"),
+        slow(401, errors.UsageError, r"\(401\): Google does not accept the credentials"),
         (403, errors.UsageError, r"\(403\): the credentials are valid, but not enough"),
-        (503, errors.RetryableError, r"\(503\): Cloud Storage has a problem"),
+        slow(503, errors.RetryableError, r"\(503\): Cloud Storage has a problem"),
     ],
 )
 def test_the_client_that_is_refused_is_named(cloud, status, kind, words):

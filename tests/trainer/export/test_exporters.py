@@ -122,6 +122,8 @@ def test_a_failed_export_leaves_nothing(scene, side_of):
     assert scene.leftovers == []
 
 
+# In `make test`, the gate of each export compares the same (tests/trainer/export/test_parity.py).
+@pytest.mark.slow
 def test_a_fresh_process_serves_what_the_estimator_predicts(
     finished, small_records, transforms, tmp_path
 ):

@@ -14,6 +14,7 @@ from pipeline.launchers.slurm import commands
 from pipeline.runs import run_record
 from pipeline.runs.run_folder import RunFolder
 from tests.pipeline.process_help import ROOT
+from tests.support.sets import slow
 
 
 @pytest.fixture
@@ -70,7 +71,8 @@ def test_other_runs_have_no_job(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "module", ["pipeline.launchers.local.launcher", "pipeline.commands.status", "trainer.task"]
+    "module",
+    ["pipeline.launchers.local.launcher", "pipeline.commands.status", slow("trainer.task")],
 )
 def test_what_runs_here_imports_only_the_settings_of_other_places(module):
     code = (
