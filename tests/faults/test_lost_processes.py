@@ -17,63 +17,34 @@ ASYNC = ("cluster.strategy=parameter_server", "train.save_steps=50")
 ALL_REDUCE = ("cluster.strategy=multi_worker_mirrored", "train.save_steps=20")
 
 
-def test_a_killed_worker_comes_back_and_the_others_do_not_notice(rig):
-    """See docs/tensorflow-pitfalls.md#lost-worker."""
+def test_a_killed_worker_chief_and_server_come_back_and_the_others_stay(rig):
+    """Each is started again alone, the chief and the server with the parameters of a checkpoint;
+    then the step goes back for all (docs/tensorflow-pitfalls.md#lost-worker, #lost-chief,
+    #lost-parameter-server)."""
     result = rig.train(
         *ASYNC,
-        "train.steps=120",
+        "train.steps=190",
         faults=(
             {"by": "worker-0", "at": 20, "do": "kill", "target": "worker-0"},
             {"by": "chief-0", "at": 40, "do": "await_return", "target": "worker-0"},
+            {"by": "chief-0", "at": 70, "do": "kill", "target": "chief-0"},
+            {"by": "chief-0", "at": 120, "do": "kill", "target": "ps-0"},
         ),
         pace=0.005,
     )
-    assert result["final_step"] in last_steps(120, processes=2)
+    assert result["final_step"] in last_steps(190, processes=2)
     assert rig.fired()["step"] >= 20
     assert {name: len(pids) for name, pids in rig.seen.pids.items()} == {
-        **{"chief-0": 1, "ps-0": 1, "evaluator-0": 1, "worker-0": 2}
+        **{"chief-0": 2, "ps-0": 2, "evaluator-0": 1, "worker-0": 2}
     }
-    (restart,) = rig.restarts
-    assert (restart.role, restart.index, restart.steps_lost) == ("worker", 0, 0)
-    assert restart.cause.startswith("killed by SIGKILL")
-    assert 0 < restart.seconds_to_next_step < 30
-    check_ledger(result["input"], twice=BATCH)
-
-
-def test_a_killed_chief_falls_back_to_its_checkpoint(rig):
-    """The step goes back for all, which is recorded (docs/tensorflow-pitfalls.md#lost-chief)."""
-    result = rig.train(
-        *ASYNC,
-        "train.steps=150",
-        faults=({"by": "chief-0", "at": 70, "do": "kill", "target": "chief-0"},),
-        pace=0.005,
-    )
-    assert result["final_step"] in last_steps(150, processes=2)
-    assert len(rig.seen.pids["chief-0"]) == 2
-    assert len(rig.seen.pids["worker-0"]) == len(rig.seen.pids["ps-0"]) == 1
-    (restart,) = rig.restarts
-    assert (restart.role, restart.step >= 70) == ("chief", True)
-    assert restart.steps_lost > 0
-    check_ledger(result["input"], twice=2 * BATCH)
-    rig.check_files()
-
-
-def test_a_killed_parameter_server_is_filled_again_from_the_checkpoint(rig):
-    """See docs/tensorflow-pitfalls.md#lost-parameter-server."""
-    result = rig.train(
-        *ASYNC,
-        "train.steps=150",
-        faults=({"by": "chief-0", "at": 70, "do": "kill", "target": "ps-0"},),
-        pace=0.005,
-    )
-    assert result["final_step"] in last_steps(150, processes=2)
-    assert len(rig.seen.pids["ps-0"]) == 2
-    assert len(rig.seen.pids["chief-0"]) == 1
-    (restart,) = rig.restarts
-    assert (restart.role, restart.step >= 70) == ("ps", True)
-    assert restart.seconds_to_next_step is not None
-    assert restart.steps_lost > 0
-    check_ledger(result["input"], twice=2 * BATCH)
+    worker, chief, server = rig.restarts
+    assert (worker.role, worker.index, worker.steps_lost) == ("worker", 0, 0)
+    assert worker.cause.startswith("killed by SIGKILL")
+    assert 0 < worker.seconds_to_next_step < 30
+    assert (chief.role, chief.step >= 70, chief.steps_lost > 0) == ("chief", True, True)
+    assert (server.role, server.step >= 120, server.steps_lost > 0) == ("ps", True, True)
+    assert server.seconds_to_next_step is not None
+    check_ledger(result["input"], twice=5 * BATCH)
     rig.check_files()
 
 
@@ -130,6 +101,9 @@ def test_a_stopped_process_is_found_and_all_start_again(rig, mode, stopper, targ
     check_ledger(result["input"], twice)
 
 
+# In `make test`, tests/pipeline/supervision/test_supervisor.py loses an evaluator at the end, has a
+# taken port, and fails the same way twice, without TensorFlow.
+@pytest.mark.slow
 def test_an_evaluator_killed_in_the_last_evaluation_comes_back_for_it(rig):
     """See docs/tensorflow-pitfalls.md#final-checkpoint-not-evaluated."""
     model = "model.name=tests.faults.injected:killed_in_last_evaluation"
@@ -158,6 +132,7 @@ def test_the_evaluator_survives_checkpoints_deleted_under_it(rig):
     assert result["metrics"]["test"]["global_step"] == result["final_step"] >= 200
 
 
+@pytest.mark.slow
 def test_an_occupied_port_gets_all_new_ones(rig):
     """Another program has the parameter server's (docs/tensorflow-pitfalls.md#taken-ports)."""
     given = []
@@ -183,6 +158,7 @@ def test_an_occupied_port_gets_all_new_ones(rig):
 ALONE = ("cluster.strategy=none", "train.steps=40", "train.save_steps=20")
 
 
+@pytest.mark.slow
 def test_the_same_exception_twice_in_a_row_ends_the_run(rig):
     with pytest.raises(
         errors.ModelError,
