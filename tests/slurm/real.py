@@ -47,6 +47,7 @@ MpiDefault=none
 MailProg=/bin/true
 SwitchType=switch/none
 SchedulerType=sched/builtin
+SchedulerParameters=batch_sched_delay=0,sched_interval=5
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 ReturnToService=2
