@@ -47,23 +47,6 @@ def check_done(run, steps: int) -> None:
     assert len(finals) == 1
 
 
-def test_a_lost_worker_is_started_again_alone(run):
-    """And the job ends with all its steps and one export."""
-    process = run.start(*ASYNCHRONOUS)
-    run.has_made(20)
-    before = run_folder.read_statuses(run.folder)
-    os.kill(before["worker-0"].pid, signal.SIGKILL)
-    run.wait_until(lambda found: found["worker-0"].pid != before["worker-0"].pid)
-    said = ended(run, process)
-    check_done(run, 400)
-    after = run_folder.read_statuses(run.folder)
-    others = ("chief-0", "ps-0", "evaluator-0")
-    assert {name: after[name].pid for name in others} == {n: before[n].pid for n in others}
-    assert "worker-0: killed by SIGKILL" in said and "starting it again now" in said
-    assert [(one.role, one.index) for one in run.record.restarts] == [("worker", 0)]
-    assert "already finished" in ended(run, run.start(*ASYNCHRONOUS))
-
-
 def test_the_script_that_a_dry_run_prints_trains(run, tmp_path):
     """Nothing but the records has been made for it; a second one of the same run is refused."""
     shown = run.shown(*GANG, "train.steps=200", f"slurm.options=[--output={tmp_path}/%j.out]")

@@ -22,3 +22,4 @@ def test_a_job_on_two_nodes_is_submitted_followed_and_ends_with_an_export(run):
     check_done(run, 20)
     assert run.cluster.jobs()[run.job] == "COMPLETED"
     assert f"job {run.job}" in said
+    assert "already finished" in ended(run, run.start(*SHORT))
