@@ -117,9 +117,23 @@ def serving_inputs(
         stored |= tf.io.parse_example(serialized, parsing_spec(part))
     specs = stored_specs({name: column for name, column in columns.items() if column.list})
     fed = {name: decode(x, columns[name]) if name in specs else x for name, x in stored.items()}
-    return serialized, {
-        name: tf.compat.v1.placeholder_with_default(
-            tensor, specs[name].shape if name in specs else tensor.shape, name=names.of_op(name)
-        )
-        for name, tensor in fed.items()
-    }
+    shapes = {name: specs[name].shape if name in specs else x.shape for name, x in fed.items()}
+    return serialized, _placeholders(fed, shapes)
+
+
+def _placeholders(defaults: Tensors, shapes: Mapping[str, tf.TensorShape]) -> Tensors:
+    """Returns a placeholder for each column, which is as its default where it is not fed.
+
+    All are added as one graph: one by one those of 10,000 columns took two seconds.
+    """
+    graph = tf.compat.v1.get_default_graph()
+    # Without its versions they would be taken for ops of the first TensorFlow.
+    added = tf.compat.v1.GraphDef(versions=graph.graph_def_versions)
+    ops = {name: graph.unique_name(names.of_op(name)) for name in defaults}
+    for name, default in defaults.items():
+        node = added.node.add(name=ops[name], op="PlaceholderWithDefault", input=[default.name])
+        node.attr["dtype"].type = default.dtype.as_datatype_enum
+        node.attr["shape"].shape.CopyFrom(shapes[name].as_proto())
+    given = {default.name: default for default in defaults.values()}
+    tf.import_graph_def(added, input_map=given, name="")
+    return {name: graph.get_tensor_by_name(f"{op}:0") for name, op in ops.items()}

@@ -109,8 +109,10 @@ def test_decoded_shapes_are_known_to_the_graph():
 
 def test_serving_takes_raw_values_or_examples():
     columns = {n: COLUMNS[n] for n in ("pixels", "size", "name")}
-    with tf.Graph().as_default():
+    with tf.Graph().as_default() as graph:
+        versions = graph.graph_def_versions
         serialized, found = parsing.serving_inputs(columns)
+        assert graph.graph_def_versions == versions
         assert serialized.shape.as_list() == [None]
         assert {name: (t.dtype, t.shape.as_list()) for name, t in found.items()} == {
             "pixels": (tf.string, [None]),
