@@ -39,6 +39,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.framework import tensor_pb2
 from tensorflow.core.protobuf import saved_model_pb2
+from tensorflow.python.saved_model import loader_impl
 
 EXAMPLES, KERAS = "examples", "keras"
 _SERVING = "serving_default"
@@ -80,12 +81,14 @@ def answer(request: dict[str, Any]) -> dict[str, np.ndarray]:
         return _of_keras(request)
     arrays = _arrays(request["rows"]) if request.get("arrays") else None
     signatures = _signatures(request["export"])
-    names = sorted(signatures) if arrays is None else [_SERVING]
     rows = [] if arrays else list(tf.data.TFRecordDataset(request["rows"]).as_numpy_iterator())
     found, settings = {}, tf.compat.v1.ConfigProto()
     rewrite = settings.graph_options.rewrite_options
     rewrite.disable_meta_optimizer = not request.get("optimize", True)
-    for name in names:
+    tags, loader = [tf.saved_model.SERVING], loader_impl.SavedModelLoader(request["export"])
+    graph = tf.Graph()  # for all sessions
+    saver, _ = loader.load_graph(graph, tags)
+    for name in sorted(signatures) if arrays is None else [_SERVING]:
         if arrays is not None:
             given: list[Any] = [arrays[fed] for fed in sorted(signatures[name].inputs)]
         elif name.partition(":")[0] == EXAMPLES:
@@ -94,14 +97,12 @@ def answer(request: dict[str, Any]) -> dict[str, np.ndarray]:
             given = _columns(signatures[name], rows, request)
         count = len(rows) if arrays is None else len(next(iter(arrays.values())))
         # As TensorFlow Serving does. A session for each: what is random begins again.
-        with tf.Graph().as_default(), tf.compat.v1.Session(config=settings) as session:
-            model = tf.compat.v1.saved_model.load(
-                session, [tf.saved_model.SERVING], request["export"]
-            )
-            signature = model.signature_def[name]
+        with tf.compat.v1.Session(graph=graph, config=settings) as session:
+            loader.restore_variables(session, saver)
+            loader.run_init_ops(session, tags)
             for output, parts in _answers(
                 session,
-                signature,
+                signatures[name],
                 given,
                 count=count,
                 request=request,
@@ -232,7 +233,7 @@ def _read_again(found: Mapping[str, Any], rows: Sequence[bytes]) -> None:
     """Reads some rows by protobuf, too: what TensorFlow's parser misreads, the exported model and
     its Estimator misread alike. Raises `ValueError` for the first value that differs."""
     for row in range(0, len(rows), max(1, len(rows) // _READ_AGAIN)):
-        features = tf.train.Example.FromString(rows[row]).features.feature
+        features = dict(tf.train.Example.FromString(rows[row]).features.feature.items())
         for column, parsed in found.items():
             kind = features[column].WhichOneof("kind") if column in features else None
             if kind is None:
@@ -255,8 +256,8 @@ def _of_row(parsed: Any, row: int) -> np.ndarray:
     if isinstance(parsed, tuple):
         items, begins, _ = parsed
         return np.asarray(items[begins[row] : begins[row + 1]])
-    # Of their own type: NumPy's for bytes has no zeros at their end.
-    return np.asarray(parsed[row], parsed.dtype).reshape(-1)
+    # Not `parsed[row]`: of bytes, NumPy's own type has no zeros at their end.
+    return np.asarray(parsed[row : row + 1].reshape(-1))
 
 
 def _few(values: list[Any]) -> str:
