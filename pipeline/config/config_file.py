@@ -161,11 +161,14 @@ def dump(config: Config, *, redacted: bool = False) -> str:
     without what looks like a secret. That of a very wide table is JSON, which `load` reads as well
     and takes a tenth of the time."""
     tree = config.model_dump(mode="json")
-    shown = redaction.redact_all(tree) if redacted else tree
+    return _written(redaction.redact_all(tree) if redacted else tree, config)
+
+
+def _written(tree: Any, config: Config) -> str:
     if len(config.data.columns) + len(config.features or ()) > _WIDE:
         with contextlib.suppress(ValueError):  # infinite, which JSON does not have
-            return _as_json(shown, _LINES) + "\n"
-    return str(yaml.dump(shown, Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True))
+            return _as_json(tree, _LINES) + "\n"
+    return str(yaml.dump(tree, Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True))
 
 
 def _as_json(tree: Any, levels: int) -> str:
@@ -176,9 +179,10 @@ def _as_json(tree: Any, levels: int) -> str:
 
 
 def changes(config: Config) -> str:
-    """Returns what differs from the defaults, as YAML, without what looks like a secret."""
-    changed = redaction.redact_all(config.model_dump(mode="json", exclude_defaults=True))
-    return str(yaml.dump(changed, Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True))
+    """Returns what differs from the defaults, written as `dump` does, without what looks like a
+    secret."""
+    tree = config.model_dump(mode="json", exclude_defaults=True)
+    return _written(redaction.redact_all(tree), config)
 
 
 def warnings(config: Config) -> list[str]:

@@ -341,6 +341,10 @@ def test_the_config_of_a_very_wide_table_is_written_as_json(write, tmp_path):
     path = tmp_path / "config.yaml"
     path.write_text(text)
     assert config_file.load(str(path)) == found
+    assert (
+        json.loads(config_file.changes(found))["data"]["columns"].keys()
+        == found.data.columns.keys()
+    )
     assert config_file.load(str(path), ["model.params.classes=3"]).model.params == {"classes": 3}
 
 
