@@ -65,6 +65,13 @@ def test_what_is_written_is_read(folder, made):
     assert [path.name for path in folder.iterdir() if path.is_file()] == ["manifest.json"]
 
 
+def test_the_same_content_is_parsed_once_while_it_is_in_use(folder, made):
+    first = manifest.read(str(folder))
+    assert manifest.read(str(folder)) is first
+    manifest.write(str(folder), made.model_copy(update={"block_records": 17}))
+    assert manifest.read(str(folder)).block_records == 17
+
+
 def test_it_can_be_read_by_people_and_other_programs(folder):
     tree = json.loads((folder / "manifest.json").read_text())
     assert tree["version"] == 1
