@@ -99,6 +99,16 @@ def small_records(tmp_path_factory) -> SmallRecords:
 
 
 @pytest.fixture(scope="session")
+def commands(tmp_path_factory):
+    """Commands that need TensorFlow, forked from a process that has imported it."""
+    from tests.trainer.commands import Commands
+
+    started = Commands(tmp_path_factory.mktemp("commands"))
+    yield started
+    started.close()
+
+
+@pytest.fixture(scope="session")
 def classifier(tmp_path_factory):
     """A finished run whose model tells one of three classes by name: see `tests.exports`."""
     from tests import exports

@@ -10,7 +10,6 @@ from pipeline import errors
 from pipeline.cluster import topology
 from pipeline.runs.run_folder import RunFolder
 from tests.e2e.conftest import modes
-from tests.trainer.conftest import commands  # noqa: F401
 from trainer import experiment
 from trainer.checkpoints import checkpoint_files
 from trainer.evaluation import best_exporter
@@ -45,7 +44,7 @@ def test_replicated_evaluation_equals_plain_evaluation(
 
 
 @pytest.mark.parametrize("mode", modes("mirrored", "central_storage"))
-def test_predictions_of_all_replicas_are_judged(run_of, commands, mode):  # noqa: F811
+def test_predictions_of_all_replicas_are_judged(run_of, commands, mode):
     run = run_of(mode)
     flags = (f"--storage={run.path.parent.parent}", f"--run={run.path.name}", "--slices=label")
     commands.run("trainer.evaluate", *flags)

@@ -5,41 +5,31 @@ from __future__ import annotations
 import csv
 import re
 import shutil
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
 from tests import exports
-from tests.pipeline.process_help import child_environment
 
 ROWS = exports.rows(exports.CLASSIFIER, 20, seed=3)
 
 
-def _run(storage, *flags, code=0):
-    """Returns what the command prints."""
-    done = subprocess.run(
-        [sys.executable, "-m", "serving.predict", f"--storage={storage}", *flags],
-        capture_output=True,
-        text=True,
-        env=child_environment(),
-    )
-    assert done.returncode == code, done.stdout + done.stderr
-    assert "Traceback" not in done.stderr
-    if code:
-        assert done.stderr.count("\n") == 1
-        assert done.stderr.startswith("error: ")
-    else:
-        assert done.stderr == ""
-    return done.stderr if code else done.stdout
+@pytest.fixture
+def predict(commands):
+    """Returns a function that returns what the command prints."""
+
+    def run(storage, *flags, code=0):
+        said = commands.run("serving.predict", f"--storage={storage}", *flags, code=code)
+        if code:
+            assert said.startswith("error: ") and said.count("\n") == 1, said
+        return said
+
+    return run
 
 
-def test_flags_are_a_contract():
-    done = subprocess.run(
-        [sys.executable, "-m", "serving.predict", "--help"], capture_output=True, text=True
-    )
-    assert re.findall(r"^ +--(?:\[no\])?(\w+): ", done.stdout, re.MULTILINE) == [
+def test_flags_are_a_contract(commands):
+    listing = commands.run("serving.predict", "--help")
+    assert re.findall(r"^ +--(?:\[no\])?(\w+): ", listing, re.MULTILINE) == [
         "config",
         "error_budget",
         "export",
@@ -55,8 +45,8 @@ def test_flags_are_a_contract():
     ]
 
 
-def test_the_test_split_of_the_newest_run(classifier):
-    said = _run(classifier.storage, "--rows=3").splitlines()
+def test_the_test_split_of_the_newest_run(predict, classifier):
+    said = predict(classifier.storage, "--rows=3").splitlines()
     lines = [line for line in said if not line.startswith("predicting: ")]  # of slow machines
     assert lines[0] == f"model {classifier.export.path}"
     better = "note: export/best is of step 40 and did better on eval: make predict EXPORT=best"
@@ -76,11 +66,11 @@ def _labels(published):
 
 
 @pytest.mark.slow
-def test_two_processes_write_the_same_file(classifier, tmp_path):
+def test_two_processes_write_the_same_file(predict, classifier, tmp_path):
     (tmp_path / "new.csv").write_text(exports.text(ROWS))
     for workers in (1, 2):
         flags = [f"--output={tmp_path}/{workers}.csv", f"--num_workers={workers}", "--rows=0"]
-        _run(classifier.storage, f"--input={tmp_path}/new.csv", *flags)
+        predict(classifier.storage, f"--input={tmp_path}/new.csv", *flags)
     assert (tmp_path / "1.csv").read_bytes() == (tmp_path / "2.csv").read_bytes()
     with open(tmp_path / "1.csv", newline="") as file:
         assert [row["id"] for row in csv.DictReader(file)] == [str(row["id"]) for row in ROWS]
@@ -97,22 +87,22 @@ def test_two_processes_write_the_same_file(classifier, tmp_path):
         (["--rows=-1"], 64, "--rows=-1: -1 is not a non-negative integer"),
     ],
 )
-def test_a_bad_request_is_one_line(classifier, flags, code, message):
-    line = _run(classifier.storage, *flags, code=code)
+def test_a_bad_request_is_one_line(predict, classifier, flags, code, message):
+    line = predict(classifier.storage, *flags, code=code)
     assert re.search(message.replace("|", r"\|"), line), line
 
 
-def test_an_altered_export_is_refused(classifier, tmp_path):
+def test_an_altered_export_is_refused(predict, classifier, tmp_path):
     shutil.copytree(classifier.run.path, tmp_path / "runs" / "altered")
     shutil.copytree(classifier.storage / "records", tmp_path / "records")
     index = tmp_path / "runs/altered/export/final/60/variables/variables.index"
     content = bytearray(index.read_bytes())
     content[len(content) // 2] ^= 1
     index.write_bytes(content)
-    line = _run(tmp_path, code=65)
+    line = predict(tmp_path, code=65)
     assert re.search(r"export '.*/60': 'variables/variables\.index' was altered", line), line
 
 
-def test_without_runs_it_says_how_to_get_one(tmp_path):
-    line = _run(tmp_path, code=64)
+def test_without_runs_it_says_how_to_get_one(predict, tmp_path):
+    line = predict(tmp_path, code=64)
     assert re.search(r"no runs in '.*/runs'\. Train one with make train", line)

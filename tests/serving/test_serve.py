@@ -15,6 +15,7 @@ import urllib.request
 import pytest
 
 from tests.pipeline.process_help import child_environment
+from tests.trainer.commands import error_line
 
 
 @contextlib.contextmanager
@@ -44,8 +45,7 @@ def _until(process, start):
     raise AssertionError(lines)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_it_answers_until_a_signal_comes_and_ends_well(classifier, number):
+def test_it_answers_until_ctrl_c_and_ends_well(classifier):
     with _process(classifier.storage, "--port=0") as process:
         lines = _until(process, "try it: ")
         assert lines[0].startswith("loading /") and "/export/" in lines[0]
@@ -55,7 +55,7 @@ def test_it_answers_until_a_signal_comes_and_ends_well(classifier, number):
         body = re.search(r"curl -d '(.*)' http", lines[2])[1]
         with urllib.request.urlopen(f"{url}:predict", body.encode()) as answer:
             assert len(json.load(answer)["predictions"]) == 1
-        process.send_signal(number)
+        process.send_signal(signal.SIGINT)
         rest, _ = process.communicate(timeout=60)
         assert process.returncode == 0
         assert re.search(r"^POST /v1/models/punctual:predict  200  [\d.]+ ms$", rest, re.MULTILINE)
@@ -63,7 +63,7 @@ def test_it_answers_until_a_signal_comes_and_ends_well(classifier, number):
         assert rest.endswith("stopped\n")
 
 
-def test_it_continues_when_its_output_is_not_read(classifier):
+def test_it_continues_when_its_output_is_not_read_until_sigterm(classifier):
     with _process(classifier.storage, "--port=0", "--export=best") as process:
         lines = _until(process, "try it: ")
         assert "version 40" in lines[1]
@@ -76,30 +76,32 @@ def test_it_continues_when_its_output_is_not_read(classifier):
         assert process.wait(60) == 0
 
 
-def _error(storage, *flags):
-    with _process(storage, *flags) as process:
-        output, _ = process.communicate(timeout=120)
-        lines = output.splitlines()
-        assert lines[-1].startswith("error: "), output
-        assert "Traceback" not in output
-        return process.returncode, lines[-1]
+@pytest.fixture
+def error(commands):
+    """Returns a function that returns the line that the command ends with."""
+
+    def run(storage, *flags, code=64):
+        output = commands.run("serving.serve", f"--storage={storage}", *flags, code=code)
+        line = error_line(output)
+        assert output.splitlines()[-1] == line
+        return line
+
+    return run
 
 
-def test_a_port_that_is_taken_is_one_line(classifier):
+def test_a_port_that_is_taken_is_one_line(error, classifier):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        code, line = _error(classifier.storage, f"--port={port}")
-    assert code == 64
+        line = error(classifier.storage, f"--port={port}")
     assert line == f"error: --port {port}: Address already in use; choose another with --port="
 
 
-def test_an_altered_export_is_not_served(classifier, tmp_path):
+def test_an_altered_export_is_not_served(error, classifier, tmp_path):
     shutil.copytree(classifier.run.path, tmp_path / "runs" / "altered")
     (tmp_path / "runs/altered/export/final/60/saved_model.pb").write_bytes(b"other")
-    code, line = _error(tmp_path)
-    assert code == 65
+    line = error(tmp_path, code=65)
     assert "'saved_model.pb' was altered after it was published" in line
 
 
@@ -110,17 +112,14 @@ def test_an_altered_export_is_not_served(classifier, tmp_path):
         (["--port=70000"], "--port=70000: 70000 is not an integer in the range"),
     ],
 )
-def test_a_bad_request_is_one_line(classifier, flags, message):
-    code, line = _error(classifier.storage, *flags)
-    assert code == 64
+def test_a_bad_request_is_one_line(error, classifier, flags, message):
+    line = error(classifier.storage, *flags)
     assert re.search(message, line), line
 
 
-def test_flags_are_a_contract():
-    done = subprocess.run(
-        [sys.executable, "-m", "serving.serve", "--help"], capture_output=True, text=True
-    )
-    assert re.findall(r"^ +--(\w+): ", done.stdout, re.MULTILINE) == [
+def test_flags_are_a_contract(commands):
+    listing = commands.run("serving.serve", "--help")
+    assert re.findall(r"^ +--(\w+): ", listing, re.MULTILINE) == [
         "config",
         "export",
         "port",

@@ -19,7 +19,6 @@ from pipeline.cluster import topology
 from pipeline.records import manifest
 from pipeline.runs import run_folder
 from pipeline.runs.run_folder import RunFolder
-from tests.trainer.commands import Commands
 from trainer import experiment
 from trainer.evaluation.evaluator import Evaluation
 from trainer.export import exporters
@@ -77,13 +76,6 @@ class FinishedRun:
     def export(self, kind: str) -> str:
         """The folder of an exported model."""
         return str(self.path / self.result["exports"][kind])
-
-
-@pytest.fixture(scope="session")
-def commands(tmp_path_factory):
-    started = Commands(tmp_path_factory.mktemp("commands"))
-    yield started
-    started.close()
 
 
 @pytest.fixture(scope="session")

@@ -6,22 +6,8 @@ import sys
 from tests.pipeline.process_help import ROOT, child_environment
 
 
-def run(*command):
-    return subprocess.run(
-        [sys.executable, *command],
-        cwd=ROOT,
-        env=child_environment(),
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-
-
-def test_a_machine_that_can_train(tmp_path):
-    done = run("-m", "pipeline.commands.doctor", f"--storage={tmp_path}/new")
-    assert done.returncode == 0, done.stdout + done.stderr
-    lines = done.stdout.splitlines()
+def test_a_machine_that_can_train(commands, tmp_path):
+    lines = commands.run("pipeline.commands.doctor", f"--storage={tmp_path}/new").splitlines()
     assert all(line.startswith("ok   ") for line in lines)
     for pattern in (
         r"Python 3\.1[01]\.\d+$",
@@ -45,16 +31,21 @@ def test_what_is_wrong_is_told_with_what_to_do_and_code_64(tmp_path):
         "checks.of_machine = checks.check_storage;"
         "cli.run(doctor.main)"
     )
-    done = run("-c", program, f"--storage={tmp_path}/file/x")
+    done = subprocess.run(
+        [sys.executable, "-c", program, f"--storage={tmp_path}/file/x"],
+        cwd=ROOT,
+        env=child_environment(),
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 64
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("FIX")]
     assert "cannot be written" in line and "Choose a place you can write to with STORAGE=" in line
     assert done.stderr == "error: some checks failed; see the lines with FIX\n"
 
 
-def test_matrix_products_of_a_device_by_size_and_type():
-    done = run("-m", "pipeline", "doctor", "--device=/cpu:0", "--size=16,33")
-    assert done.returncode == 0, done.stderr
-    lines = [line.partition(" matrix product at ")[0] for line in done.stdout.splitlines()]
+def test_matrix_products_of_a_device_by_size_and_type(commands):
+    said = commands.run("pipeline", "doctor", "--device=/cpu:0", "--size=16,33")
+    lines = [line.partition(" matrix product at ")[0] for line in said.splitlines()]
     types = ("float64", "float32", "bfloat16")
     assert lines == [f"CPU:0: {n}x{n} {dtype}" for n in (16, 33) for dtype in types]
