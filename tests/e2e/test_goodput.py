@@ -163,24 +163,17 @@ def test_a_slow_worker_is_not_waited_for_in_an_asynchronous_run(tmp_path):
     _check(seen, 2, useful=trained * 4 / 3, slower_steps=trained * 2 / 3)
 
 
-@pytest.mark.parametrize(("flags", "processes"), [(SINGLE, 1), (TOGETHER, 2)])
-def test_a_kill(tmp_path, flags, processes):
-    seen = _train(
-        tmp_path,
-        {"step": STEP},
-        *flags,
-        steps=300,
-        saves=100,
-        kills=[("chief-0", 180)],
-    )
+def test_a_kill(tmp_path):
+    kills = [("chief-0", 180)]
+    seen = _train(tmp_path, {"step": STEP}, *TOGETHER, steps=300, saves=100, kills=kills)
     [(at, step)], [back] = seen.killed, seen.back
     _check(
         seen,
-        processes,
+        2,
         evaluation=seen.evaluated,
-        useful=processes * 300 * STEP,
-        lost_work=processes * (step - 100) * STEP,
-        recovery=processes * (back - at),
+        useful=2 * 300 * STEP,
+        lost_work=2 * (step - 100) * STEP,
+        recovery=2 * (back - at),
     )
 
 
