@@ -240,6 +240,7 @@ def _measured(
         counted_bytes=last.network is not None,
         rows=rows,
         seconds={state: share / rate for state, share in _shares(first, last, tasks).items()},
+        longest_input=max(_shares(first, last, [task]).get("input", 0.0) for task in tasks) / rate,
         periods=sorted(p for task in tasks for p in last.accounts[task].periods),
         staleness=_staleness(last),
         start_seconds=0.0,

@@ -46,6 +46,8 @@ class Measured(pydantic.BaseModel):
     # Whether bytes were counted in the run's own network, or only by traces of single steps.
     counted_bytes: bool = False
     seconds: dict[str, float]
+    # Seconds that the process waits for its input which waits longest.
+    longest_input: float = 0.0
     periods: list[float]
     staleness: float | None = None
     # Of the run as a whole: until the first step, of a save, of an evaluation; bytes of memory.
@@ -186,11 +188,27 @@ def _reduced(processes: int) -> float:
     return 2 * (processes - 1) / processes
 
 
-def input_period(run: Measured) -> float | None:
-    """Returns the seconds in which the input makes a batch, if a process waits for it: what is
-    computed meanwhile is hidden."""
+def input_wait(found: Calibration, run: Measured) -> float:
+    """Returns the seconds of a step that a process waits for its input, 0 if that is no more than
+    happens to all. Of processes that step together the one that waits longest counts: in the
+    others the wait for it is part of the exchange."""
     waited = run.seconds.get("input", 0.0)
-    return 1 / run.rate if waited * run.rate > _WAITS else None
+    if found.is_synchronous:
+        waited = max(waited, run.longest_input)
+    return waited if waited * run.rate > _WAITS else 0.0
+
+
+def input_period(found: Calibration) -> float | None:
+    """Returns the seconds in which the input makes a batch, if processes wait for it: what is
+    computed meanwhile is hidden. `None` if it is not known.
+
+    One run is enough for processes that step together: they are not faster than their input,
+    though a longer exchange may hide it from a larger run.
+    """
+    periods = [1 / run.rate for run in found.runs if input_wait(found, run)]
+    if not periods or (len(periods) < len(found.runs) and not found.is_synchronous):
+        return None
+    return sum(periods) / len(periods)
 
 
 _WAITS = 0.1  # of a step

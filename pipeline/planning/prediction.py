@@ -62,6 +62,10 @@ def predict(found: Calibration, machines: Machines, workers: int, *, servers: in
     if fullest:
         # A resource that is in use all the time limits all of them, whatever waits.
         high = max(rate, min(high, rate / fullest * (1 + spread)))
+    period = demands.input_period(found)
+    if period is not None and found.is_synchronous:
+        # The latest input holds up all: more processes make none of them faster than one alone.
+        high = min(high, (workers + 1) / period)
     scale = found.examples_per_process
     memory = _server_memory(found, servers) if servers else 0.0
     return Predicted(
@@ -106,7 +110,7 @@ def _asynchronous(
     most = max(stations, key=lambda station: station.busy, default=None)
     if most is not None and processes * most.busy >= alone + sum(one.demand for one in stations):
         limit = most.name
-    period = _input_period(found)
+    period = demands.input_period(found)
     if period is not None and processes / period < rate:
         rate, limit = processes / period, demands.INPUT
         busy = {station.name: rate * station.busy for station in stations}
@@ -118,15 +122,10 @@ def _think(found: Calibration, run: Measured) -> float:
     for its input: computing, TensorFlow and Python."""
     machines = found.machines
     stations = demands.stations(found, machines, run.servers)
-    cycle = 1 / run.rate - run.seconds.get("input", 0.0) * (_input_period(found) is not None)
+    waited = demands.input_wait(found, run) if demands.input_period(found) is not None else 0.0
+    cycle = 1 / run.rate - waited
     think = queueing.think_time(run.processes / cycle, stations, run.processes)
     return max(0.0, think - demands.own(found, machines, run.processes).seconds)
-
-
-def _input_period(found: Calibration) -> float | None:
-    periods = [demands.input_period(run) for run in found.runs]
-    known = [period for period in periods if period is not None]
-    return sum(known) / len(known) if len(known) == len(periods) else None
 
 
 def _spread(found: Calibration, machines: Machines) -> float:
@@ -156,7 +155,8 @@ def _synchronous(
     found: Calibration, machines: Machines, processes: int, *, servers: int
 ) -> tuple[float, float, dict[str, float], str]:
     """A step takes as long as the slowest process, and the slowest resource for all of them. What
-    resources took where it was measured is replaced by what they take here."""
+    resources took where it was measured is replaced by what they take here. Meanwhile the input
+    makes the next batches."""
     run = max(found.runs, key=lambda one: one.processes)
     measured = queueing.expected_maximum(run.periods, 1.0)
     slowest = queueing.expected_maximum(run.periods, processes / run.processes)
@@ -168,7 +168,9 @@ def _synchronous(
             (machines, servers, processes),
         )
     )
-    seconds = max(here, slowest - there + here)
+    waited, period = demands.input_wait(found, run), demands.input_period(found) or 0.0
+    busiest = max(here, slowest - waited - there + here)
+    seconds = max(busiest, period, slowest if waited else 0.0)
     stations = demands.stations(found, machines, servers)
     rate = processes / seconds
     busy = {station.name: rate * station.busy for station in stations}
@@ -176,7 +178,10 @@ def _synchronous(
     queued = max(((processes * one.busy, one.name) for one in stations), default=(0.0, ""))
     rest = seconds - own.seconds - queued[0]
     limit = demands.largest([*own.parts(rest), (queued[1], queued[0])])
-    return rate, processes / max(here, measured - there + here), busy, limit
+    if seconds > busiest:
+        limit = demands.INPUT
+    least = max(here, measured - waited - there + here, period)
+    return rate, processes / least, busy, limit
 
 
 def _exchange(stations: Sequence[queueing.Station], processes: int) -> float:
@@ -190,13 +195,12 @@ def _all_reduced(
     found: Calibration, machines: Machines, processes: int, *, servers: int
 ) -> tuple[float, float, dict[str, float], str]:
     small, large = found.runs[0], found.runs[-1]
-    visible = [
-        run.seconds.get("exchange", 0.0) + run.seconds.get("waiting", 0.0) for run in (small, large)
-    ]
     own = demands.own(found, machines, processes)
-    compute = 1 / small.rate - visible[0] + own.slowed
-    more = max(0.0, 1 / large.rate - 1 / small.rate) / max(1, large.processes - small.processes)
-    exchange = visible[0] + more * max(0, processes - small.processes)
+    fed = [1 / run.rate - demands.input_wait(found, run) for run in (small, large)]
+    visible = _visible_exchange(found, small)
+    compute = fed[0] - visible + own.slowed
+    more = max(0.0, fed[1] - fed[0]) / max(1, large.processes - small.processes)
+    exchange = visible + more * max(0, processes - small.processes)
     floor = own.processor
     stations = demands.stations(found, machines, 0)
     if stations:
@@ -205,13 +209,25 @@ def _all_reduced(
         max(floor, queueing.all_reduce_seconds(compute, exchange + own.link, overlap))
         for overlap in (_NO_OVERLAP, _MUCH_OVERLAP)
     )
-    rate = processes / alone
+    period = demands.input_period(found) or 0.0
+    rate = processes / max(alone, period)
     busy = {station.name: rate * station.busy for station in stations}
     limit = demands.largest([*own.parts(compute - own.processor), (demands.EXCHANGE, exchange)])
     saturated = max(busy, key=lambda name: busy[name], default="")
-    if saturated and busy[saturated] > _SATURATED:
+    if period > alone:
+        limit = demands.INPUT
+    elif saturated and busy[saturated] > _SATURATED:
         limit = saturated
-    return rate, processes / hidden, busy, limit
+    return rate, processes / max(hidden, period), busy, limit
+
+
+def _visible_exchange(found: Calibration, run: Measured) -> float:
+    """Returns the seconds of a step in which processes do nothing but exchange, without those in
+    which they wait for one whose input is late."""
+    visible = run.seconds.get("exchange", 0.0) + run.seconds.get("waiting", 0.0)
+    waited = demands.input_wait(found, run)
+    late = waited - run.seconds.get("input", 0.0) if waited else 0.0
+    return max(0.0, visible - late)
 
 
 def _beyond_measured(found: Calibration, busy: dict[str, float]) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pipeline import errors
-from pipeline.planning import prediction, queueing
+from pipeline.planning import demands, prediction, queueing
 from pipeline.planning.demands import Machines
 from pipeline.planning.queueing import Station
 from tests.pipeline.planning.measured import CORES, calibration, run
@@ -65,6 +65,62 @@ def test_a_starved_input_limits_each_worker():
     predicted = prediction.predict(found, found.machines, 7, servers=1)
     assert predicted.bottleneck == "input"
     assert predicted.rate / 100 == pytest.approx(8 * rate)
+
+
+_TOGETHER = ["parameter_server_sync", "multi_worker_mirrored"]
+# A batch takes 0.4 s to be read, a step 0.05 s; the state in which processes wait differs.
+_STARVED = {
+    "each waits for its own input": {"input": 0.35, "step": 0.05},
+    "one waits, others for its gradients": {"input": 0.17, "step": 0.02, "exchange": 0.21},
+    "its input is late by little": {"input": 0.035, "step": 0.3, "exchange": 0.065},
+}
+
+
+@pytest.mark.parametrize("strategy", _TOGETHER)
+@pytest.mark.parametrize("case", _STARVED)
+@pytest.mark.parametrize("workers", [1, 4, 11])
+@pytest.mark.parametrize(
+    "machines", [Machines(shared=CORES), Machines(server=8, worker=8, worker_link=1e9)], ids=str
+)
+def test_processes_that_step_together_are_no_faster_than_their_input(
+    strategy, case, workers, machines
+):
+    seconds = _STARVED[case]
+    found = calibration(
+        strategy,
+        rate=2.5,
+        rates=[2.45, 2.55, 2.48, 2.52],
+        seconds=seconds,
+        longest_input=0.4 - seconds["step"],
+        periods=[0.15, *[0.4] * 20, 0.65],
+    )
+    one = prediction.predict(found, machines, workers, servers=int(found.has_servers))
+    assert one.bottleneck == "input"
+    assert one.low < one.rate <= one.high <= 100 * (workers + 1) / 0.4 * (1 + 1e-9)
+    assert one.rate == pytest.approx(100 * (workers + 1) / 0.4, rel=0.35)
+
+
+@pytest.mark.parametrize("strategy", _TOGETHER)
+def test_an_input_that_only_the_smaller_run_waited_for_limits_a_plan(strategy):
+    found = calibration(strategy, rate=2.5, rates=[2.5] * 4, periods=[0.4], seconds={"step": 0.4})
+    starved = {"input": 0.2, "step": 0.2}
+    runs = [run.model_copy(update={"seconds": starved}) for run in found.runs[:1]]
+    found = found.model_copy(update={"runs": [*runs, *found.runs[1:]]})
+    one = prediction.predict(found, Machines(server=8, worker=8), 1, servers=int(found.has_servers))
+    assert one.high <= 100 * 2 / 0.4 * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("strategy", _TOGETHER)
+def test_a_batch_is_read_while_gradients_are_sent(strategy):
+    """Of 0.4 s between two batches 0.05 s are computed; sending takes 1 s more."""
+    seconds = {"input": 0.35, "step": 0.05}
+    found = calibration(strategy, rate=2.5, rates=[2.5] * 4, seconds=seconds, periods=[0.4])
+    link = demands.own(found, Machines(worker_link=1.0), 3).link
+    one = prediction.predict(
+        found, Machines(shared=64, worker_link=link), 2, servers=int(found.has_servers)
+    )
+    assert one.bottleneck == "worker link"
+    assert one.rate / 100 == pytest.approx(3 / 1.05, rel=0.03)
 
 
 def test_a_saturation_that_was_measured_is_predicted():
