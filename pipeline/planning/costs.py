@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 from collections.abc import Sequence
 
 from pipeline import config
@@ -18,12 +19,14 @@ _HOUR = 3600.0
 @dataclasses.dataclass(frozen=True)
 class Job:
     """What is asked: `examples` until the end (`None` if that is not known) and between two saves,
-    USD an hour of each machine, preemptions of each machine in an hour."""
+    USD an hour of each machine, preemptions of each machine in an hour; seconds of training after
+    which it ends in any case."""
 
     examples: float | None
     save_examples: float
     usd_per_machine: float | None = None
     preemptions: float = 0.0
+    max_seconds: float | None = None
 
 
 def asked(
@@ -37,7 +40,13 @@ def asked(
         examples = float(train.steps * batch)
     elif train.epochs is not None and records:
         examples = float(train.epochs * records)
-    return Job(examples, float(train.save_steps * batch), usd_per_machine, preemptions)
+    return Job(
+        examples,
+        float(train.save_steps * batch),
+        usd_per_machine,
+        preemptions,
+        max_seconds=train.max_seconds,
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,7 +54,7 @@ class Outlook:
     """A topology with what it comes to. `kept` is the share of the training time that saves,
     preemptions and what they lose leave; `goodput` that of the whole time, in which the start and
     the last evaluation count as well if it is known how long training is. Intervals are from low
-    to high."""
+    to high; if they are `open`, it may take longer."""
 
     predicted: Predicted
     kept: float
@@ -53,6 +62,7 @@ class Outlook:
     hours: Interval | None
     usd: Interval | None
     usd_an_hour: float
+    is_open: bool
 
     @property
     def useful_low(self) -> float:
@@ -75,43 +85,61 @@ def counted(number: int, what: str) -> str:
 def outlook(found: Calibration, job: Job, predicted: Predicted) -> Outlook:
     """Returns what `job` takes on a topology."""
     kept = goodput = _kept(found, job, predicted)
+    run = found.runs[-1]
+    ends = run.start_seconds + (run.evaluation_seconds or 0.0)
+    most = math.inf if job.max_seconds is None else job.max_seconds
+    fast, usual = (
+        min(most, _training(job, rate * kept)) for rate in (predicted.high, predicted.rate)
+    )
+    # Restarts are not among the seconds of training.
+    longest = most * (1 + _lost(found, job, predicted))
+    # The rate may then be lower than any bound, and the time longer.
+    is_open = predicted.is_bound and job.max_seconds is None
+    if predicted.is_bound and not is_open:
+        slow = longest
+    else:
+        slow = min(longest, _training(job, predicted.low * kept))
     hours = None
-    if job.examples is not None and kept and predicted.low:
-        run = found.runs[-1]
-        ends = run.start_seconds + (run.evaluation_seconds or 0.0)
-        slow, usual, fast = (
-            ends + job.examples / (rate * kept)
-            for rate in (predicted.low, predicted.rate, predicted.high)
-        )
-        hours = (fast / _HOUR, slow / _HOUR)
-        goodput = job.examples / predicted.rate / usual
+    if math.isfinite(slow):
+        hours = ((ends + fast) / _HOUR, (ends + slow) / _HOUR)
+        goodput = kept * usual / (ends + usual)
     each = (job.usd_per_machine or 0.0) * predicted.processes
     usd = (hours[0] * each, hours[1] * each) if hours and job.usd_per_machine else None
-    return Outlook(predicted, kept, goodput, hours, usd, each)
+    return Outlook(predicted, kept, goodput, hours, usd, each, is_open)
+
+
+def _training(job: Job, rate: float) -> float:
+    """Returns the seconds until a job has all its examples, at so many a second that stay."""
+    return math.inf if job.examples is None or not rate else job.examples / rate
 
 
 def _kept(found: Calibration, job: Job, predicted: Predicted) -> float:
-    """Returns the share of the time in which examples are trained on that stay.
+    """Returns the share of the time in which examples are trained on that stay. A save holds up the
+    chief alone if workers are asynchronous, else all."""
+    saves = found.runs[-1].save_seconds
+    between = _between_saves(job, predicted)
+    saving = saves / (between + saves) if between else 0.0
+    saving /= 1 if found.is_synchronous else predicted.workers + 1
+    return max(0.0, 1 - saving) / (1 + _lost(found, job, predicted))
 
-    A save holds up the chief alone if workers are asynchronous, else all. A lost process holds up
-    as many, and takes as long as a start. With it goes half the work since the last save if it
-    holds the parameters: a server, the chief, or any process of those that step together.
+
+def _between_saves(job: Job, predicted: Predicted) -> float:
+    return job.save_examples / predicted.rate if predicted.rate else 0.0
+
+
+def _lost(found: Calibration, job: Job, predicted: Predicted) -> float:
+    """Returns the seconds that preemptions take for one in which processes train.
+
+    A lost process holds up as many as a save does, and takes as long as a start. With it goes half
+    the work since the last save if it holds the parameters: a server, the chief, or any process of
+    those that step together.
     """
-    trained = predicted.workers + 1
-    run = found.runs[-1]
-    between = job.save_examples / predicted.rate if predicted.rate else 0.0
-    alone = found.has_servers and not found.is_synchronous
-    saving = run.save_seconds / (between + run.save_seconds) if between else 0.0
-    saving /= trained if alone else 1
+    trained, start = predicted.workers + 1, found.runs[-1].start_seconds
     rate = job.preemptions / _HOUR
-    whole = run.start_seconds + between / 2
-    if alone:
-        lost = rate * (
-            (predicted.servers + 1) * whole + predicted.workers * run.start_seconds / trained
-        )
-    else:
-        lost = rate * (trained + predicted.servers) * whole
-    return max(0.0, 1 - saving) / (1 + lost)
+    whole = start + _between_saves(job, predicted) / 2
+    if found.is_synchronous:
+        return rate * (trained + predicted.servers) * whole
+    return rate * ((predicted.servers + 1) * whole + predicted.workers * start / trained)
 
 
 def knee(predictions: Sequence[Predicted]) -> Predicted:

@@ -64,7 +64,7 @@ def _time(one: Outlook) -> str:
     if one.hours is None:
         return "-"
     low, high = (progress.duration(hours * 3600) for hours in one.hours)
-    if one.predicted.is_bound:
+    if one.is_open:
         return f"over {low}"
     return low if low == high else f"{low} to {high}"
 
@@ -73,7 +73,7 @@ def _usd(one: Outlook) -> str:
     if one.usd is None:
         return "-"
     low, high = one.usd
-    return f"over {low:,.2f}" if one.predicted.is_bound else f"{low:,.2f} to {high:,.2f}"
+    return f"over {low:,.2f}" if one.is_open else f"{low:,.2f} to {high:,.2f}"
 
 
 def measured_lines(found: Calibration) -> list[str]:

@@ -21,11 +21,11 @@ class Target:
 
     def is_met(self, outlook: Outlook) -> bool:
         """True if the cautious end of the range meets it. A rate past a saturation that was
-        not measured meets no target."""
-        if outlook.predicted.is_bound:
-            return False
+        not measured meets no target, unless training ends by `train.max_seconds`."""
         if self.kind == "examples_per_second":
-            return outlook.useful_low >= self.value
+            return not outlook.predicted.is_bound and outlook.useful_low >= self.value
+        if outlook.is_open:
+            return False
         found = outlook.hours if self.kind == "hours" else outlook.usd
         return found is not None and found[1] <= self.value
 
