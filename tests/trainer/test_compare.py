@@ -5,13 +5,12 @@ from __future__ import annotations
 import pathlib
 import re
 import shutil
-import subprocess
-import sys
 
 import pytest
 import yaml
 
 from pipeline.runs import run_record
+from tests.support import commands as forked
 from tests.trainer.commands import error_line
 
 COMPARE = "trainer.compare"
@@ -91,32 +90,31 @@ def test_runs_that_are_evaluated_in_several_replicas(commands, early, small_reco
     assert "B is worse than A: accuracy" in commands.run(COMPARE, *flags)
 
 
-def _refused(*flags):
-    done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", COMPARE, *flags], capture_output=True, text=True
-    )
-    assert "tensorflow.python" not in done.stderr, "TensorFlow was imported"
-    return done.returncode, error_line(done.stderr)
-
-
 def test_bad_input_is_one_line_without_tensorflow(early, finished, small_records, tmp_path):
+    """As it cannot be imported here."""
+    (tmp_path / "tensorflow.py").write_text("raise SystemExit('imported')")
+
+    def refused(*flags):
+        done = forked.run(COMPARE, *flags, environment={"PYTHONPATH": str(tmp_path)})
+        return done.returncode, error_line(done.stderr)
+
     storage = f"--storage={small_records.storage}"
-    code, line = _refused(storage, "--a=early", "--b=early")
+    code, line = refused(storage, "--a=early", "--b=early")
     assert code == 64 and "--a and --b: name 'early' twice; name two or more runs" in line
-    code, line = _refused(storage, "--a=early", "--b=,")
+    code, line = refused(storage, "--a=early", "--b=,")
     assert code == 64 and "--b: names no run; name two or more runs" in line
-    code, line = _refused(storage, "--a=early", "--b=finished, finishd")
+    code, line = refused(storage, "--a=early", "--b=finished, finishd")
     assert code == 64 and "did you mean 'finished'" in line
-    code, line = _refused(storage, "--a=early", "--b=finishd")
+    code, line = refused(storage, "--a=early", "--b=finishd")
     assert code == 64 and "did you mean 'finished'" in line
-    code, line = _refused(storage, "--a=early", "--b=finished", "--slices=labl")
+    code, line = refused(storage, "--a=early", "--b=finished", "--slices=labl")
     assert code == 64 and "did you mean 'label'" in line
-    code, line = _refused(storage, "--a=early", "--b=finished", "--checkpoint=all")
+    code, line = refused(storage, "--a=early", "--b=finished", "--checkpoint=all")
     assert code == 64 and "must be best or a step" in line
 
     untrained = finished.copy(finished.path.parent / "untrained", 0)
     shutil.copy(finished.path / "run.json", untrained.path)
-    code, line = _refused(storage, "--a=finished", "--b=untrained")
+    code, line = refused(storage, "--a=finished", "--b=untrained")
     shutil.rmtree(untrained.path)
     assert code == 64 and "run 'untrained': has only the checkpoint of step 0, from before" in line
 
@@ -124,9 +122,9 @@ def test_bad_input_is_one_line_without_tensorflow(early, finished, small_records
     for name in ("early", "finished"):
         shutil.copytree(finished.path.parent / name, copy / name)
     moved = f"--storage={copy.parent}"
-    code, line = _refused(moved, "--a=early", "--b=finished")
+    code, line = refused(moved, "--a=early", "--b=finished")
     assert code == 65 and "no manifest, so the records are absent" in line
     assert "run 'early': " in line and f"preprocess CONFIG={copy}/early/config.yaml" in line
     (copy / "early" / "run.json").unlink()
-    code, line = _refused(moved, "--a=early", "--b=finished")
+    code, line = refused(moved, "--a=early", "--b=finished")
     assert code == 65 and "run 'early': its run.json is missing" in line
