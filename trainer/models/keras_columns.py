@@ -95,7 +95,8 @@ class KerasColumns:
             return {name: _of_column(column) for name, column in columns.items()}
         used = {name for after in self._inside for name in after.inputs}
         used |= {after.weights.column for after in self._inside if after.weights}
-        kept = {name: _of_column(c) for name, c in columns.items() if name in used - set(made)}
+        used -= made.keys()
+        kept = {name: _of_column(c) for name, c in columns.items() if name in used}
         return {**kept, **made}
 
     @property
