@@ -124,9 +124,12 @@ class _Servable(tf.Module):
             for name, spec in parsing.stored_specs(self._columns).items()
         }
         examples = tf.TensorSpec([None], tf.string, parity_worker.EXAMPLES)
+        of_columns, of_examples = (
+            tf.function(made, autograph=False) for made in (self._of_columns, self._of_examples)
+        )
         return {
-            heads.SERVING: tf.function(self._of_columns).get_concrete_function(columns),
-            parity_worker.EXAMPLES: tf.function(self._of_examples).get_concrete_function(examples),
+            heads.SERVING: of_columns.get_concrete_function(columns),
+            parity_worker.EXAMPLES: of_examples.get_concrete_function(examples),
         }
 
     def _of_columns(self, stored: dict[str, tf.Tensor]) -> Any:
