@@ -34,6 +34,7 @@ class Like:
         return value
 
 
+Finite = Annotated[float, pydantic.Field(allow_inf_nan=False)]
 Fraction = Annotated[float, pydantic.Field(ge=0.0, lt=1.0)]
 AtLeast0 = Annotated[float, pydantic.Field(ge=0, allow_inf_nan=False)]
 Above0 = Annotated[float, pydantic.Field(gt=0, allow_inf_nan=False)]

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 import pydantic
 
 from pipeline import steps
-from pipeline.sections import Positive, Section
+from pipeline.sections import Finite, Positive, Section
 from pipeline.steps.base import Step
 
 AnyStep = Annotated[pydantic.SerializeAsAny[Step], pydantic.BeforeValidator(steps.made)]
@@ -124,7 +124,7 @@ class Feature(Section):
 class Label(Section):
     """What the model predicts: by default the value of the label column, `data.label`."""
 
-    threshold: float | None = None
+    threshold: Finite | None = None
     """Makes the label 1 if the value is greater than this, else 0. Only for numbers, and not with
     `vocabulary`."""
     vocabulary: bool = False

@@ -11,7 +11,7 @@ from pipeline import errors
 from pipeline.config import feature_check, model_config
 from pipeline.config.feature_config import Label
 from pipeline.models import MODELS
-from pipeline.sections import Above0, Section
+from pipeline.sections import Above0, Finite, Section
 
 # Whose last layer may be as wide as several labels need.
 _MODELS = tuple(name for name, settings in MODELS.items() if settings.several_labels)
@@ -29,7 +29,7 @@ class Goal(Section):
     """Number of classes. Labels are 0 to one less. Used only for classification."""
     weight: Above0 = 1.0
     """What the loss of this label is multiplied by before the losses are added up."""
-    threshold: float | None = None
+    threshold: Finite | None = None
     """Makes the label 1 if the value is greater than this, else 0. Only for numbers."""
     vocabulary: bool = False
     """Makes the label the place of the value in the column's vocabulary, or in its `allowed`.

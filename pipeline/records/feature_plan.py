@@ -354,7 +354,7 @@ def _as_label(
     value: int | str, label: feature_config.Label, values: tuple[int | str, ...] | None
 ) -> int | None:
     if label.threshold is not None:
-        return int(float(value) > label.threshold)
+        return int(int(value) > label.threshold)
     if values is not None:
         return values.index(value) if value in values else None
     return int(value)

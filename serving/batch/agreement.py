@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.config.feature_config import Label
+from pipeline.steps import whole
 
 # What a model may answer that a label can be compared with: a class, or a number.
 CLASS, NUMBER = "class", "prediction"
@@ -34,9 +35,16 @@ def truth(
         return np.zeros(len(labels)), np.zeros(len(labels), bool)
     values = labels.fill_null(0).to_numpy()
     if label.threshold is not None:
-        return (values.astype(np.float32) > np.float32(label.threshold)).astype(np.int64), known
+        return _above(values, label.threshold).astype(np.int64), known
     known &= ~np.isnan(values)
     return values.astype(np.int64 if answered == CLASS else np.float64), known
+
+
+def _above(values: np.ndarray, threshold: float) -> np.ndarray:
+    """Where a label is greater, as `trainer.models.transforms` compares it."""
+    if np.issubdtype(values.dtype, np.integer):
+        return values > whole.at_most(threshold)
+    return values.astype(np.float32) > np.float32(threshold)
 
 
 def is_number(kind: pa.DataType) -> bool:

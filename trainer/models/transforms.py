@@ -13,6 +13,7 @@ from pipeline import config, errors
 from pipeline.config import model_config
 from pipeline.models.base import columns_of
 from pipeline.records import feature_plan, manifest
+from pipeline.steps import whole
 from pipeline.steps.base import Kind, Step
 from trainer.models import lists, packing, together
 
@@ -165,7 +166,7 @@ class Transforms:
     ) -> tuple[tf.Tensor, tf.Tensor | None]:
         label = columns[plan.column]
         if plan.threshold is not None:
-            label = tf.cast(tf.cast(label, tf.float32) > plan.threshold, tf.int64)
+            label = tf.cast(_above(label, plan.threshold), tf.int64)
         elif plan.values is not None:
             label = _place(label, plan.values)
         if plan.weight is not None:
@@ -291,6 +292,13 @@ def _applied(feature: str, step: Step, kind: Kind, *, x: Any, layers: bool) -> t
         given, wanted = getattr(dtype, "name", dtype), " or ".join(t.name for t in _TYPES[kind])
         raise errors.UsageError(f"{where}: returned {given}; values of kind {kind} are {wanted}")
     return found
+
+
+def _above(label: tf.Tensor, threshold: float) -> tf.Tensor:
+    """Where a label is greater; `serving.batch.agreement` says the same."""
+    if label.dtype.is_integer:
+        return label > whole.at_most(threshold)
+    return tf.cast(label, tf.float32) > threshold
 
 
 def _place(label: tf.Tensor, values: tuple[int | str, ...]) -> tf.Tensor:

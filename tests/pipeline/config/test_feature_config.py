@@ -79,6 +79,7 @@ def test_bad_steps_are_explained(steps, message):
     [
         ({"threshold": 1, "vocabulary": True}, "threshold and vocabulary exclude each other"),
         ({"weight": "weight", "balanced": True}, "weight and balanced exclude each other"),
+        ({"threshold": float("inf")}, "threshold: input should be a finite number"),
         ({"treshold": 1}, r"unknown key 'label\.treshold' \(did you mean 'threshold'\?\)"),
     ],
 )

@@ -195,6 +195,17 @@ def test_balanced_classes_weigh_the_same():
     assert (weights[0] * 2.5 + weights[1] * 2) / 4.5 == pytest.approx(1)
 
 
+def test_classes_of_a_threshold_that_float64_does_not_tell_apart():
+    job = make(label={"threshold": 2.0**60, "balanced": True})
+    made = contents(job)
+    train = made.statistics["train"].model_copy(
+        update={"class_weights": ((2**60 - 1, 1.0), (2**60, 1.0), (2**60 + 1, 1.0))}
+    )
+    made = made.model_copy(update={"statistics": {"train": train}})
+    weights = dict(feature_plan.plan(job, made).label.class_weights)
+    assert weights == pytest.approx({0: 0.75, 1: 1.5})
+
+
 def _train(values):
     """A manifest whose column `weight` has these values."""
     made = contents(make())

@@ -27,6 +27,13 @@ def test_a_threshold_is_compared_as_float32():
     assert values[known].tolist() == [0, 1, 1]
 
 
+def test_a_threshold_of_whole_numbers_is_exact():
+    labels = pa.array([999_999_999, 1_000_000_000, None, 1_000_000_001, -1], pa.int64())
+    for threshold, wanted in ((1e9, [0, 0, 1, 0]), (999_999_999.5, [0, 1, 1, 0])):
+        values, known = agreement.truth(labels, Label(threshold=threshold), None, answered=CLASS)
+        assert values[known].tolist() == wanted
+
+
 def test_numbers_are_what_they_are_and_nan_is_unknown():
     labels = pa.array([1.5, float("nan"), None], pa.float32())
     values, known = agreement.truth(labels, Label(), None, answered=NUMBER)

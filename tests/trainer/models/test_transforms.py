@@ -90,6 +90,31 @@ def test_labels_and_weights(label, wanted, weights):
         np.testing.assert_allclose(features[WEIGHT], weights, rtol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("threshold", "wanted"),
+    [
+        (20190115, [0, 0, 0, 1, 1]),
+        (20190113.5, [0, 1, 1, 1, 1]),
+        (-0.5, [0, 1, 1, 1, 1]),
+        (1e30, [0] * 5),
+        (-1e30, [1] * 5),
+    ],
+)
+def test_a_threshold_of_whole_numbers_is_exact(threshold, wanted):
+    job = make({"time": {}}, {"threshold": threshold})
+    transforms = Transforms(job, contents(job))
+    late = tf.constant([-1, 20190114, 20190115, 20190116, 2**62 + 1], tf.int64)
+    rows = {"time": tf.zeros(5, tf.int64), "late": late}
+    assert transforms.examples(rows, training=False)[1].numpy().tolist() == wanted
+
+
+def test_a_threshold_of_floats_is_a_float32():
+    job = make({"time": {}}, {"threshold": 0.1}, {"late": {"type": "float32"}})
+    transforms = Transforms(job, contents(job))
+    rows = {"time": tf.zeros(3, tf.int64), "late": tf.constant([0.1, 0.10000001, 0.0])}
+    assert transforms.examples(rows, training=False)[1].numpy().tolist() == [0, 1, 0]
+
+
 def test_a_label_that_is_in_no_vocabulary_is_minus_one():
     job = make({"time": {}}, {"vocabulary": True}, {"late": {"type": "int64", "allowed": [16, 15]}})
     transforms = Transforms(job, contents(job))
