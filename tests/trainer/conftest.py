@@ -21,7 +21,7 @@ from pipeline.runs import run_folder
 from pipeline.runs.run_folder import RunFolder
 from trainer import experiment
 from trainer.evaluation.evaluator import Evaluation
-from trainer.export import exporters
+from trainer.export import exporters, parity
 from trainer.input.dataset import Records
 from trainer.models.transforms import Transforms
 from trainer.monitoring.status_reporter import Reporter
@@ -135,6 +135,13 @@ class Side:
     @functools.cached_property
     def publisher(self) -> exporters.Publisher:
         return exporters.Publisher(self.job, self.run, self.records, reporter=self.reporter)
+
+
+@pytest.fixture
+def unchecked(monkeypatch):
+    """Exports are published without being compared with the Estimator, which takes most of their
+    time. `tests/trainer/export` has the comparison."""
+    monkeypatch.setattr(parity.Gate, "check", lambda *given: 0)
 
 
 @pytest.fixture

@@ -16,6 +16,8 @@ from tests.trainer.scene import Scene
 from trainer.checkpoints import checkpoint_files, cleanup
 from trainer.evaluation import best, best_exporter
 
+pytestmark = pytest.mark.usefixtures("unchecked")
+
 
 @pytest.fixture
 def scene(finished, small_records, side_of, tmp_path):

@@ -17,6 +17,8 @@ from tests.trainer.saved_again import parameters, save_again
 from trainer.checkpoints import checkpoint_files
 from trainer.evaluation import skipped
 
+pytestmark = pytest.mark.usefixtures("unchecked")
+
 
 def _no_sleep(_: float) -> None:
     raise AssertionError("waits for something that is there")
