@@ -148,11 +148,14 @@ class Published:
 
 def publish(folder: pathlib.Path, kind: dict[str, str]) -> Published:
     """Preprocesses, trains for a moment, and publishes the final and the best model."""
-    return finished(folder, text(rows(kind)), CONFIG.format(**kind))
+    return finished(folder, text(rows(kind)), CONFIG.format(**kind), best=True)
 
 
-def finished(folder: pathlib.Path, table: str, config_text: str) -> Published:
-    """Does the same for the CSV `table`, which the config calls `rows.csv`."""
+def finished(
+    folder: pathlib.Path, table: str, config_text: str, *, best: bool = False
+) -> Published:
+    """Does the same for the CSV `table`, which the config calls `rows.csv`; without the best model
+    unless asked for it, because checking an export takes seconds."""
     (folder / "rows.csv").write_text(table)
     (folder / "job.yaml").write_text(config_text)
     job = config_file.load(str(folder / "job.yaml"))
@@ -172,8 +175,9 @@ def finished(folder: pathlib.Path, table: str, config_text: str) -> Published:
     pathlib.Path(run.config_path).write_text(config_file.dump(job))
     publisher = exporters.Publisher(job, run, source)
     final = publisher.publish(estimator, "final", checkpoint, step=60, metrics={})
-    best = publisher.publish(estimator, "best", checkpoint, step=40, metrics={})
-    run.write(run_folder.BEST, {"export": best.path, "sha256": best.sha256})
+    if best:
+        second = publisher.publish(estimator, "best", checkpoint, step=40, metrics={})
+        run.write(run_folder.BEST, {"export": second.path, "sha256": second.sha256})
     run.write(
         run_folder.RESULT, {"exports": {"final": final.path}, "sha256": {"final": final.sha256}}
     )
