@@ -51,7 +51,9 @@ def _of_statistics(
     if label is None:
         return {}
     if regression:
-        return {} if label.variance is None else {"average_loss": label.variance}
+        if label.variance is None:
+            return {}
+        return {"average_loss": label.variance, "rmse": math.sqrt(label.variance)}
     counts = [count for _, count in label.vocabulary or ()]
     if not counts or sum(counts) != label.count:  # rare labels are not listed
         return {}

@@ -10,7 +10,7 @@ import tensorflow as tf
 from pipeline.config import model_config
 from pipeline.records import feature_plan
 from trainer import optimizers
-from trainer.models import means
+from trainer.models import means, of_numbers
 from trainer.models.area import AreaUnderRoc
 from trainer.models.of_positives import Precision, PrecisionRecallArea, Recall
 from trainer.models.of_probabilities import RESULTS, AveragePrecision, OfProbabilities
@@ -223,6 +223,32 @@ class _Number(means.OfSome, tf.estimator.RegressionHead):
         """Returns the loss, in training and in evaluations."""
         scaled = tf.cast(labels, tf.float32) / self._scale
         return super().loss(scaled, logits / self._scale, *args, **kwargs)
+
+    def metrics(self, regularization_losses: Any = None) -> dict[str, Any]:
+        """Returns the metrics of an evaluation."""
+        ours = {
+            self._summary_key(name): made(name=name, dtype=tf.float64)
+            for name, made in of_numbers.METRICS.items()
+        }
+        return {**super().metrics(regularization_losses), **ours}
+
+    def update_metrics(
+        self,
+        eval_metrics: dict[str, Any],
+        features: Any,
+        logits: Any,
+        labels: Any,
+        regularization_losses: Any = None,
+    ) -> dict[str, Any]:
+        """Returns the metrics, with the examples of a batch added."""
+        given = (features, logits, labels, regularization_losses)
+        found: dict[str, Any] = super().update_metrics(eval_metrics, *given)
+        squares, weights = self._unweighted_loss_and_weights(
+            logits, self._processed_labels(logits, labels), features
+        )
+        for name in of_numbers.METRICS:
+            found[self._summary_key(name)].update_state(squares, sample_weight=weights)
+        return found
 
 
 class _Classes(means.OfSome, tf.estimator.MultiClassHead):

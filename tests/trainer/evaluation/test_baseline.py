@@ -33,7 +33,7 @@ def test_of_numbers_it_is_the_error_of_the_mean():
     found = _baselines(statistics(LABELS), {"average_loss": 3.0}, model=NUMBER)
     constant = np.full(len(LABELS), LABELS.mean())
     truth = sklearn_metrics.mean_squared_error(LABELS, constant)
-    assert found == {"test": {"average_loss": pytest.approx(truth)}}
+    assert found == {"test": pytest.approx({"average_loss": truth, "rmse": np.sqrt(truth)})}
 
 
 def test_of_classes_it_is_the_share_of_the_most_frequent():

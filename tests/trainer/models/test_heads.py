@@ -218,6 +218,7 @@ def test_a_label_that_is_missing_adds_nothing():
     assert found["b/accuracy"] == 1.0  # that of the first example; the second is wrong
     assert found["b/average_loss"] == pytest.approx(losses[1, 0], rel=1e-5)
     assert found["c/average_loss"] == pytest.approx(4 * losses[2, 1], rel=1e-5)
+    assert found["c/rmse"] == pytest.approx(np.sqrt(4 * losses[2, 1]), rel=1e-5)
     assert {"a/auc", "a/log_loss", "a/calibration", "a/loss"} <= set(found)
     assert all(name.partition("/")[0] in GOALS for name in found)
 

@@ -182,7 +182,10 @@ def test_models_against_numpy_on_their_predictions(tmp_path, name):
     squares, weights = np.square(labels - predictions), 0.1 + labels % 3
     if name == "scaled":
         assert found["loss"] == pytest.approx(np.mean(weights * squares) / 60**2, rel=1e-5)
-        assert found["average_loss"] == pytest.approx(np.average(squares, weights=weights))
+        mean = np.average(squares, weights=weights)
+        assert (found["average_loss"], found["rmse"]) == pytest.approx((mean, np.sqrt(mean)))
+        absolute = np.average(np.sqrt(squares), weights=weights)
+        assert found["mean_absolute_error"] == pytest.approx(absolute)
     else:
         [kernel] = [
             tf.train.load_variable(checkpoint, variable)
