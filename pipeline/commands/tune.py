@@ -331,8 +331,8 @@ def _run(
         code = (one.failure or errors.ModelError).exit_code
         raise errors.of_exit_code(
             code,
-            f"no trial of {asked.name} has reached a rung: {last}. They are not tried again; once "
-            "that is fixed, use another RUN=",
+            f"all trials of {asked.name} have failed, the last with: {last}. They are not tried "
+            "again; once that is fixed, use another RUN=",
         )
 
 

@@ -26,6 +26,8 @@ from pipeline.tuning.space import Space, Values
 METHODS = ("asha", "median", "pbt", "full")
 # Trials that must have reached a rung before one is held against their median.
 _OF_MEDIAN = 4
+# The part of the trials that is compared with all of them, for what makes a good one.
+BEST_PART = 0.25
 # Share of a population that is replaced at a rung.
 _REPLACED = 4
 
@@ -52,6 +54,13 @@ class Trial:
     # Of each rung reached by itself, by number: {"step", "examples", "seconds", "input_sha256",
     # "manifest", "interrupted"}.
     facts: dict[int, dict[str, Any]] = dataclasses.field(default_factory=dict)
+
+    def at(self, rung: int) -> float | None:
+        """The value of the objective at a rung; `None` if it has not been there. A trial that has
+        ended by itself before, by `eval.early_stopping`, is worth there what it was at its end."""
+        if rung < len(self.reached):
+            return self.reached[rung]
+        return self.reached[-1] if self.state == "done" and self.reached else None
 
     @property
     def manifest(self) -> str | None:
@@ -134,16 +143,27 @@ def next_action(plan: Plan, trials: Sequence[Trial], running: Collection[int]) -
 
 
 def better(plan: Plan, trials: Sequence[Trial], rung: int) -> list[Trial]:
-    """Returns the trials that have reached a rung, the best there first; of equals the older."""
+    """Returns the trials that have a value at a rung, the best there first; of equals the older."""
     sign = -1 if plan.higher else 1
-    there = [one for one in trials if len(one.reached) > rung]
-    return sorted(there, key=lambda one: (sign * one.reached[rung], one.number))
+    there = [
+        (sign * value, one.number, one) for one in trials if (value := one.at(rung)) is not None
+    ]
+    return [one for _, _, one in sorted(there, key=lambda found: found[:2])]
+
+
+def last_rung(plan: Plan, trial: Trial) -> int:
+    """Returns the rung of a trial's newest value: the last one if it has ended; -1 without."""
+    return plan.rungs - 1 if trial.state == "done" else len(trial.reached) - 1
 
 
 def best(plan: Plan, trials: Sequence[Trial]) -> Trial | None:
-    """Returns the best of those trials that have come farthest."""
-    farthest = max((len(one.reached) for one in trials), default=0)
-    return better(plan, trials, farthest - 1)[0] if farthest else None
+    """Returns the best of those trials that have come farthest, or have ended by themselves. One
+    that has failed is none: its settings end so."""
+    intact = [one for one in trials if one.state != "failed"]
+    return next(
+        (there[0] for rung in reversed(range(plan.rungs)) if (there := better(plan, intact, rung))),
+        None,
+    )
 
 
 def _promoted(
@@ -152,7 +172,7 @@ def _promoted(
     waiting = {one.number for one in idle}
     under_way = [len(one.reached) for one in trials if one.number in running]
     for rung in range(plan.rungs - 1):
-        ranked = better(plan, trials, rung)
+        ranked = _ranked(plan, trials, rung)
         quota = len(ranked) // plan.reduction
         # Of few trials the best continues, once no other can reach this rung.
         if not any(reached <= rung for reached in under_way) and not _comes(plan, trials, rung):
@@ -163,10 +183,21 @@ def _promoted(
     return None
 
 
+def _ranked(plan: Plan, trials: Sequence[Trial], rung: int) -> list[Trial]:
+    """Returns the trials of a rung, the best first: those that have reached it, and those that had
+    ended by themselves before and would have been promoted to it."""
+    ranked = better(plan, trials, 0)
+    for below in range(rung):
+        promoted = {one.number for one in ranked[: max(1, len(ranked) // plan.reduction)]}
+        there = better(plan, trials, below + 1)
+        ranked = [one for one in there if len(one.reached) > below + 1 or one.number in promoted]
+    return ranked
+
+
 def _comes(plan: Plan, trials: Sequence[Trial], rung: int) -> bool:
     """True if a trial is still to be promoted from a rung below `rung`."""
     for below in range(rung):
-        ranked = better(plan, trials, below)
+        ranked = _ranked(plan, trials, below)
         quota = max(1, len(ranked) // plan.reduction)
         if any(len(one.reached) == below + 1 and one.state == "open" for one in ranked[:quota]):
             return True
@@ -178,7 +209,8 @@ def _by_median(plan: Plan, trials: Sequence[Trial], idle: Sequence[Trial]) -> Ac
         rung = len(one.reached) - 1
         if rung < 0:
             continue
-        others = [o.reached[rung] for o in trials if len(o.reached) > rung and o is not one]
+        found = [o.at(rung) for o in trials if o is not one]
+        others = [value for value in found if value is not None]
         if len(others) >= _OF_MEDIAN:
             margin = one.reached[rung] - statistics.median(others)
             if margin < 0 if plan.higher else margin > 0:

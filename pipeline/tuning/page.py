@@ -17,7 +17,7 @@ from pipeline.tuning.methods import Trial
 from pipeline.tuning.result import Result, same_records
 
 FILE_NAME = "tune.html"
-_GREY = "#8a8a8a"
+_GREY, _RED = "#8a8a8a", "#b3261e"
 _BAR, _LABELS = 22, 250
 _AXIS, _HEIGHT, _TOP, _SIDE = 150, 260, 44, 70
 
@@ -37,7 +37,7 @@ def render(result: Result, storage_root: str) -> str:
                     "Best so far",
                     _history(result),
                     "Each dot is a trial at its last rung, in the order they were begun. The line "
-                    "is the best of those that have come farthest by then.",
+                    "is the best of those that have come farthest by then, without failed ones.",
                 ),
                 document.figure(
                     f"{result.metric} by examples",
@@ -115,16 +115,15 @@ def _history(result: Result) -> str:
         best = methods.best(result.plan, result.trials[:count])
         if best is not None:
             so_far.append((count - 1.0, best.reached[-1]))
-    last = len(result.rungs)
+    colors = {"done": BLUE, "failed": _RED}
     dots = [
-        frame.dots(
-            [(one.number, one.reached[-1]) for one in trials if len(one.reached) == rung + 1],
-            BLUE if rung == last - 1 else _GREY,
-        )
-        for rung in range(last)
+        frame.dots([(one.number, one.reached[-1])], colors.get(result.state(one), _GREY))
+        for one in sorted(trials, key=lambda one: (result.state(one) in colors, one.number))
     ]
     paused = "paused or replaced" if result.plan.method == "pbt" else "paused"
     names = [(BLUE, "trained to the end"), (_GREY, paused), (ORANGE, "best so far")]
+    if any(one.state == "failed" for one in trials):
+        names.insert(2, (_RED, "failed"))
     return frame.draw(*dots, frame.line(_stairs(so_far), ORANGE)) + charts.key(names)
 
 
@@ -144,10 +143,15 @@ def _curves(result: Result) -> str:
     best = result.best
     marks = []
     for one in sorted(trials, key=lambda one: one is best):
-        points = list(zip(map(float, result.rungs), one.reached, strict=False))
+        points = [(_examples(one, n, result), value) for n, value in enumerate(one.reached)]
         color = ORANGE if one == best else BLUE
         marks += [frame.line(points, color, thin=one != best), frame.dots(points[-1:], color)]
     return frame.draw(*marks)
+
+
+def _examples(trial: Trial, rung: int, result: Result) -> float:
+    """Returns on how many examples a trial was trained at a rung: its own count, if it has one."""
+    return float(trial.facts.get(rung, {}).get("examples", result.rungs[rung]))
 
 
 def _importance(result: Result) -> str:
@@ -165,8 +169,9 @@ def _importance(result: Result) -> str:
     return document.section(
         "What matters",
         charts.svg(_LABELS + 460, len(rows) * _BAR + 4, drawn),
-        '<p class="note">Share of each key in what sets good trials apart from others, by their '
-        "values at the first rung (PED-ANOVA of Optuna).</p>",
+        f'<p class="note">Share of each key in what sets the best {methods.BEST_PART:.0%} of '
+        f"{len(result.trials):,} trials apart from all, by their values at the first rung "
+        "(PED-ANOVA of Optuna).</p>",
     )
 
 
@@ -265,7 +270,7 @@ def _ranked(result: Result) -> list[Trial]:
     found: list[Trial] = []
     for rung in reversed(range(len(result.rungs))):
         there = methods.better(result.plan, result.trials, rung)
-        found += [one for one in there if len(one.reached) == rung + 1]
+        found += [one for one in there if methods.last_rung(result.plan, one) == rung]
     return found
 
 
@@ -274,7 +279,8 @@ def _state(trial: Trial, result: Result) -> str:
     if state == "failed":
         return Markup('<span class="bad">failed</span>')
     if state == "done":
-        return Markup('<span class="good">done</span>')
+        early = ", stopped early" if len(trial.reached) < len(result.rungs) else ""
+        return Markup(f'<span class="good">done{early}</span>')
     return f"paused at rung {len(trial.reached)}" if state in ("paused", "pruned") else state
 
 

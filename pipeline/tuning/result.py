@@ -161,6 +161,11 @@ def lines(result: Result) -> list[str]:
     counts = f"{states.count('done')} trained to the end, {paused} paused"
     for other in ("begun", "replaced", "failed"):
         counts += f", {states.count(other)} {other}" if other in states else ""
+    if early := sum(
+        state == "done" and len(one.reached) < len(result.rungs)
+        for one, state in zip(result.trials, states, strict=True)
+    ):
+        counts += f"; {early} of them stopped early"
     found = [f"{len(result.trials)} trials: {counts}; {result.examples:,} examples"]
     found += [str(one) for one in same_records(result)]
     best = result.best

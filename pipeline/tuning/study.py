@@ -26,13 +26,15 @@ from optuna.trial import FrozenTrial, TrialState
 
 from pipeline import errors
 from pipeline.tuning import journal
-from pipeline.tuning.methods import Trial
+from pipeline.tuning.methods import BEST_PART, Trial
 from pipeline.tuning.space import Parameter, Space, Values
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)
 
 SAMPLERS = ("random", "tpe")
+# Trials that should be in the best part of a search before keys are compared, as Optuna advises.
+_OF_BEST = 5
 _NAME = "search"
 _SETTINGS = "settings"
 _FACTS = "rung-"
@@ -160,11 +162,12 @@ class Study:
 
     def importance(self) -> dict[str, float]:
         """Returns how much each key matters for the objective at the first rung, which most trials
-        have reached; by PED-ANOVA (Watanabe et al., 2023), adding up to 1. Empty for few trials."""
+        have reached; by PED-ANOVA (Watanabe et al., 2023), adding up to 1. Empty for so few trials
+        that the best part of them, which is compared with all, would be less than five."""
         memory = self._in_memory(None, rung=0)
-        if len(self._space) < 2 or len(memory.trials) < 2 * len(self._space) + 2:
+        if len(self._space) < 2 or len(memory.trials) * BEST_PART < _OF_BEST:
             return {self._space[0].key: 1.0} if len(self._space) == 1 else {}
-        evaluator = optuna.importance.PedAnovaImportanceEvaluator()
+        evaluator = optuna.importance.PedAnovaImportanceEvaluator(target_quantile=BEST_PART)
         try:
             found = optuna.importance.get_param_importances(memory, evaluator=evaluator)
         except (RuntimeError, ValueError):  # all trials are alike

@@ -21,13 +21,14 @@ EVALUATIONS = "evaluations.json"
 _REMEMBERED = 1000
 # What decides how good a model can get, and when it is good enough. Not where it trains.
 _SECTIONS = {"features", "label", "model", "train", "eval"}
+_PAUSE = {"train": {"pause_step"}}  # the rest of the run is as if there had been none
 
 
 def settings(job: config.Config, records: Sequence[str]) -> str:
     """Names the settings that evaluations are made under: patience begins again when any of them
     changes, but not with a key that a later version adds. `records` are the identities of the
     splits that are trained and evaluated on."""
-    sections = job.model_dump(mode="json", include=_SECTIONS, exclude_defaults=True)
+    sections = job.model_dump(mode="json", include=_SECTIONS, exclude=_PAUSE, exclude_defaults=True)
     decisive = {**sections, "records": list(records)}
     if (meaning := best.meaning(job.eval.metric)) is not None:
         decisive["meaning"] = meaning

@@ -54,6 +54,40 @@ def test_failed_trials_are_passed_over():
     assert methods.best(wanted, failed) is None
 
 
+def test_a_trial_that_has_failed_is_not_the_best():
+    """Its settings, trained again, would end the same way."""
+    wanted = plan(trials=3)
+    trials = [trial(0, 0.9, 0.95, state="failed"), trial(1, 0.5), trial(2, 0.6)]
+    assert methods.best(wanted, trials).number == 2
+    failed = [trial(n, 0.9, state="failed") for n in range(3)]
+    assert methods.best(wanted, failed) is None
+
+
+def test_a_trial_that_stopped_early_keeps_its_value_at_later_rungs():
+    wanted = plan(trials=4)
+    early = trial(3, 0.9, state="done")
+    ended = [trial(0, 0.5), trial(1, 0.6, 0.7), trial(2, 0.4), early]
+    assert methods.best(wanted, ended).number == 3
+    # It is the best third of the first rung, and nothing is left to train in it.
+    assert methods.next_action(wanted, [trial(1, 0.6), *ended[::2], early], ()) is None
+    # A bad one is not among those of the second rung, where the best of three is promoted.
+    ended = [trial(n, 0.5 + n / 100) for n in range(6)]
+    ended += [trial(n, 0.8, 0.8 + n / 100) for n in (6, 7, 8)]
+    bad = [trial(n, 0.1, state="done") for n in (9, 10, 11)]
+    others = plan(trials=12)
+    ended.append(trial(12, 0.8, 0.8))
+    assert methods.next_action(others, [*ended, *bad], ()) == Continue(8, 2)
+    done = [one for one in ended if one.number != 8]
+    done.append(trial(8, 0.8, 0.88, 0.9, state="done"))
+    assert methods.next_action(others, [*done, *bad], ()) is None
+
+
+def test_the_median_counts_trials_that_stopped_early():
+    others = [trial(n, 0.5, state="done") for n in range(4)]
+    wanted = plan("median", trials=5)
+    assert methods.next_action(wanted, [*others, trial(4, 0.6, 0.4)], ()) == Prune(4)
+
+
 def test_what_a_killed_search_had_begun_comes_first():
     begun = dataclasses.replace(trial(0, 0.5), target=1)
     assert methods.next_action(plan(trials=6), [begun, trial(1, 0.9)], ()) == Continue(0, 1)

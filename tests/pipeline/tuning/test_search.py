@@ -320,7 +320,16 @@ def test_the_result_names_commands_as_the_search_was_started(found, monkeypatch)
     assert content["examples"] == sum(
         one["rungs"][-1]["examples"] for one in content["trials"] if one["rungs"]
     )
-    assert sum(found.importance.values()) == pytest.approx(1)
+    assert found.importance == {}
+
+
+def test_keys_are_compared_once_the_best_part_is_not_one_or_two_trials(tmp_path):
+    wanted = plan("full", trials=20)
+    searched(tmp_path, wanted, FakeJobs())
+    found = opened(tmp_path, wanted).importance()
+    assert sum(found.values()) == pytest.approx(1) and set(found) == {
+        one.key for one in wanted.space
+    }
 
 
 def test_the_page_shows_every_trial_and_escapes_what_it_quotes(found, tmp_path):
