@@ -104,6 +104,7 @@ class Supervisor:
             self.reason = self._plan.reason_of_end(self.pace.steps)
         except errors.PipelineError as error:
             self._ending.end_all(softly=error.exit_code not in errors.FINAL_CODES)
+            self._seen.look(now=True)  # up to which step they have saved
             raise
         finally:
             self._processes.release_ports()

@@ -34,6 +34,8 @@ def test_a_stop_request_lets_training_save_first_and_then_ends_all(stage):
         stage.run(chief_0=["train"], worker_0=["train"], evaluator_0=["hang"])
     assert (stage.path / "saved-chief-0.json").exists()
     assert (stage.path / "saved-worker-0.json").exists()
+    # What they last did is part of the record: the step they saved at may be a later one.
+    assert stage.notes.statuses["chief-0"].state == "stopped"
 
 
 def test_everybody_may_be_asked_to_stop_at_once(stage):
