@@ -24,7 +24,7 @@ _TRAIN = "train"
 
 @dataclasses.dataclass(frozen=True)
 class Data:
-    """The records of a run. `before` is the run of its config that was launched last before it, if
+    """The records of a run. `before` is the run of its config that was begun last before it, if
     there is one, and `drift` what they differ in from its records; `problem` says why that is not
     known."""
 
@@ -68,7 +68,9 @@ def _read(root: str, run: RunFolder, job: config.Config) -> manifest.Manifest | 
 
 
 def _before(root: str, run: RunFolder, record: RunRecord) -> RunFolder | None:
-    """Returns the run of the same config that has trained and was launched last before this one."""
+    """Returns the run of the same config that has trained and was begun last before this one. When
+    a run is resumed, that changes nothing."""
+    began = _began(record)
     found: list[tuple[float, str, RunFolder]] = []
     for other in run_search.below(storage.join(root, "runs")):
         try:
@@ -77,9 +79,14 @@ def _before(root: str, run: RunFolder, record: RunRecord) -> RunFolder | None:
             continue
         if its is None or its.config != record.config or its.manifest is None:
             continue
-        if (its.started or math.inf) < (record.started or 0.0):
-            found.append((its.started or 0.0, other.name, other))
+        if began is not None and (before := _began(its)) is not None and before < began:
+            found.append((before, other.name, other))
     return max(found, key=lambda one: one[:2])[2] if found else None
+
+
+def _began(record: RunRecord) -> float | None:
+    """Returns when a run was launched first, in Unix time."""
+    return min((one.started for one in run_record.launches(record)), default=record.started)
 
 
 def section(data: Data | None) -> str:

@@ -73,6 +73,23 @@ def test_drift_is_to_the_last_run_before(runs):
     assert "<td>name</td>" not in drifted
 
 
+def test_a_run_that_is_resumed_later_comes_no_later(runs):
+    """Else the drift of others would change with it, and its own turn around."""
+    record = run_record.read(runs[0])
+    resumed = record.model_copy(
+        update={
+            "started": 99.0,
+            "earlier": [run_record.Launch(started=1.0, ended=2.0, topology={})],
+        }
+    )
+    run_record.write(runs[0], resumed)
+    try:
+        assert "The records are those of run first, the last one before." in _page(runs[1])
+        assert "No earlier run of this config" in _page(runs[0])
+    finally:
+        run_record.write(runs[0], record)
+
+
 def test_records_that_are_gone_are_said_to_be(runs, tmp_path):
     root = tmp_path / "copy"
     shutil.copytree(pathlib.Path(runs[0].path).parents[1], root, symlinks=True)
