@@ -36,4 +36,4 @@ class Drift(Section):
     columns: dict[str, Limits] = pydantic.Field(default={})
     """Limits of single columns, by name of the column."""
     ignore: tuple[str, ...] = ()
-    """Columns that are not compared."""
+    """Columns that are not compared, nor are those of `data.key` without limits of their own."""

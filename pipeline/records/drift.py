@@ -97,7 +97,8 @@ def find(name: str, storage_root: str) -> Side:
 
 
 def compare(a: Side, b: Side, limits: Drift) -> list[Compared]:
-    """Returns all columns, what drifted first and the farthest apart before others.
+    """Returns all columns, what drifted first and the farthest apart before others. Those that
+    identify rows are new in each set, and are compared only if they have limits of their own.
 
     Raises `UsageError` for limits of columns that neither side has.
     """
@@ -108,7 +109,9 @@ def compare(a: Side, b: Side, limits: Drift) -> list[Compared]:
                 f"drift: {name!r} is not a column of {a.name} or {b.name}"
                 f"{errors.nearest(name, names)}"
             )
-    found = [_compare(name, a, b, limits=limits) for name in names if name not in limits.ignore]
+    keys = {*(a.contents.key or ()), *(b.contents.key or ())} - {*limits.columns}
+    compared = [name for name in names if name not in {*limits.ignore, *keys}]
+    found = [_compare(name, a, b, limits=limits) for name in compared]
     return sorted(
         found, key=lambda one: (not one.drifted, not one.undecided, -one.severity, one.column)
     )

@@ -155,6 +155,8 @@ class Manifest(config.Section):
     settings: str | None = None
     columns: dict[str, config.Column]
     label: str
+    # The columns that identify a row; `None` without, and in records of earlier versions.
+    key: tuple[str, ...] | None = None
     block_records: int
     sources: tuple[Source, ...]
     splits: dict[str, Split]

@@ -207,6 +207,7 @@ def _manifest(
         settings=config.digest(builds.deciding(data)),
         columns=data.columns,
         label=data.label,
+        key=data.key or None,
         block_records=data.block_records,
         sources=found,
         splits=splits,

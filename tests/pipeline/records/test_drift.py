@@ -151,6 +151,19 @@ def test_what_the_statistics_cannot_tell_is_undecided(root):
     assert "<small>undecided</small>" in page and "; 1 are undecided" in page
 
 
+def test_columns_that_identify_rows_have_no_distribution(root):
+    """A new dump has other ids: all would have drifted, in any set."""
+    sides = [drift.find(name, str(root)) for name in ("before", "after")]
+    keyed = [
+        dataclasses.replace(side, contents=side.contents.model_copy(update={"key": ("id",)}))
+        for side in sides
+    ]
+    names = {one.column for one in drift.compare(*keyed, Drift())}
+    assert names == {"name", "size", "label"}
+    wanted = Drift.model_validate({"columns": {"id": {"distance": 0.1}}})
+    assert "id" in {one.column for one in drift.compare(*keyed, wanted)}
+
+
 def test_an_image_is_no_number(root):
     side = drift.find("before", str(root))
     image = config.Column(type="image")
