@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import importlib.util
+import pathlib
+
 from pipeline.config import Config, own_input
 
 _PROJECT = "pipeline"
@@ -19,3 +23,18 @@ def modules(job: Config, *, preprocessing: bool = False) -> list[str]:
     steps = (step for feature in job.features.values() for step in feature.steps)
     found |= {type(step).__module__ for step in steps}
     return sorted(name for name in found if name.partition(".")[0] != _PROJECT)
+
+
+def version(job: Config) -> str:
+    """Returns a hash of the modules that training imports, and of those next to them: of all of a
+    package, or of the folder of a module in none. One that cannot be found has no part in it."""
+    found = hashlib.sha256()
+    for name in sorted({module.partition(".")[0] for module in modules(job)}):
+        spec = importlib.util.find_spec(name)
+        if spec is None or spec.origin is None:
+            continue
+        folder = pathlib.Path(spec.origin).parent
+        paths = folder.rglob("*.py") if spec.submodule_search_locations else folder.glob("*.py")
+        for path in sorted(paths):
+            found.update(path.relative_to(folder).as_posix().encode() + path.read_bytes())
+    return found.hexdigest()[:12]

@@ -10,8 +10,9 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Sequence
 
-from pipeline import config, errors
+from pipeline import config, errors, versions
 from pipeline.cluster import topology
+from pipeline.config import own_code
 from pipeline.console import progress
 from pipeline.faults import actions, launched, metric_band, processes, promises
 from pipeline.faults.clock import MovedClock
@@ -26,6 +27,8 @@ from pipeline.runs import run_folder, run_record
 from pipeline.runs.run_folder import RunFolder
 from pipeline.runs.run_record import RunRecord
 
+# The file that says what the undisturbed runs next to it were made by.
+_MADE_BY = "made-by"
 # So many undisturbed runs decide whether a metric is wrong. By three, whose band is more than twice
 # as wide, nearly every end would be right.
 _DECIDING = 5
@@ -46,9 +49,22 @@ class Trial:
         return self.folder / "undisturbed"
 
     def prepare(self) -> None:
-        """Shares the records there are with the undisturbed runs; without any they make them."""
+        """Shares the records there are with the undisturbed runs; without any they make them. Those
+        that were trained on other records, or by other code, are removed."""
         self.undisturbed.mkdir(parents=True, exist_ok=True)
+        made_by, noted = self._made_by(), self.undisturbed / _MADE_BY
+        runs = self.undisturbed / "runs"
+        if runs.exists() and not (noted.exists() and noted.read_text("utf-8") == made_by):
+            print("the code or the records have changed since the undisturbed runs: training again")
+            shutil.rmtree(runs)
+        noted.write_text(made_by, "utf-8")
         share_records(self.storage_root, str(self.undisturbed), self.job.name)
+
+    def _made_by(self) -> str:
+        """Names what a run is made by besides its config: code, and records."""
+        records = run_folder.records_folder(self.storage_root, self.job.name)
+        code = (versions.code_version(), own_code.version(self.job))
+        return " ".join((*code, builds.current_name(records) or "none"))
 
     def disturbed_storage(self, seed: int) -> pathlib.Path:
         """Makes the storage of a disturbed run, empty but for its records."""

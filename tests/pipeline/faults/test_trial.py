@@ -163,6 +163,31 @@ def test_records_can_be_shared_again(small_records, tmp_path):
         assert {path.name for path in shared.iterdir()} == {path.name for path in there.iterdir()}
 
 
+def test_undisturbed_runs_of_other_code_or_records_are_not_used_again(
+    tmp_path, monkeypatch, capsys
+):
+    """They would say what is right for code that is to be compared with them."""
+    (tmp_path / "own_hooks.py").write_text("FIRST = 1\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    job = config_file.load("mnist", ["train.hooks=['own_hooks:Hook']"])
+    asked = trial.Trial(job, [], tmp_path / "chaos", str(tmp_path / "storage"))
+    run = asked.undisturbed / "runs" / "undisturbed-1"
+
+    def is_kept():
+        run.mkdir(parents=True, exist_ok=True)
+        asked.prepare()
+        return run.exists()
+
+    asked.prepare()
+    assert is_kept() and is_kept()
+    (tmp_path / "own_hooks.py").write_text("FIRST = 2\n")
+    assert not is_kept() and is_kept()
+    assert "the code or the records have changed" in capsys.readouterr().out
+    monkeypatch.setattr(builds, "current_name", lambda folder: "b2")
+    monkeypatch.setattr(trial, "share_records", lambda *given: None)
+    assert not is_kept()
+
+
 def test_without_records_there_is_nothing_to_share(tmp_path):
     trial.share_records(str(tmp_path / "a"), str(tmp_path / "b"), "mnist")
     assert not (tmp_path / "b").exists()
