@@ -211,9 +211,8 @@ def _show(
     wanted: target.Target | None,
 ) -> None:
     """Prints the plan and writes it, then says what meets the target."""
-    print("\n".join(line for one in found for line in page.measured_lines(one)))
-    print("\n".join(page.lines(outlooks)))
-    print("\n".join(page.knees(outlooks)))
+    measured = [line for one in found for line in page.measured_lines(one)]
+    print("\n".join([*measured, *page.lines(outlooks), *page.knees(outlooks)]))
     refused: errors.UsageError | None = None
     chosen = None
     try:

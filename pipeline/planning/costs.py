@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import math
 from collections.abc import Sequence
 
 from pipeline import config
 from pipeline.cluster import topology
+from pipeline.config import strategy_table
+from pipeline.planning import demands
 from pipeline.planning.demands import Calibration
 from pipeline.planning.prediction import Predicted
 
@@ -142,15 +143,26 @@ def _lost(found: Calibration, job: Job, predicted: Predicted) -> float:
     return rate * ((predicted.servers + 1) * whole + predicted.workers * start / trained)
 
 
-def knee(predictions: Sequence[Predicted]) -> Predicted:
+def knee(predictions: Sequence[Predicted], *, end: str = "rate") -> Predicted:
     """Returns the last topology of growing numbers of workers whose added processes bring at least
-    half of what the first ones do, each."""
+    half of what the first ones do, each, at an `end` of their ranges or in the middle."""
     ordered = sorted(predictions, key=lambda one: one.workers)
-    first = ordered[0]
-    each = first.rate / (first.workers + 1)
-    last = first
-    for before, one in itertools.pairwise(ordered):
-        if (one.rate - before.rate) / (one.workers - before.workers) < each / 2:
+    rates = [float(getattr(one, end)) for one in ordered]
+    last = ordered[0]
+    each = rates[0] / (last.workers + 1)
+    for one, rate, before in zip(ordered[1:], rates[1:], rates, strict=False):
+        if (rate - before) / (one.workers - last.workers) < each / 2:
             break
         last = one
     return last
+
+
+def is_last_helpful(predictions: Sequence[Predicted]) -> bool:
+    """True if rates show that each worker of the largest topology helps, at the low end of ranges
+    too. They do not where a resource is full, nor where all wait for the latest of their inputs."""
+    last = max(predictions, key=lambda one: one.workers)
+    if last.workers == min(one.workers for one in predictions) or last.is_saturated:
+        return False
+    if last.bottleneck == demands.INPUT and strategy_table.STRATEGIES[last.strategy].synchronous:
+        return False
+    return all(knee(predictions, end=end) is last for end in ("low", "rate"))

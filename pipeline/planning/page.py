@@ -116,15 +116,16 @@ def settings(one: Outlook) -> str:
 
 
 def knees(outlooks: Sequence[Outlook]) -> list[str]:
-    """Returns for each strategy and number of servers how many workers are worth their while."""
+    """Returns for each strategy and number of servers how many workers are worth their while, as
+    far as rates show that."""
     found = []
     for strategy, servers in _groups(outlooks):
         of = [one.predicted for one in outlooks if _group(one) == (strategy, servers)]
         last = costs.knee(of)
         ratio = f"{costs.counted(servers, 'server')}: " if servers else ""
-        if last.workers == max(one.workers for one in of):
+        if costs.is_last_helpful(of):
             found.append(f"{strategy}, {ratio}each worker still helps at {last.workers}")
-        else:
+        elif last.workers < max(one.workers for one in of):
             found.append(
                 f"{strategy}, {ratio}beyond {costs.counted(last.workers, 'worker')} each adds less "
                 "than half of what the first do"
@@ -171,12 +172,11 @@ def render(
         document.section(
             "Topologies", document.table(_COLUMNS, map(_row, outlooks), right=_NUMBERS)
         ),
-        document.section("Knee", *(f"<p>{html.escape(line)}</p>" for line in knees(outlooks))),
-        document.section(
-            "Measured",
-            *(f"<p>{html.escape(line)}</p>" for one in found for line in measured_lines(one)),
-        ),
     ]
+    measured = [line for one in found for line in measured_lines(one)]
+    for name, lines_ in (("Knee", knees(outlooks)), ("Measured", measured)):
+        if lines_:
+            parts.append(document.section(name, *(f"<p>{html.escape(one)}</p>" for one in lines_)))
     if chosen is not None:
         parts.insert(
             0,

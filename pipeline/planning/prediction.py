@@ -42,6 +42,11 @@ class Predicted:
         """All that the run has: the evaluator, too."""
         return self.workers + self.servers + 2
 
+    @property
+    def is_saturated(self) -> bool:
+        """True if a shared resource is in use nearly all the time."""
+        return max(self.busy.values(), default=0.0) > _SATURATED
+
 
 def predict(found: Calibration, machines: Machines, workers: int, *, servers: int) -> Predicted:
     """Returns what a topology reaches. `check_size` says how far that can be

@@ -98,6 +98,56 @@ def test_the_knee_is_where_workers_stop_helping():
     assert costs.knee(found[:2]).workers == 2
 
 
+def knees(workers, machines=_MACHINES, strategy="parameter_server", **changes):
+    found = calibration(strategy, **changes)
+    job, servers = costs.Job(1e7, 1e5), int(found.has_servers)
+    return page.knees(
+        [
+            costs.outlook(found, job, prediction.predict(found, machines, count, servers=servers))
+            for count in workers
+        ]
+    )
+
+
+def test_workers_that_help_are_known_by_a_comparison():
+    assert knees([1, 2, 4]) == ["parameter_server, 1 server: each worker still helps at 4"]
+    assert knees([4]) == []
+    [line] = knees([1, 2, 16, 60], Machines(server=8, worker=8, server_link=100e6))
+    assert "each adds less than half of what the first do" in line
+
+
+_STARVED = {"rate": 5.0, "rates": [5.0] * 4, "periods": [0.2], "seconds": {"input": 0.15}}
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        # Four processes keep it busy for 99 % of the time, and two for half of that.
+        {
+            "workers": [1, 3],
+            "machines": Machines(shared=4, disk=8e6),
+            "strategy": "multi_worker_mirrored",
+        },
+        {"workers": [1, 3], "strategy": "parameter_server_sync", **_STARVED},
+        {"workers": [1, 3], "strategy": "multi_worker_mirrored", **_STARVED},
+        {"workers": [1, 11], "rates": [1, 40, 1, 40]},
+    ],
+    ids=["full storage", "starved servers", "starved all-reduce", "rates that vary"],
+)
+def test_nothing_is_said_of_workers_without_evidence(case):
+    assert knees(**case) == []
+
+
+def test_workers_with_an_input_each_help():
+    [line] = knees([1, 3], **_STARVED)
+    assert line == "parameter_server, 1 server: each worker still helps at 3"
+
+
+def test_a_page_without_a_knee_has_no_section_for_it():
+    assert "Knee" in page.render("Plan", outlooks(), [calibration()], lead="", chosen=None)
+    assert "Knee" not in page.render("Plan", outlooks([2]), [calibration()], lead="", chosen=None)
+
+
 def test_the_page_has_a_row_for_each_and_the_lines_to_paste():
     found = outlooks()
     text = page.render("Plan", found, [calibration()], lead="a <b>", chosen=found[1])
