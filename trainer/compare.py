@@ -77,7 +77,8 @@ def main() -> None:
             raise errors.UsageError(page.verdict(compared))
         found.append(compared)
     print("\n".join(page.lines(found)))
-    path = _page_path([side.run.name for side in (a, *others)])
+    names = [side.run.name for side in (a, *others)]
+    path = _page_path([*names, *([] if _SPLIT.value == "eval" else [_SPLIT.value])])
     storage.write_text(path, page.page(found))
     print(f"page in {terminal.shown(path)}")
     worse = [page.verdict(one) for one in found if one.verdict == "worse"]
@@ -125,8 +126,8 @@ def _one(checkpoint: str | None) -> str | None:
     return checkpoint
 
 
-def _page_path(runs: Sequence[str]) -> str:
-    name = re.sub(r"[^A-Za-z0-9._-]+", "-", "-".join(runs)).strip("-")[-200:]
+def _page_path(parts: Sequence[str]) -> str:
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", "-".join(parts)).strip("-")[-200:]
     path = storage.join(storage.absolute(_STORAGE.value), "compare", f"{name}.html")
     storage.makedirs(storage.parent(path))
     return path

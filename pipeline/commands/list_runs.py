@@ -49,13 +49,16 @@ def main() -> None:
                 f"--status {status!r}: must be one of {', '.join(run_list.STATUSES)}"
                 f"{errors.nearest(status, run_list.STATUSES)}"
             )
-    rows = run_list.read(_STORAGE.value, now=time.time(), config=_CONFIG.value or None)
+    config = _CONFIG.value or None
+    if config is not None and config.endswith((".yaml", ".yml")):
+        config = run_search.name_of_config(config)
+    rows = run_list.read(_STORAGE.value, now=time.time(), config=config)
     tagged = [tag for tag in _TAG.value if tag]
     found = run_list.chosen(rows, statuses=statuses, tagged=tagged, sort=_SORT.value)
     if found:
         print("\n".join(run_list.lines(found)))
     else:
-        of = f" of config {_CONFIG.value!r}" if _CONFIG.value else ""
+        of = f" of config {config!r}" if config else ""
         of += f" with status {', '.join(statuses)}" if statuses else ""
         of += f" with tag {', '.join(tagged)}" if tagged else ""
         others = f"; there are {len(rows):,} others" if rows else ""

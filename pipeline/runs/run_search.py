@@ -26,7 +26,7 @@ def find_run(
     Runs of a script, which have no config, are found only if `scripts` is true. With `trained`, one
     that failed before its first checkpoint is not the newest while there is another.
     """
-    wanted = _config_name(config_name) if config_name else None
+    wanted = name_of_config(config_name) if config_name else None
     if run is None:
         root = storage.join(storage.absolute(storage_root), "runs")
         newest = _newest_first(root, wanted, scripts=scripts and wanted is None)
@@ -108,7 +108,8 @@ def _newest_first(root: str, wanted: str | None, *, scripts: bool) -> Iterator[R
                 yield folder
 
 
-def _config_name(name_or_path: str) -> str:
+def name_of_config(name_or_path: str) -> str:
+    """Returns the name of a config. Raises `UsageError` if there is none, or it is not valid."""
     from pipeline.config import config_file  # commands that only look start without it
 
     return config_file.load(name_or_path).name

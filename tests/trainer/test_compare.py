@@ -62,7 +62,7 @@ def test_a_worse_run_is_found_and_fails_if_asked_to(commands, early, finished, s
     assert float(row[4]) - float(row[3]) == pytest.approx(float(row[5]), abs=2e-4)
     assert any(line.startswith("label=7 ") for line in lines)
     assert re.fullmatch(r"B is worse than A: accuracy -0\.\d{4} \[-0\.\d+, -0\.\d+\]", lines[-2])
-    page = small_records.storage / "compare" / "finished-early.html"
+    page = small_records.storage / "compare" / "finished-early-test.html"
     assert lines[-1] == f"page in {page}" and "B is worse than A" in page.read_text()
 
     line = error_line(commands.run(COMPARE, *flags, "--fail_if=worse", code=70))

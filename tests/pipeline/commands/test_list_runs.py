@@ -21,6 +21,16 @@ def test_no_run_of_a_config_is_said(tmp_path):
     assert done.stdout == f"no runs of config 'x' in '{tmp_path}'\n"
 
 
+def test_a_config_may_be_named_by_its_path(tmp_path):
+    folder = tmp_path / "runs" / "mine"
+    folder.mkdir(parents=True)
+    (folder / "config.yaml").write_text("name: flights\n")
+    path = tmp_path / "own.yaml"
+    path.write_text("base: flights\nname: flights\n")
+    done = run("runs", f"STORAGE={tmp_path}", f"CONFIG={path}")
+    assert done.stdout.splitlines()[1].split()[:2] == ["mine", "flights"], done.stderr
+
+
 def test_tags_sorting_and_the_page(tmp_path):
     for name in ("one", "two"):
         folder = tmp_path / "runs" / name
