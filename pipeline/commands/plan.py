@@ -192,6 +192,7 @@ def _machines() -> Machines:
         worker=cores,
         server_link=link,
         worker_link=link,
+        ethernet=link is not None,
         disk=disk,
     )
 

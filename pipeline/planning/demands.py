@@ -9,13 +9,15 @@ import pydantic
 
 from pipeline import errors
 from pipeline.config import strategy_table
+from pipeline.planning import ethernet
 from pipeline.planning.queueing import Station
 
 
 class Machines(pydantic.BaseModel):
     """What processes have to share. `shared` are cores of a host that all of them are on; without
     it each has `server` or `worker` cores of its own. Links are in bytes a second that a process
-    can send, `disk` those that all can read together; `None` is no limit."""
+    can send, `disk` those that all can read together; `None` is no limit. Links of an `ethernet`
+    have smaller packets than the loopback on which bytes were counted."""
 
     model_config = pydantic.ConfigDict(frozen=True)
 
@@ -24,7 +26,12 @@ class Machines(pydantic.BaseModel):
     worker: float | None = None
     server_link: float | None = None
     worker_link: float | None = None
+    ethernet: bool = False
     disk: float | None = None
+
+    def on_link(self, sent: float, *, received: float) -> float:
+        """Returns the bytes that a process puts on its link for what was counted."""
+        return ethernet.on_wire(sent, received=received) if self.ethernet else sent
 
 
 class Measured(pydantic.BaseModel):
@@ -110,7 +117,8 @@ def stations(found: Calibration, machines: Machines, servers: int) -> list[Stati
     if machines.server is not None and servers:
         stations.append(Station(SERVER, server_cpu / servers, machines.server))
     if machines.server_link and servers:
-        stations.append(Station(SERVER_LINK, found.mean("pulled") / servers / machines.server_link))
+        sent = machines.on_link(found.mean("pulled"), received=found.mean("pushed"))
+        stations.append(Station(SERVER_LINK, sent / servers / machines.server_link))
     if machines.disk:
         read = found.examples_per_process * found.record_bytes
         stations.append(Station(DISK, read / machines.disk))
@@ -150,13 +158,25 @@ class Own:
 def own(found: Calibration, machines: Machines, processes: int) -> Own:
     """Returns what each of so many processes that train has for itself. A step keeps as many cores
     busy as it was seen to, or one."""
-    link = _sent(found, processes) / machines.worker_link if machines.worker_link else 0.0
+    link = 0.0
+    if machines.worker_link:
+        sent = _sent(found, processes)
+        received = found.mean("pulled") if found.has_servers else sent
+        link = machines.on_link(sent, received=received) / machines.worker_link
     if machines.shared is not None:
         return Own(0.0, 0.0, link)
     at_once = max(1.0, *(run.worker_cpu * run.rate for run in found.runs))
     cores = at_once if machines.worker is None else min(at_once, machines.worker)
     cpu = found.mean("worker_cpu")
     return Own(cpu / cores, cpu / cores - cpu / at_once, link)
+
+
+def ring_wait(machines: Machines, processes: int) -> float:
+    """Returns the seconds of a step that a ring waits at most for requests: in each of its rounds a
+    process asks its neighbor for the next part, behind what its own machine is sending."""
+    if not machines.worker_link:
+        return 0.0
+    return 2 * (processes - 1) * ethernet.BURST / machines.worker_link
 
 
 def _sent(found: Calibration, processes: int) -> float:

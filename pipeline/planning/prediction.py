@@ -62,6 +62,9 @@ def predict(found: Calibration, machines: Machines, workers: int, *, servers: in
         low, high = rate * (1 - spread), high * (1 + spread)
     wider = 1 + math.log2(max(1.0, (workers + 1) / max(run.processes for run in found.runs)))
     low, high = max(0.0, rate - (rate - low) * wider), rate + (high - rate) * wider
+    if not found.has_servers:
+        # Where nothing of a ring overlaps, its steps wait for requests too.
+        low /= 1 + rate / (workers + 1) * demands.ring_wait(machines, workers + 1)
     own = demands.own(found, machines, workers + 1)
     fullest = max([*busy.values(), rate / (workers + 1) * own.least])
     if fullest:

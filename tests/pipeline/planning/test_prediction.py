@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pipeline import errors
-from pipeline.planning import demands, prediction, queueing
+from pipeline.planning import demands, ethernet, prediction, queueing
 from pipeline.planning.demands import Machines
 from pipeline.planning.queueing import Station
 from tests.pipeline.planning.measured import CORES, calibration, run
@@ -295,6 +295,60 @@ def test_a_fast_link_does_not_hold_up_an_all_reduce():
     )
     assert slow.rate == pytest.approx(free.rate, rel=1e-4)
     assert slow.bottleneck == free.bottleneck == "worker"
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_network_adds_headers_and_acknowledgements_to_what_a_worker_sends(strategy):
+    changes = {"pushed": 1e6, "pulled": 4e5}
+    found = calibration(strategy, **changes)
+    plain, real = (
+        demands.own(found, Machines(shared=4, worker_link=1e6, ethernet=ethernet_), 2).link
+        for ethernet_ in (False, True)
+    )
+    received = 4e5 if found.has_servers else plain * 1e6
+    assert real == pytest.approx(ethernet.on_wire(plain * 1e6, received=received) / 1e6)
+
+
+def test_a_network_adds_headers_and_acknowledgements_to_what_a_server_sends():
+    found = calibration(pushed=1e6, pulled=4e5)
+    machines = Machines(server_link=1e6, ethernet=True)
+    [link] = demands.stations(found, machines, 2)
+    assert link.demand == pytest.approx(ethernet.on_wire(4e5, received=1e6) / 2 / 1e6)
+
+
+# Of a step of 8 examples and 240,000 parameters, computed in 0.206 s, in this many processes: bytes
+# counted on a loopback, then examples a second over real links of 8 Mbit/s.
+_REAL = {2: (952_784.0, (12.3, 11.9)), 3: (1_286_490.0, (13.9,))}
+
+
+@pytest.mark.parametrize("processes", _REAL)
+def test_an_all_reduce_over_a_real_link_is_in_its_range(processes):
+    rate = 4.6865
+    runs = [
+        run(
+            number - 1,
+            rate=rate,
+            rates=[4.57, 4.64, 4.8, 4.74],
+            worker_cpu=0.0057,
+            server_cpu=0.0,
+            pushed=pushed,
+            seconds={"step": 0.206, "exchange": 0.005},
+        )
+        for number, (pushed, _) in _REAL.items()
+    ]
+    found = calibration("multi_worker_mirrored")
+    found = found.model_copy(
+        update={"runs": runs, "examples_per_process": 8, "machines": Machines(shared=2)}
+    )
+    machines = Machines(shared=2, worker_link=1e6, ethernet=True)
+    one = prediction.predict(found, machines, processes - 1, servers=0)
+    for measured in _REAL[processes][1]:
+        assert one.low < measured < one.high
+    assert one.bottleneck == "worker link"
+    # A faster link is full of the same bytes for less time, and its requests wait for less.
+    fast = machines.model_copy(update={"worker_link": 1e9})
+    free = prediction.predict(found, fast, processes - 1, servers=0)
+    assert free.low / free.rate > 0.9
 
 
 def test_a_link_for_bytes_that_were_not_counted_is_refused():
