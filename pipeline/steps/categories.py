@@ -10,6 +10,7 @@ import pydantic
 
 from pipeline import errors
 from pipeline.sections import Positive
+from pipeline.steps import whole
 from pipeline.steps.base import CATEGORIES, NUMBERS, Kind, Statistic, Step, Values, at
 from pipeline.steps.numbers import check_alike
 
@@ -76,6 +77,10 @@ class Buckets(Step):
         import tensorflow as tf
 
         assert self.boundaries is not None
+        if x.dtype == tf.int64:
+            limits = tf.constant([whole.at_least(self.boundaries)], tf.int64)
+            found = tf.searchsorted(limits, tf.reshape(x, [1, -1]), "right", tf.int64)
+            return tf.reshape(found, tf.shape(x))
         x = tf.cast(x, tf.float32)
         found = tf.raw_ops.Bucketize(input=x, boundaries=list(self.boundaries))
         return tf.cast(found, tf.int64)
@@ -86,6 +91,9 @@ class Buckets(Step):
 
         if not self.boundaries:
             return tf.zeros_like(x, tf.int64)
+        if x.dtype == tf.int64:
+            reached = tf.expand_dims(x, -1) >= whole.at_least(self.boundaries)
+            return tf.reduce_sum(tf.cast(reached, tf.int64), axis=-1)
         layer = tf.keras.layers.Discretization(bin_boundaries=list(self.boundaries))
         return tf.cast(layer(tf.cast(x, tf.float32)), tf.int64)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
@@ -10,6 +11,7 @@ import numpy as np
 import pydantic
 
 from pipeline.sections import Above0
+from pipeline.steps import whole
 from pipeline.steps.base import NUMBERS, Follows, Kind, Statistic, Step, Values, at
 
 if TYPE_CHECKING:
@@ -149,7 +151,7 @@ class ZScore(Step):
 
     def apply(self, x: tf.Tensor) -> tf.Tensor:
         """(x - mean) / deviation."""
-        return (_float(x) - _known(self.mean)) / _known(self.deviation)
+        return whole.minus(x, _known(self.mean)) / _known(self.deviation)
 
     @property
     def together(self) -> bool:
@@ -161,7 +163,7 @@ class ZScore(Step):
         """The same, column by column."""
         # As lists, since a Keras model has them in its config.
         means = [_known(step.mean) for step in steps]
-        return (_float(x) - means) / [_known(step.deviation) for step in steps]
+        return whole.minus(x, means) / [_known(step.deviation) for step in steps]
 
 
 class MinMax(Step):
@@ -202,7 +204,7 @@ class MinMax(Step):
 
     def apply(self, x: tf.Tensor) -> tf.Tensor:
         """(x - min) / (max - min)."""
-        return (_float(x) - _known(self.min)) / (_known(self.max) - _known(self.min))
+        return whole.minus(x, _known(self.min)) / (_known(self.max) - _known(self.min))
 
     @property
     def together(self) -> bool:
@@ -213,7 +215,7 @@ class MinMax(Step):
     def apply_all(cls, steps: Sequence[MinMax], x: tf.Tensor) -> tf.Tensor:
         """The same, column by column."""
         low = [_known(step.min) for step in steps]
-        return (_float(x) - low) / [_known(step.max) - _known(step.min) for step in steps]
+        return whole.minus(x, low) / [_known(step.max) - _known(step.min) for step in steps]
 
 
 class Log1p(Step):
@@ -310,10 +312,18 @@ class Piecewise(Step):
         if self.edges is not None or self.count is None or values.percentiles is None:
             return self
         found = {at(values.percentiles, n / self.count) for n in range(self.count + 1)}
-        # As float32, in which values are; closer ones cannot be told apart.
-        edges = sorted({float(np.float32(edge)) for edge in found})
+        edges = sorted({_told_apart(edge, values.kind) for edge in found})
         edges = edges if len(edges) > 1 else [edges[0], edges[0] + max(1.0, abs(edges[0]))]
         return self.model_copy(update={"edges": tuple(edges)})
+
+    def check(self, kind: Kind, shape: tuple[int, ...]) -> None:
+        """Raises `ValueError` for edges that are the same as float32, if values are that."""
+        for low, high in itertools.pairwise(self.edges or ()) if kind == "number" else ():
+            if np.float32(low) == np.float32(high):
+                raise ValueError(
+                    f"edges {low!r} and {high!r} are the same as float32, which the values are; "
+                    "write edges further apart, or use an int64 column with no step before"
+                )
 
     def out_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """A number for each interval; asked also before the edges are known."""
@@ -325,9 +335,8 @@ class Piecewise(Step):
         import tensorflow as tf
 
         assert self.edges is not None
-        edges = np.array(self.edges, np.float32)
-        lower, width = tf.constant(edges[:-1]), tf.constant(edges[1:] - edges[:-1])
-        share = (tf.expand_dims(_float(x), -1) - lower) / width
+        edges = np.array(self.edges, np.float64 if x.dtype == tf.int64 else np.float32)
+        share = whole.minus(tf.expand_dims(x, -1), edges[:-1].tolist()) / np.diff(edges).tolist()
         return tf.minimum(tf.maximum(share, 0.0), 1.0)
 
 
@@ -348,6 +357,7 @@ class Cycle(Step):
         """sin(2 pi x / period) and cos(2 pi x / period)."""
         import tensorflow as tf
 
+        x = whole.modulo(x, self.period) if x.dtype == tf.int64 else x
         angle = _float(x) * (2 * math.pi / self.period)
         return tf.stack([tf.sin(angle), tf.cos(angle)], axis=-1)
 
@@ -358,6 +368,12 @@ def check_alike(values: tuple[float | int | str, ...], kind: Kind) -> None:
         fits = isinstance(value, str) == (kind == "text")
         if not fits or (kind == "integer" and value != int(value)):
             raise ValueError(f"{value!r} is not a valid {kind}, and that is what it gets")
+
+
+def _told_apart(edge: float, kind: Kind) -> float:
+    """Returns an edge as values can be told apart by it: float32, or a large whole number."""
+    large = kind == "integer" and abs(edge) > whole.OF_FLOAT32
+    return float(round(edge) if large else np.float32(edge))
 
 
 def _float(x: tf.Tensor) -> tf.Tensor:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -22,6 +24,25 @@ def test_buckets_of_whole_numbers():
     step = categories.Buckets(boundaries=(100.0, 1200.0))
     x = np.array([99, 100, 1199, 1200], np.int64)
     np.testing.assert_array_equal(step.apply(tf.constant(x)), [0, 1, 1, 2])
+
+
+@pytest.mark.parametrize("boundary", [16777217, 20190115, 1717243200, 2**53, -(2**40), 1.5, -1.5])
+@pytest.mark.parametrize("shape", [(-1,), (3, 3)])
+def test_buckets_of_whole_numbers_are_exact(boundary, shape):
+    x = math.floor(boundary) + np.arange(-4, 5)
+    boundaries = (-math.inf, boundary, boundary + 2, 2.0**63)
+    wanted = np.array([sum(b <= v for b in boundaries) for v in x.tolist()])
+    step = categories.Buckets(boundaries=boundaries)
+    for made in (step.apply, step.layer):
+        found = made(tf.constant(x.reshape(shape)))
+        assert found.dtype == tf.int64
+        np.testing.assert_array_equal(found, wanted.reshape(shape))
+
+
+def test_no_whole_number_reaches_a_boundary_above_all():
+    step = categories.Buckets(boundaries=(2.0**63,))
+    x = tf.constant([2**63 - 1, -(2**63)], tf.int64)
+    assert step.apply(x).numpy().tolist() == step.layer(x).numpy().tolist() == [0, 0]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fractions
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -98,6 +100,66 @@ def test_piecewise_has_fewer_intervals_where_quantiles_coincide():
 def test_piecewise_needs_edges_that_rise(settings):
     with pytest.raises(ValueError, match=r"needs count or edges|edges must be two numbers"):
         numbers.Piecewise(**settings)
+
+
+@pytest.mark.parametrize("settings", [{"edges": (1717243265, 1717243300)}, {"edges": (0, 1e-60)}])
+def test_piecewise_needs_edges_that_float32_tells_apart(settings):
+    step = numbers.Piecewise(**settings)
+    step.check("integer", ())
+    with pytest.raises(ValueError, match=r"are the same as float32, which the values are; write"):
+        step.check("number", ())
+
+
+# Days as numbers, seconds and nanoseconds since 1970: of each float32 has one in several only.
+LARGE = {
+    "days": np.arange(20190101, 20190132),
+    "seconds": 1717243200 + np.arange(0, 7200, 7),
+    "nanoseconds": 1717243200 * 10**9 + np.arange(0, 10**12, 10**10),
+    "before 1970": -1717243200 + np.arange(0, 7200, 7),
+}
+
+
+@pytest.mark.parametrize("x", LARGE.values(), ids=LARGE)
+def test_large_whole_numbers_keep_their_distances(x):
+    """Against exact sums, to what float64 loses of nanoseconds."""
+    low, high = float(x[5]), float(x[25])
+    middle, width = low + 0.5, high - low
+    wanted = (x - int(x[5])) / width
+    steps = {
+        "min_max": (numbers.MinMax(min=low, max=high), wanted),
+        "z_score": (numbers.ZScore(mean=middle, deviation=width), wanted - 0.5 / width),
+        "piecewise": (numbers.Piecewise(edges=(low, high)), wanted.clip(0, 1)[:, np.newaxis]),
+    }
+    for name, (step, by_hand) in steps.items():
+        found = step.apply(tf.constant(x))
+        assert found.dtype == tf.float32
+        np.testing.assert_allclose(found, by_hand, rtol=1e-6, atol=1e-6, err_msg=name)
+    for kind in (numbers.MinMax, numbers.ZScore):
+        step = steps["min_max" if kind is numbers.MinMax else "z_score"][0]
+        together = kind.apply_all([step, step], tf.constant(np.stack([x, x], axis=1)))
+        alone = step.apply(tf.constant(x))
+        np.testing.assert_array_equal(together, np.stack([alone, alone], axis=1))
+
+
+def test_piecewise_of_large_whole_numbers_has_the_edges_that_are_asked_for():
+    percentiles = tuple(1717243200.0 + 0.7 * n for n in range(101))
+    step = numbers.Piecewise(count=16).filled(Values("integer", (), percentiles=percentiles))
+    assert step.out_shape(()) == (16,)
+    x = 1717243200 + np.arange(71)
+    found = step.apply(tf.constant(x)).numpy()
+    np.testing.assert_allclose(found @ np.diff(step.edges), x - step.edges[0], atol=1e-4)
+
+
+@pytest.mark.parametrize("period", [60, 86400, 0.7, 365.25, 1e30])
+@pytest.mark.parametrize("x", LARGE.values(), ids=LARGE)
+def test_cycle_of_large_whole_numbers(x, period):
+    turns = [float(fractions.Fraction(int(v)) / fractions.Fraction(period) % 1) for v in x]
+    angle = 2 * np.pi * np.array(turns)
+    found = numbers.Cycle(period=period).apply(tf.constant(x))
+    assert found.dtype == tf.float32
+    # float64, which a fractional period takes, has every 256th nanosecond only.
+    atol = 1e-6 if float(period).is_integer() or x.max() < 2**53 else 2
+    np.testing.assert_allclose(found, np.stack([np.sin(angle), np.cos(angle)], axis=-1), atol=atol)
 
 
 def test_cycle():

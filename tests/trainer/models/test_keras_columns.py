@@ -31,6 +31,7 @@ COLUMNS = {
     "when": {"type": "string"},
     "us": {"type": "string"},
     "mail": {"type": "string"},
+    "since": {"type": "int64"},
     "compact": {"type": "int64", "missing": "allow"},
     "photo": {"type": "image"},
     "tags": {"type": "string", "list": True, "max_items": 4},
@@ -47,6 +48,7 @@ ROWS = {
     "when": np.array(["2012-12-31", "2013-03-01T10:20:00Z", "soon"]),
     "us": np.array(["9/30/1990 0:00:00", "12/1/2020 12:05:01 PM", "30.9.1990"]),
     "mail": np.array(["Tue, 14 Jan 2020 10:00:00 +0000", "1 May 99", "May"]),
+    "since": np.array([1717243199, 1717243201, -(2**40)], np.int64),
     "compact": np.array([20190131, -1, 20191301], np.int64),
     "origin": np.array(["EWR", "JFK", "XXX"]),
     "picture": np.arange(3 * 4 * 6 * 3).astype(np.uint8).reshape(3, 4, 6, 3),
@@ -94,6 +96,19 @@ FEATURES = {
     "pixels": {"of": "photo", "steps": [{"decode": {"height": 6, "width": 5}}, "scale"]},
     "resize": {"of": "picture", "steps": [{"resize": {"height": 2, "width": 2}}]},
     "scale": {"of": "picture", "steps": [{"augment": {"flip": True}}, {"scale": {"min": -1}}]},
+    # Of these float32 has every 128th only.
+    "since_z_score": {"of": "since", "steps": [{"z_score": {"mean": 1717243200, "deviation": 1}}]},
+    "since_min_max": {
+        "of": "since",
+        "steps": [{"min_max": {"min": 1717243199, "max": 1717243203}}],
+    },
+    "since_buckets": {"of": "since", "steps": [{"buckets": {"boundaries": [1.5, 1717243200]}}]},
+    "since_piecewise": {
+        "of": "since",
+        "steps": [{"piecewise": {"edges": [1717243198, 1717243200, 1717243202]}}],
+    },
+    "since_cycle": {"of": "since", "steps": [{"cycle": {"period": 60}}]},
+    "since_part": {"of": "since", "steps": [{"cycle": {"period": 0.7}}]},
     **{
         f"date_{part}": {"of": "when", "steps": [{"date": {"part": part}}, {"clip": {"min": -1}}]}
         for part in ("year", "month", "day", "hour", "minute", "weekday", "calendar_day")

@@ -45,7 +45,7 @@ def _vocabulary(values, rng):
 
 CHAINS = {
     "z_score": ("float32", _numbers, lambda rng: [_z_score(rng)], {"RealDiv": 1}),
-    "whole": ("int64", _whole, lambda rng: [_z_score(rng)], {"RealDiv": 1, "Cast": 1}),
+    "whole": ("int64", _whole, lambda rng: [_z_score(rng)], {"RealDiv": 1, "Cast": 2}),
     "min_max": (
         "float32",
         _numbers,
