@@ -86,6 +86,8 @@ def answer(request: dict[str, Any]) -> dict[str, np.ndarray]:
     rewrite = settings.graph_options.rewrite_options
     rewrite.disable_meta_optimizer = not request.get("optimize", True)
     tags, loader = [tf.saved_model.SERVING], loader_impl.SavedModelLoader(request["export"])
+    if rewrite.disable_meta_optimizer:
+        _leave_functions(loader.saved_model)
     graph = tf.Graph()  # for all sessions
     saver, _ = loader.load_graph(graph, tags)
     for name in sorted(signatures) if arrays is None else [_SERVING]:
@@ -110,6 +112,17 @@ def answer(request: dict[str, Any]) -> dict[str, np.ndarray]:
             ).items():
                 found[f"{name}/{output}"] = np.concatenate(parts)
     return found
+
+
+def _leave_functions(model: Any) -> None:
+    """Has the functions of a model not be optimized, whose calls bring settings of their own."""
+    for graph in model.meta_graphs:
+        functions = graph.graph_def.library.function
+        for node in (*graph.graph_def.node, *(n for f in functions for n in f.node_def)):
+            if "config_proto" in node.attr:
+                settings = tf.compat.v1.ConfigProto.FromString(node.attr["config_proto"].s)
+                settings.graph_options.rewrite_options.disable_meta_optimizer = True
+                node.attr["config_proto"].s = settings.SerializeToString(deterministic=True)
 
 
 def _arrays(path: str) -> dict[str, np.ndarray]:
