@@ -225,9 +225,11 @@ def _measured(
             "calibration: no step was made while it was measured. Give more SECONDS="
         )
     elapsed, steps = last.time - first.time, rate * len(tasks)
-    pulled, pushed, rows = _traffic(first, last, steps=steps * elapsed)
+    loads = [status.servers for status in last.statuses.values() if status.servers]
+    counted = _counted(first, last, steps=steps * elapsed)
+    pulled, pushed = traffic(loads, counted)
     if strategy_table.STRATEGIES[job.cluster.strategy].all_reduce:
-        pushed = _counted(first, last, steps=steps * elapsed) or 0.0
+        pushed = counted or 0.0
     return Measured(
         workers=workers,
         servers=servers,
@@ -238,7 +240,7 @@ def _measured(
         pulled=pulled,
         pushed=pushed,
         counted_bytes=last.network is not None,
-        rows=rows,
+        rows=sum(server["rows"] for load in loads for server in load) / max(1, len(loads)),
         seconds={state: share / rate for state, share in _shares(first, last, tasks).items()},
         longest_input=max(_shares(first, last, [task]).get("input", 0.0) for task in tasks) / rate,
         periods=sorted(p for task in tasks for p in last.accounts[task].periods),
@@ -273,23 +275,35 @@ def _shares(first: Snapshot, last: Snapshot, tasks: Sequence[str]) -> dict[str, 
     return {state: seconds / whole for state, seconds in spent.items()} if whole else {}
 
 
-def _traffic(first: Snapshot, last: Snapshot, *, steps: float) -> tuple[float, float, float]:
-    """Returns bytes from and to all servers and rows of tables, a step. Traces of steps tell the
-    directions apart; a network of the run's own has counted all bytes, with those of the
-    protocol."""
-    loads = [load for status in last.statuses.values() for load in [status.servers] if load]
-    if not loads:
-        return 0.0, 0.0, 0.0
-    pulled, both, rows = (
-        sum(server.get(key, 0.0) for load in loads for server in load) / len(loads)
-        for key in ("pulled", "bytes", "rows")
+def traffic(
+    loads: Sequence[Sequence[Mapping[str, float]]], counted: float | None
+) -> tuple[float, float]:
+    """Returns the bytes of a step from and to all servers, by the `loads` of each server in traces
+    of each process. A network of the run's own has `counted` all bytes, with those of the protocol.
+
+    A trace may lack transfers in one direction, as each process turns on its log of them by itself
+    (see `trainer.monitoring.server_load`), but has none that were not made: the most that any
+    process has seen is right. What none has seen is of the direction with less, until both are
+    equal: gradients are as large as the parameters they are of.
+    """
+    pulled, pushed = (
+        sum(max(server) for server in itertools.zip_longest(*of_processes, fillvalue=0.0))
+        for of_processes in (
+            [[server["pulled"] for server in load] for load in loads],
+            [[server["bytes"] - server["pulled"] for server in load] for load in loads],
+        )
     )
-    counted = _counted(first, last, steps=steps)
-    if counted is not None and both:
-        # Traces miss transfers now and then; of what they have not seen half goes either way.
-        missed = max(0.0, counted - both)
-        pulled, both = min(pulled, counted) + missed / 2, counted
-    return pulled, both - pulled, rows
+    both = pulled + pushed
+    if counted is None or not both:
+        return pulled, pushed
+    if counted < both:
+        return pulled * counted / both, pushed * counted / both
+    level = min(counted - both, abs(pulled - pushed))
+    half = (counted - both - level) / 2
+    return (
+        pulled + half + level * (pulled < pushed),
+        pushed + half + level * (pushed < pulled),
+    )
 
 
 def _counted(first: Snapshot, last: Snapshot, *, steps: float) -> float | None:

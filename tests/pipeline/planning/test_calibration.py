@@ -77,3 +77,37 @@ def _allowed(pid):
         with contextlib.suppress(ProcessLookupError):
             found.append(frozenset(os.sched_getaffinity(int(thread))))
     return found
+
+
+def _load(*, pulled, pushed, rows=0.0):
+    return {"rows": rows, "bytes": pulled + pushed, "pulled": pulled}
+
+
+_SEEN, _HALF_SEEN = _load(pulled=960e3, pushed=961e3), _load(pulled=960e3, pushed=0.0)
+
+
+@pytest.mark.parametrize(
+    ("loads", "counted", "expected"),
+    [
+        ([[_SEEN], [_SEEN]], 1925e3, (962.5e3, 962.5e3)),
+        # As a worker next to a chief once had it.
+        ([[_SEEN], [_HALF_SEEN]], 1925e3, (962.5e3, 962.5e3)),
+        ([[_HALF_SEEN], [_HALF_SEEN]], 1925e3, (962.5e3, 962.5e3)),
+        ([[_load(pulled=0.0, pushed=961e3)], [_HALF_SEEN]], 1925e3, (962.5e3, 962.5e3)),
+        ([[_SEEN], [_HALF_SEEN]], None, (960e3, 961e3)),
+        # What was seen stays unequal, for instance where servers keep what they update.
+        ([[_load(pulled=100e3, pushed=400e3)]], 502e3, (102e3, 400e3)),
+        ([[_load(pulled=100e3, pushed=400e3)]], 250e3, (50e3, 200e3)),
+        ([[_SEEN, _HALF_SEEN], [_HALF_SEEN, _SEEN]], 3842e3, (1920e3, 1922e3)),
+        ([[_SEEN, _SEEN], [_SEEN]], None, (1920e3, 1922e3)),
+        ([], 1925e3, (0.0, 0.0)),
+    ],
+    ids=[
+        "all seen", "one lacks pushes", "all lack pushes", "each lacks a half", "not counted",
+        "unequal", "more seen than counted", "two servers",
+        "one server asked by one", "nothing seen",
+    ],
+)  # fmt: skip
+def test_traces_that_lack_transfers_do_not_turn_directions_around(loads, counted, expected):
+    pulled, pushed = calibration.traffic(loads, counted)
+    assert (pulled, pushed) == pytest.approx(expected)
