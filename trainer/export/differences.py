@@ -57,7 +57,7 @@ def compare(
         wrong = differ if not len(wrong) else wrong[:count] | differ[: len(wrong)]
         row, by = _largest(ours, theirs, differ)
         if by > most:
-            worst = f"{name} of row {row}: {_shown(theirs[row])}, not {_shown(ours[row])}"
+            worst = f"{name} of row {row}: {shown(theirs[row])}, not {shown(ours[row])}"
             if limit is not None and ours.shape == theirs.shape:
                 worst += f"; rounding makes at most {limit[row].max():.1e}"
             most = by
@@ -92,5 +92,6 @@ def _largest(ours: np.ndarray, theirs: np.ndarray, differ: np.ndarray) -> tuple[
     return int(np.argmax(by)), float(by.max())
 
 
-def _shown(value: np.ndarray) -> str:
+def shown(value: np.ndarray) -> str:
+    """Returns the answer to a row in a line; of many numbers the first and the last."""
     return np.array2string(value, precision=7, threshold=4, edgeitems=2).replace("\n", "")

@@ -21,6 +21,7 @@ from pipeline.runs.run_folder import RunFolder
 from pipeline.storage import strict_json
 from trainer.checkpoints import checkpoint_files
 from trainer.export import (
+    batch_dependence,
     differences,
     exporters,
     model_card,
@@ -28,6 +29,7 @@ from trainer.export import (
     parity_worker,
     rounding,
 )
+from trainer.export.batch_dependence import Order
 from trainer.input.own_input import OwnInput
 from trainer.models import heads
 from trainer.monitoring.status_reporter import Reporter
@@ -135,8 +137,17 @@ def check(given: OwnInput, estimator: Any, checkpoint: str, *, folder: str) -> s
             f"with Estimator.predict, because {given.serving_called} takes {', '.join(inputs)}, "
             f"which the examples do not have ({', '.join(rows)})"
         )
-    wanted, *others = _predicted(rows, estimator, checkpoint)
     count = len(next(iter(rows.values())))
+
+    def ask(orders: Sequence[Order]) -> list[rounding.Answers]:
+        return _predicted(rows, estimator, checkpoint, orders=orders)
+
+    wanted, *others = ask(
+        [
+            Order(np.arange(count), parity_client.batches(count, size))
+            for size in (_BATCH, *_OTHER_BATCHES)
+        ]
+    )
     extreme = np.zeros(count, bool)
     known = rounding.measure(wanted, others, extreme)
     served = _served({name: rows[name] for name in inputs}, folder)
@@ -149,6 +160,9 @@ def check(given: OwnInput, estimator: Any, checkpoint: str, *, folder: str) -> s
         raise errors.ModelError(
             f"export of {checkpoint!r}: the exported model {what}. Nothing was published"
         )
+    dependence = batch_dependence.find(wanted, others, ask=ask)
+    if dependence is not None:
+        raise errors.ModelError(f"export of {checkpoint!r}: {dependence}. Nothing was published")
     return (
         f"export of step {checkpoint_files.step_of(checkpoint)}: {count} rows of the examples to "
         "evaluate are answered as by Estimator.predict; rows with missing or extreme values were "
@@ -198,18 +212,24 @@ def _rows(given: OwnInput) -> dict[str, np.ndarray]:
 
 
 def _predicted(
-    rows: Mapping[str, np.ndarray], estimator: Any, checkpoint: str
+    rows: Mapping[str, np.ndarray], estimator: Any, checkpoint: str, *, orders: Sequence[Order]
 ) -> list[rounding.Answers]:
-    """Returns what `Estimator.predict` answers, and that again in batches of other sizes."""
-    count = len(next(iter(rows.values())))
-    features = rows[_ALONE] if list(rows) == [_ALONE] else dict(rows)
+    """Returns what `Estimator.predict` answers in each of the orders, row by row."""
+    alone = list(rows) == [_ALONE]
 
     def input_fn() -> tf.data.Dataset:
-        whole = tf.data.Dataset.from_tensor_slices(features)
-        first, *more = (whole.batch(size) for size in (_BATCH, *_OTHER_BATCHES))
+        whole = {name: tf.constant(x) for name, x in rows.items()}
+
+        def features(numbers: tf.Tensor) -> Any:
+            some = {name: tf.gather(x, numbers) for name, x in whole.items()}
+            return some[_ALONE] if alone else some
+
+        first, *more = (
+            tf.data.Dataset.from_tensor_slices(order.rows).batch(order.sizes[0]) for order in orders
+        )
         for one in more:
             first = first.concatenate(one)
-        return first
+        return first.map(features)
 
     found: dict[str, list[np.ndarray]] = {}
     for batch in heads.answering(estimator, with_unscaled=True).predict(
@@ -218,9 +238,10 @@ def _predicted(
         for name, values in batch.items():
             found.setdefault(name, []).append(values)
     answers = {name: np.concatenate(values) for name, values in found.items()}
+    starts = np.cumsum([0, *(len(order.rows) for order in orders)])
     return [
-        {name: values[at : at + count] for name, values in answers.items()}
-        for at in range(0, count * (1 + len(_OTHER_BATCHES)), count)
+        {name: x[start:][np.argsort(order.rows)] for name, x in answers.items()}
+        for order, start in zip(orders, starts, strict=False)
     ]
 
 

@@ -24,7 +24,15 @@ from pipeline import config, errors
 from pipeline.console import work
 from pipeline.records import tfrecord
 from trainer.distribution import autotuner, sessions
-from trainer.export import differences, parity_client, parity_rows, parity_worker, rounding
+from trainer.export import (
+    batch_dependence,
+    differences,
+    parity_client,
+    parity_rows,
+    parity_worker,
+    rounding,
+)
+from trainer.export.batch_dependence import Order
 from trainer.export.differences import Differences
 from trainer.export.parity_rows import Row
 from trainer.input import parsing
@@ -67,7 +75,8 @@ class Gate:
     def check(self, estimator: Any, checkpoint: str, export: str) -> int:
         """Returns how many rows were compared.
 
-        Raises `ModelError` if any row is answered differently, with the feature that makes it so.
+        Raises `ModelError` if any row is answered differently, with the feature that makes it so,
+        and if answers depend on the other rows of a batch.
         """
         return self.check_all(estimator, checkpoint, [export])
 
@@ -80,7 +89,12 @@ class Gate:
             for export in exports:
                 begun.append(_Comparison(self, asked, export))
                 stack.enter_context(begun[-1].begun(self._rows))
-            return min(self._check(checkpoint, one) for one in begun)
+            compared = min(self._check(checkpoint, one) for one in begun)
+        if asked.dependence is not None:
+            raise errors.ModelError(
+                f"export of {checkpoint!r}: {asked.dependence}. Nothing was published"
+            )
+        return compared
 
     def _check(self, checkpoint: str, both: _Comparison) -> int:
         rows, found = self._compared(both)
@@ -168,27 +182,33 @@ class Gate:
             return {}
         return {name: x.numpy() for name, x in inputs.items()}
 
-    def predicted(
-        self, rows: Sequence[Row], estimator: Any, checkpoint: str, *, again: bool = False
-    ) -> list[rounding.Answers]:
-        """Returns what `Estimator.predict` answers on the rows as records; with `again` a second
-        and a third time on those that rounding is measured with, in other orders and batches,
-        unless the model refuses a row."""
-        transforms, payloads = self._source.transforms, [row.example for row in rows]
-        orders, sizes = [np.arange(len(rows))], [self._batches(rows)]
+    def orders(self, rows: Sequence[Row], *, again: bool = False) -> list[Order]:
+        """Returns the order of all rows; with `again` also two others, in other batches, of those
+        that rounding is measured with."""
+        orders = [Order(np.arange(len(rows)), self._batches(rows))]
         if again:
             measured = _measured(rows)
-            orders.append(np.arange(measured)[::-1])
-            orders.append(np.random.default_rng(0).permutation(measured))
-            sizes += [parity_client.batches(measured, size) for size in _OTHER_BATCHES]
+            others = (np.arange(measured)[::-1], np.random.default_rng(0).permutation(measured))
+            orders += [
+                Order(order, parity_client.batches(measured, size))
+                for order, size in zip(others, _OTHER_BATCHES, strict=True)
+            ]
+        return orders
+
+    def predicted(
+        self, rows: Sequence[Row], estimator: Any, checkpoint: str, *, orders: Sequence[Order]
+    ) -> list[rounding.Answers]:
+        """Returns what `Estimator.predict` answers on the rows as records, in each of the orders;
+        in the first alone if the model refuses a row, up to that."""
+        transforms, payloads = self._source.transforms, [row.example for row in rows]
 
         def examples(batch: tf.Tensor) -> Any:
             # In one function: the graph of each costs seconds where there are many columns.
             return transforms.packed(parsing.parse(batch, transforms.columns), training=False)
 
         def batches() -> Iterator[list[bytes]]:
-            for order, of_order in zip(orders, sizes, strict=True):
-                for part in np.split(order, np.cumsum(of_order)[:-1]):
+            for order in orders:
+                for part in np.split(order.rows, np.cumsum(order.sizes)[:-1]):
                     yield [payloads[n] for n in part]
 
         def input_fn() -> tf.data.Dataset:
@@ -218,11 +238,11 @@ def _measured(rows: Sequence[Row]) -> int:
     return sum(not row.known for row in rows)
 
 
-def _in_order(answers: rounding.Answers, orders: Sequence[np.ndarray]) -> list[rounding.Answers]:
+def _in_order(answers: rounding.Answers, orders: Sequence[Order]) -> list[rounding.Answers]:
     """Cuts answers into those of each order that is whole, row by row as in the first."""
     parts: list[rounding.Answers] = []
     start = 0
-    for order in orders:
+    for order in (one.rows for one in orders):
         part = {name: x[start : start + len(order)] for name, x in answers.items()}
         start += len(order)
         if not parts:
@@ -243,10 +263,26 @@ class _Asked:
         """See `Gate.predicted`."""
         if self._kept is not None and self._kept[0] is rows:
             return self._kept[1]
-        found = self._gate.predicted(rows, self._estimator, self._checkpoint, again=again)
+        found = self._answers(rows, self._gate.orders(rows, again=again))
         if again:
             self._kept = rows, found
         return found
+
+    def _answers(self, rows: Sequence[Row], orders: Sequence[Order]) -> list[rounding.Answers]:
+        return self._gate.predicted(rows, self._estimator, self._checkpoint, orders=orders)
+
+    @functools.cached_property
+    def dependence(self) -> str | None:
+        """How answers depend on the other rows of a batch, if they do: `batch_dependence.find`."""
+        if self._kept is None:
+            return None
+        rows, found = self._kept
+        as_they_are = [row for row in rows if not row.changed]  # the first ones
+        count = len(as_they_are)
+        answers, *others = ({name: x[:count] for name, x in one.items()} for one in found)
+        return batch_dependence.find(
+            answers, others, ask=lambda orders: self._answers(as_they_are, orders)
+        )
 
 
 class _Comparison:
@@ -296,12 +332,8 @@ class _Comparison:
         """Says what makes the difference: the first column that does, if it is one."""
         if self._is_random(rows):
             return "It answers the same rows differently each time: something in it is random"
-        moved = max(self._rounding.moved.values(), default=0.0) if self._rounding else 0.0
-        if moved > rounding.MOST:
-            return (
-                "The Estimator's own answers depend on the other rows of a batch (by "
-                f"{moved:.1e} of their scale)"
-            )
+        if (dependence := self._asked.dependence) is not None:
+            return dependence[0].upper() + dependence[1:]
         originals = [n for n in range(len(wrong)) if not rows[n].changed]
         broken = [n for n in originals if wrong[n]]
         alike = [n for n in originals if not wrong[n]]

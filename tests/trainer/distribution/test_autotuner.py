@@ -68,7 +68,8 @@ def test_prediction_and_replay_have_no_autotuner(small_records, monkeypatch):
     records = Records(small_records.job, small_records.folder, small_records.contents)
     estimator = _Predicts()
     monkeypatch.setattr(heads, "answering", lambda *_, **__: estimator)
-    parity.Gate(records).predicted([parity_rows.Row(b"")], estimator, "")
+    gate, rows = parity.Gate(records), [parity_rows.Row(b"")]
+    gate.predicted(rows, estimator, "", orders=gate.orders(rows))
     slice_metrics.evaluate(records, None, "", split="eval", slices=[])
     assert len(estimator.input_fns) == 2
     batch = divergence.Batch(1, None)

@@ -107,6 +107,22 @@ def test_a_model_that_answers_otherwise_is_not_published(trained, tmp_path):
         own_exports.check(given(), other, checkpoint, folder=folder)
 
 
+def test_a_model_whose_answers_depend_on_the_batch_is_not_published(trained, tmp_path):
+    def centred(features, labels, mode):
+        x = features["x"] - tf.reduce_mean(features["x"])
+        return model_fn({**features, "x": x}, labels, mode)
+
+    estimator, checkpoint = trained()
+    other = tf.estimator.Estimator(centred, estimator.model_dir)
+    folder = exported(other, given(), tmp_path / "export")
+    with pytest.raises(
+        errors.ModelError,
+        match=r"^export of '.*': the model's answers to a row depend on the other rows of its "
+        r"batch \(answer of row \d+: ",
+    ):
+        own_exports.check(given(), other, checkpoint, folder=folder)
+
+
 @pytest.mark.slow
 def test_inputs_of_its_own_are_not_compared_and_that_is_said(trained, tmp_path):
     estimator, checkpoint = trained()

@@ -164,6 +164,52 @@ def test_something_random(exported):
         exported(lambda p, features: p + tf.random.uniform(tf.shape(p)))
 
 
+def _less_its_mean(p, features):
+    return p - tf.reduce_mean(p)
+
+
+def _as_batch_norm_in_training(p, features):
+    return tf.nn.batch_normalization(p, *tf.nn.moments(p, [0]), None, None, 1e-3)
+
+
+def _less_its_least(p, features):
+    """Rare events: probabilities so small that they move little."""
+    return 1e-5 * (p - tf.reduce_min(p))
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        _less_its_mean,
+        _as_batch_norm_in_training,
+        _less_its_least,
+    ],
+)
+def test_a_model_whose_answers_depend_on_the_batch_is_refused(exported, answer):
+    with pytest.raises(
+        errors.ModelError,
+        match=r"^export of '.*': the model's answers to a row depend on the other rows of its "
+        r"batch \(probabilities of row \d+: [-\d.e]+, next to other rows [-\d.e]+\), so it "
+        r"cannot be served as it was trained\. .*\. Nothing was published$",
+    ):
+        exported(answer)
+
+
+def _of_large_terms(p, features):
+    """Each answer is what rounding leaves of numbers that are 10 million times larger."""
+    return tf.reduce_sum(tf.concat([p[:, tf.newaxis] * 1e7, -1e7 * p[:, tf.newaxis]], 1), axis=1)
+
+
+def test_answers_that_rounding_alone_moves_are_no_dependence(exported):
+    assert exported(_of_large_terms) == 115
+
+
+def test_batch_normalization_with_the_averages_of_training_passes(tmp_path):
+    network = "{name: dnn, params: {hidden_units: [8], batch_norm: true, dropout: 0.5}}"
+    table = small_table.Table(tmp_path, f"model={network}", text=OF_SIZE)
+    assert _check(table) == 100
+
+
 def _wrong_where(condition):
     """What is exported is wrong where a condition on the columns holds."""
     calls = []
