@@ -7,6 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from pipeline.cluster import topology
 from trainer.monitoring.stopwatch import Stopwatch
 
 _COLLECTION = "pipeline/input_wait"
@@ -14,12 +15,38 @@ _COLLECTION = "pipeline/input_wait"
 
 def watch_input(batch: Sequence[Any]) -> None:
     """Adds to the graph of a step how long it waits for its batch, a list of tensors that may have
-    gaps; once a replica."""
+    gaps; once a replica. No op that was made of them before runs until their time is taken: a model
+    that blocks in Python would keep the clock waiting, too."""
+    tensors = [one for one in batch if one is not None]
+    users = _users(tensors)
     with tf.device("/device:CPU:0"):
         began = tf.timestamp()
-        with tf.control_dependencies([one for one in batch if one is not None]):
-            waited = tf.timestamp() - began
+        with tf.control_dependencies(tensors):
+            came = tf.timestamp()
+        waited = came - began
+    for op in users:
+        op._add_control_input(came.op)  # as tf.control_dependencies does for an op it makes
     tf.compat.v1.add_to_collection(_COLLECTION, waited)
+
+
+def _users(batch: Sequence[Any]) -> list[Any]:
+    """Returns the ops that take tensors of a batch. Those that make other tensors of it are left
+    out, and those of parameter servers: another process need not wait for the clock of this one."""
+    makers = set()
+    waiting = [one.op for one in batch]
+    while waiting:
+        op = waiting.pop()
+        if op not in makers:
+            makers.add(op)
+            waiting += [*(x.op for x in op.inputs), *op.control_inputs]
+    users = dict.fromkeys(op for one in batch for op in one.consumers())
+    return [op for op in users if op not in makers and not _is_remote(op)]
+
+
+def _is_remote(op: Any) -> bool:
+    """Returns whether a parameter server runs it: what uses a variable runs where that is."""
+    places = [op, *(x.op for x in op.inputs if x.dtype == tf.resource)]
+    return any(tf.DeviceSpec.from_string(one.device).job == topology.PS for one in places)
 
 
 class StopwatchHook(tf.compat.v1.train.SessionRunHook):

@@ -220,3 +220,51 @@ def test_a_real_session_waits_for_its_input(tmp_path):
     assert seconds["input"] == pytest.approx(5 * 0.2, abs=0.2)
     assert seconds["step"] == pytest.approx(5 * 0.1, abs=0.2)
     assert watch.account.ended
+
+
+def test_no_op_takes_a_batch_before_its_time_is_taken():
+    with tf.Graph().as_default():
+        batch = v1.placeholder(tf.float32, [1]), v1.placeholder(tf.float32)
+        used = [tf.square(batch[0]).op, tf.add(*batch).op]
+        with tf.device("/job:ps/task:0"):
+            table = v1.get_variable("table", [4], use_resource=True)
+            remote = [tf.square(batch[0]).op]
+        remote.append(table.scatter_update(tf.IndexedSlices(batch[0], [0])).op)
+        stopwatch_hook.watch_input(batch)
+        for op in used:
+            assert [one.type for one in op.control_inputs] == ["Timestamp"]
+        # That would be one more send in each step.
+        assert not any(one.type == "Timestamp" for op in remote for one in op.control_inputs)
+
+
+def test_a_part_of_a_batch_may_be_made_of_another():
+    with tf.Graph().as_default():
+        first = tf.constant(2.0)
+        second = tf.square(first)
+        squared = tf.square(second)
+        stopwatch_hook.watch_input([first, second])
+        [waited] = v1.get_collection("pipeline/input_wait")
+        with v1.Session() as session:
+            assert session.run([squared, waited])[0] == 16.0
+
+
+def test_a_model_that_blocks_in_python_is_not_input(tmp_path):
+    """The next batch is read while the model sleeps, so 0.2 s of 0.3 s are waited for."""
+
+    def slow(seconds, value):
+        return tf.numpy_function(lambda x: (time.sleep(seconds), x)[1], [value], tf.float32)
+
+    watch = Stopwatch(RunFolder(str(tmp_path)), "chief-0")
+    with tf.Graph().as_default():
+        dataset = tf.data.Dataset.from_tensors(np.float32(1)).repeat()
+        dataset = dataset.map(lambda x: slow(0.3, x)).prefetch(1)
+        batch = v1.data.make_one_shot_iterator(dataset).get_next()
+        with tf.control_dependencies([slow(0.1, batch + 1.0)]):
+            op = v1.train.get_or_create_global_step().assign_add(1)
+        stopwatch_hook.watch_input([batch])
+        with v1.train.SingularMonitoredSession(hooks=[StopwatchHook(watch, 1)]) as session:
+            for _ in range(9):
+                session.run(op)
+    seconds = watch.account.seconds
+    assert seconds["input"] == pytest.approx(8 * 0.2, abs=0.4)
+    assert seconds["step"] == pytest.approx(8 * 0.1, abs=0.4)
