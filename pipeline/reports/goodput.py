@@ -135,16 +135,16 @@ def _divide_work(tasks: Mapping[str, _Task], survived: float) -> None:
     """Divides the time of steps: useful, lost, slower than the best."""
     pace = _best_pace(tasks.values())
     made = sum(task.examples for task in tasks.values())
-    share = min(1.0, max(0.0, survived) / made) if made else 0.0
+    share = min(1.0, max(0.0, survived) / made) if made > 0 else 0.0
     for task in tasks.values():
         # The first step after a start is a part of that, and is as useful as the others.
-        first = pace * (task.examples - task.timed)
+        first = pace * max(0, task.examples - task.timed)
         for cause in ("start-up", "recovery"):
             moved = min(task.seconds[cause], first)
             task.seconds[cause] -= moved
             task.work += moved
             first -= moved
-        ideal = min(task.work, pace * task.examples)
+        ideal = min(task.work, pace * max(0, task.examples))
         task.seconds[USEFUL] += share * ideal
         task.seconds["lost work"] += (1 - share) * ideal
         task.seconds["slower steps"] += task.work - ideal
@@ -154,8 +154,8 @@ def _best_pace(tasks: Iterable[_Task]) -> float:
     """Returns the best sustained seconds of work per example; of a run that was too short for one
     the average of its fastest process."""
     tasks = list(tasks)
-    kept = [pace for task in tasks for pace in task.best]
-    averages = [task.work / task.timed for task in tasks if task.timed]
+    kept = [pace for task in tasks for pace in task.best if pace > 0]
+    averages = [task.work / task.timed for task in tasks if task.timed > 0 and task.work > 0]
     return min(kept or averages, default=0.0)
 
 
@@ -172,7 +172,7 @@ def _share_saves(tasks: Mapping[str, _Task]) -> None:
 def _find_waiting(tasks: Mapping[str, _Task]) -> None:
     """What a process exchanges for longer than the one that does so for the shortest time is
     waiting: that one is the slowest, for which the others wait."""
-    trained = [task for task in tasks.values() if task.timed]
+    trained = [task for task in tasks.values() if task.timed > 0]
     least = min((task.seconds["exchange"] / task.timed for task in trained), default=0.0)
     for task in trained:
         moved = max(0.0, task.seconds["exchange"] - least * task.timed)

@@ -132,6 +132,16 @@ def test_a_save_is_one_of_all_that_step_together():
     assert found == pytest.approx({"useful": 100, "saving": 100})
 
 
+def test_no_pace_is_below_zero():
+    """Earlier versions wrote accounts with such a pace after a stall."""
+    known = [
+        _account(step=100.0, examples=100, best=-0.5),
+        _account("worker-0", step=100.0, examples=100, best=0.8),
+    ]
+    found = _split([_launch(0, 100, "chief-0", "worker-0")], known, synchronous=True)
+    assert found == pytest.approx({"useful": 160, "slower steps": 40})
+
+
 def test_of_no_time_nothing_has_a_share():
     assert all(p.share == 0 for p in goodput.split([], [], survived=0, synchronous=False))
 
@@ -143,10 +153,10 @@ _accounts = st.builds(
     ),
     task=st.sampled_from(["chief-0", "worker-0", "worker-1"]),
     began=_seconds,
-    spent=st.dictionaries(st.sampled_from(accounts.STATES), _seconds),
+    spent=st.dictionaries(st.sampled_from(accounts.STATES), st.floats(-1e3, 1e5)),
     examples=st.integers(0, 10**6),
     first=st.integers(1, 3),
-    best=st.none() | st.floats(1e-6, 1e3),
+    best=st.none() | st.floats(-1e3, 1e3),
     ended=st.booleans(),
 )
 
@@ -165,4 +175,4 @@ def test_parts_add_up_to_wall_time_times_processes(spans, known, survived, synch
     assert sum(part.seconds for part in parts) == pytest.approx(
         2 * sum(one.ended - one.began for one in launches), abs=1e-3
     )
-    assert all(part.seconds >= -1e-6 for part in parts)
+    assert all(part.seconds >= -1e-6 and -1e-6 <= part.share <= 1 + 1e-6 for part in parts)
