@@ -1,8 +1,7 @@
 """Measures what a training process spends its time on; each moment counts for one state.
 
 Within a step it is known of each how long it waited for its batch (two readings of the clock in the
-graph), and of those that are traced how long they exchanged parameters or gradients: all others are
-taken to be like the last few that were.
+graph), and of those that are traced how long they exchanged parameters or gradients (`step_work`).
 """
 
 from __future__ import annotations
@@ -17,17 +16,12 @@ from pipeline.cluster.tolerance import Tolerance
 from pipeline.runs import accounts
 from pipeline.runs.accounts import Account
 from pipeline.runs.run_folder import RunFolder
+from trainer.monitoring.step_work import StepWork
 
-# A pace is sustained if it is kept for so many seconds of training. Of more than `_MOST` such
-# pieces two are put together, so that one is at least a hundredth of the training.
-_SUSTAINED, _MOST = 5.0, 100
-_BEST_SHARE = 0.1
-_TRACES = 5
 _PERIODS, _QUANTILES = 1000, 20
 # Left only by a step that is made, or by the end.
 _STICKY = ("start", "recovery")
 _AFTER_STEP = ("between", "saving", "evaluation", "recovery")
-_TRAINING = ("step", "input", "exchange", "between")
 
 
 class Stopwatch:
@@ -50,10 +44,9 @@ class Stopwatch:
         self._examples = self._timed = 0
         # Of states that follow a step, their seconds when it was made.
         self._at_step: dict[str, float] = {}
-        # Of steps since the exchange was worked out: their number and their seconds.
-        self._open_steps, self._open_seconds = 0, 0.0
-        self._exchange: collections.deque[float] = collections.deque(maxlen=_TRACES)
-        self._paces = Paces()
+        # Seconds of `step` have the exchange until there is an account.
+        self._work = StepWork()
+        self._between = 0.0  # those that `_work` has
         self._periods: collections.deque[float] = collections.deque(maxlen=_PERIODS)
         self._stepped_at: float | None = None
         self._trains, self._written = False, clock()
@@ -112,20 +105,21 @@ class Stopwatch:
             self._stepped_at = self._since
             self._at_step = {state: self._seconds[state] for state in _AFTER_STEP}
             if not timed:
+                self._work.end_step()
                 return
             took = self._since - began
             waited = min(took, max(0.0, waited))
             self._timed += examples
             self._move("step", "input", waited)
-            self._open_steps += 1
-            self._open_seconds += took - waited
-            trained = sum(self._seconds[state] for state in _TRAINING)
-            self._paces.add(examples, trained, self._settled)
+            between = self._seconds["between"] - self._between
+            self._between += between
+            self._work.add(examples, took - waited, waited=waited, between=between)
 
-    def traced(self, exchange: float) -> None:
-        """A step was traced in which parameters or gradients were waited for so many seconds."""
+    def traced(self, exchange: float) -> bool:
+        """The last step was traced: parameters or gradients were waited for so many seconds.
+        Returns whether it took about as long as others."""
         with self._lock:
-            self._exchange.append(exchange)
+            return self._work.trace(exchange)
 
     def finish(self) -> None:
         """The last step was made. The save and the evaluation that followed it were of the end, and
@@ -145,25 +139,15 @@ class Stopwatch:
         self._seconds[source] -= seconds
         self._seconds[target] += seconds
 
-    def _settle(self) -> None:
-        """Takes the exchange out of the steps since the last time."""
-        if self._exchange and self._open_steps:
-            each = sum(self._exchange) / len(self._exchange)
-            self._move("step", "exchange", min(each * self._open_steps, self._open_seconds))
-            self._open_steps, self._open_seconds = 0, 0.0
-
-    def _settled(self) -> float:
-        """Returns the seconds of work so far: of steps and between them."""
-        self._settle()
-        return self._seconds["step"] + self._seconds["between"]
-
     @property
     def account(self) -> Account:
         """The account until now."""
         with self._lock:
-            self._settle()
             now = self._clock()
             seconds = {**self._seconds}
+            exchange = min(seconds["step"], self._work.exchange)
+            seconds["step"] -= exchange
+            seconds["exchange"] += exchange
             seconds[self._state] += now - self._since
             return Account(
                 task=self._task,
@@ -172,7 +156,7 @@ class Stopwatch:
                 seconds={name: round(value, 4) for name, value in seconds.items() if value},
                 examples=self._examples,
                 timed=self._timed,
-                best=self._paces.best,
+                best=self._work.best,
                 periods=_quantiles(self._periods),
                 ended=self._state == "end",
             )
@@ -194,36 +178,3 @@ def _quantiles(values: Iterable[float]) -> list[float]:
     last = len(ordered) - 1
     ranks = [round(last * n / _QUANTILES) for n in range(_QUANTILES + 1)] if ordered else []
     return [round(ordered[rank], 6) for rank in ranks]
-
-
-class Paces:
-    """How fast steps were made, over pieces of the training: pairs of examples and their work."""
-
-    def __init__(self) -> None:
-        self._pieces: list[tuple[int, float]] = []
-        self._length = _SUSTAINED
-        self._examples, self._worked = 0, 0.0
-        self._began: float | None = None
-
-    def add(self, examples: int, trained: float, worked: Callable[[], float]) -> None:
-        """Adds a step. `trained` are the seconds of training since the process began; `worked`
-        tells those of them that were work."""
-        if self._began is None:  # before the first piece there is none to take apart
-            self._began, self._worked = trained, worked()
-            return
-        self._examples += examples
-        if trained - self._began < self._length:
-            return
-        total = worked()
-        self._pieces.append((self._examples, total - self._worked))
-        self._examples, self._worked, self._began = 0, total, trained
-        if len(self._pieces) > _MOST:
-            pairs = zip(self._pieces[::2], self._pieces[1::2], strict=False)
-            self._pieces = [(a + c, b + d) for (a, b), (c, d) in pairs]
-            self._length *= 2
-
-    @property
-    def best(self) -> float | None:
-        """Seconds of work per example that a tenth of the pieces was no slower than."""
-        paces = sorted(seconds / examples for examples, seconds in self._pieces)
-        return paces[int(_BEST_SHARE * len(paces))] if paces else None

@@ -11,8 +11,10 @@ parameter servers they also have what the last traced steps asked of each (`serv
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import gzip
+import statistics
 import time
 from collections.abc import Callable
 from typing import Any
@@ -29,10 +31,13 @@ from trainer.monitoring.status_reporter import Reporter
 # a folder each profile, in which a file is a host.
 FOLDER, _SUFFIX = "plugins/profile", ".trace.json.gz"
 _WARM_UP, _FIRST = 5, 10  # steps: the first ones start things up
-# The longest of these is waited for between two traces: a second, some steps, and so many times
-# what the trace has cost that it is half a percent.
+# Between two traces there are some steps, a second, and so many times what traces cost that it is
+# half a percent.
 _INTERVAL, _COSTS = 1.0, 200
-_STEPS = 5  # steps between two traces at least
+_STEPS = 5
+# A step that happens to wait long is dear as if tracing were, so it is the median of the last few
+# traces; before there is another one this many seconds are waited at most.
+_LAST, _ALONE = 5, 60.0
 _TELL = 10.0  # seconds between what is told and summarised
 
 _train = tf.compat.v1.train
@@ -69,6 +74,8 @@ class TraceHook(tf.compat.v1.train.SessionRunHook):
         # Seconds within and between session calls since the last trace, and their number.
         self._spent = [0.0, 0.0, 0]
         self._next_at: float | None = None
+        self._next_step = _FIRST
+        self._costs: collections.deque[float] = collections.deque(maxlen=_LAST)
         self._step = 0
         self._wanted = False
         self._average = 0.0
@@ -111,10 +118,10 @@ class TraceHook(tf.compat.v1.train.SessionRunHook):
             if self._in_profile:
                 self._write_profile(run_values.run_metadata.step_stats)
             if self._is_due and self._spent[2]:
-                self._read(run_values.run_metadata.step_stats)
-                cost = self._clock() - self._began - self._average
-                pause = max(_INTERVAL, _COSTS * cost, _STEPS * self._average)
-                self._next_at = self._clock() + pause
+                is_alike = self._read(run_values.run_metadata.step_stats)
+                self._costs.append(self._clock() - self._began - self._average)
+                self._next_at = self._clock() + self._pause(is_alike)
+                self._next_step = self._steps + _STEPS
             self._ended = None  # the time that took is not training's
         self._step = int(run_values.results) + 1
 
@@ -125,20 +132,31 @@ class TraceHook(tf.compat.v1.train.SessionRunHook):
 
     @property
     def _is_due(self) -> bool:
-        if self._next_at is None:
-            return self._steps >= _FIRST
-        return self._clock() >= self._next_at
+        if self._steps < self._next_step:
+            return False
+        return self._next_at is None or self._clock() >= self._next_at
 
-    def _read(self, step_stats: Any) -> None:
+    def _pause(self, is_alike: bool) -> float:
+        """Returns the seconds until the next trace, after one of a step that was like others."""
+        paid = _COSTS * statistics.median_low(self._costs)
+        if len(self._costs) == 1:
+            paid = min(paid, _ALONE) if is_alike else 0.0
+        return max(_INTERVAL, paid)
+
+    def _read(self, step_stats: Any) -> bool:
+        """Returns whether the step was like others; nobody is told of one that was not."""
         run, between, steps = self._spent
         self._average = run / steps
         split = step_time.split(step_stats, self._average)
-        self._reporter.watch.traced(split["exchange"])
+        is_alike = self._reporter.watch.traced(split["exchange"])
         self._loads.add(step_stats)
+        if not is_alike:
+            return False
         if self._told_at is None or self._clock() - self._told_at >= _TELL:
             self._told_at = self._clock()
             self._tell({"step": self._average, "between_steps": between / steps, **split})
             self._spent = [0.0, 0.0, 0]
+        return True
 
     def _tell(self, found: dict[str, float]) -> None:
         self._reporter.note_seconds(found)

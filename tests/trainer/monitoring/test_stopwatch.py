@@ -8,11 +8,14 @@ import time
 import numpy as np
 import pytest
 import tensorflow as tf
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pipeline.runs import accounts
 from pipeline.runs.run_folder import RunFolder
 from trainer.monitoring import stopwatch_hook
-from trainer.monitoring.stopwatch import Paces, Stopwatch
+from trainer.monitoring.step_work import StepWork
+from trainer.monitoring.stopwatch import Stopwatch
 from trainer.monitoring.stopwatch_hook import StopwatchHook
 
 v1 = tf.compat.v1
@@ -131,12 +134,90 @@ def test_steps_exchange_as_the_last_traced_ones(scene):
     for _ in range(10):
         scene.step(1)
     assert scene.seconds == {"start": 1, "step": 10}
-    for exchange in (0.2, 0.4):
+    assert scene.watch.traced(0.2)
+    assert scene.seconds == pytest.approx({"start": 1, "step": 8, "exchange": 2})
+    scene.step(1)
+    assert scene.watch.traced(0.4)
+    scene.step(1)  # as the mean of both
+    assert scene.seconds == pytest.approx({"start": 1, "step": 9.3, "exchange": 2.7})
+    for exchange in (0.4, 0.4, 0.4):
+        scene.step(1)
         scene.watch.traced(exchange)
-    assert scene.seconds == pytest.approx({"start": 1, "step": 7, "exchange": 3})
-    scene.watch.traced(100.0)  # no more than there is
+    scene.step(1)
+    assert scene.seconds["exchange"] == pytest.approx(2.7 + 4 * 0.4)
+
+
+def test_a_step_exchanges_no_longer_than_it_takes(scene):
+    scene.watch.begin()
+    for _ in range(5):
+        scene.step(1)
     scene.step(2, waited=0.5)
-    assert scene.seconds == pytest.approx({"start": 1, "step": 7, "input": 0.5, "exchange": 4.5})
+    scene.watch.traced(100.0)
+    scene.step(0.25)
+    assert scene.seconds == pytest.approx({"start": 1, "input": 0.5, "exchange": 5.75})
+
+
+@pytest.mark.parametrize("stall", [3.0, 15.0])
+@pytest.mark.parametrize("stalled", [range(10, 11), range(10, 50, 10), range(13, 14)])
+def test_traced_steps_that_stall_are_like_no_others(scene, stalled, stall):
+    """Steps of 0.5 s exchange for 0.02 s, but for those that wait for a process that is stopped."""
+    scene.watch.begin()
+    scene.step(0.5)
+    alike = []
+    for n in range(60):
+        exchange = 0.02 + stall * (n in stalled)
+        scene.step(0.48 + exchange)
+        if n % 10 == 0:
+            alike.append(scene.watch.traced(exchange))
+    traced = [n for n in stalled if n % 10 == 0]
+    assert alike == [n not in traced for n in range(0, 60, 10)]
+    exchange = 60 * 0.02 + stall * len(traced)
+    assert scene.seconds["exchange"] == pytest.approx(exchange, rel=0.02)
+    assert scene.seconds["step"] == pytest.approx(60 * 0.48 + stall * (len(stalled) - len(traced)))
+    assert scene.watch.account.best == pytest.approx(0.048, rel=0.01)
+
+
+@pytest.mark.parametrize("first", [3.0, 15.0])
+def test_the_first_trace_may_be_of_a_stall(scene, first):
+    scene.watch.begin()
+    for _ in range(10):
+        scene.step(0.5)
+    scene.step(0.5 + first)
+    assert not scene.watch.traced(first)
+    for _ in range(100):
+        scene.step(0.5)
+    assert scene.seconds == pytest.approx({"start": 0.5, "step": 55, "exchange": first})
+    scene.watch.traced(0.02)
+    assert scene.seconds["exchange"] == pytest.approx(first + 109 * 0.02, abs=0.03)
+    assert scene.watch.account.best == pytest.approx(0.048, rel=0.01)
+
+
+def test_dear_traces_tell_the_share_of_the_exchange(scene):
+    scene.watch.begin()
+    for n in range(21):
+        scene.step(0.1)
+        if n in (10, 20):
+            scene.step(1.0)
+            is_alike = scene.watch.traced(0.5)
+    assert is_alike
+    assert scene.seconds["exchange"] == pytest.approx(2 * 0.5 + 20 * 0.05)
+
+
+_spans = st.floats(0, 100)
+
+
+@given(st.lists(st.tuples(_spans, _spans, _spans, st.none() | st.floats(-1, 1000)), max_size=60))
+def test_no_time_of_an_account_is_negative(steps):
+    scene = Scene("unused")
+    scene.watch.begin()
+    for took, waited, after, exchange in steps:
+        scene.step(took, waited, after)
+        if exchange is not None:
+            scene.watch.traced(exchange)
+        account = scene.watch.account
+        assert all(seconds >= -1e-6 for seconds in account.seconds.values())
+        assert sum(account.seconds.values()) == pytest.approx(scene.clock.now, abs=1e-2)
+        assert account.best is None or account.best > 0
 
 
 def test_the_best_pace_is_without_input_and_sustained(scene):
@@ -171,12 +252,12 @@ def test_a_long_evaluation_makes_no_pace_of_the_one_step_before_it(scene, last):
 
 
 def test_long_runs_take_no_more_memory():
-    paces, sizes = Paces(), []
-    for n in range(3000):
-        paces.add(1, float(n), lambda seconds=float(n): seconds)
-        sizes.append(len(pickle.dumps(paces)))
+    work, sizes = StepWork(), []
+    for _ in range(3000):
+        work.add(1, 1.0)
+        sizes.append(len(pickle.dumps(work)))
     assert max(sizes[600:]) <= max(sizes[:600])
-    assert paces.best == pytest.approx(1)
+    assert work.best == pytest.approx(1)
 
 
 def test_the_account_is_written_now_and_then_once_training_has_begun(scene):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -12,7 +13,10 @@ from pipeline import config, errors
 from pipeline.config import config_file
 from pipeline.runs import run_folder
 from pipeline.runs.run_folder import RunFolder
+from trainer.monitoring import step_time
 from trainer.monitoring.status_reporter import Reporter
+from trainer.monitoring.stopwatch import Stopwatch
+from trainer.monitoring.stopwatch_hook import StopwatchHook
 from trainer.monitoring.trace_hook import CheckpointTimes, TraceHook
 
 v1 = tf.compat.v1
@@ -96,6 +100,52 @@ def test_the_next_trace_waits_until_the_last_has_paid(run, reporter, tmp_path):
     train(TraceHook(run, "chief-0", reporter, profile=None, model_dir=run.path, clock=clock), 300)
     assert clock.now > 50
     assert 1 < len({step for _, step, _ in summaries(tmp_path)}) <= 4
+
+
+class Process:
+    """Makes steps of half a second, of which some stand still for 15 s, by a clock of its own."""
+
+    def __init__(self, run, reporter, stalled):
+        self.now, self.steps, self.traced, self._stalled = 0.0, 0, [], stalled
+        reporter.watch = Stopwatch(run, "chief-0", clock=lambda: self.now)
+        self.account = lambda: reporter.watch.account
+        hook = TraceHook(
+            run, "chief-0", reporter, profile=None, model_dir=None, clock=lambda: self.now
+        )
+        self._hooks = [StopwatchHook(reporter.watch, 8), hook]
+
+    def step(self):
+        self.now += 15.5 if self.steps in self._stalled else 0.5
+        self.steps += 1
+        return np.float32(0)
+
+    def train(self, monkeypatch, steps):
+        def split(step_stats, seconds):
+            self.traced.append(self.steps - 1)
+            exchange = 15.02 if self.traced[-1] in self._stalled else 0.02
+            return {"compute": 0.48, "exchange": exchange, "input": 0.0, "other": 0.0}
+
+        monkeypatch.setattr(step_time, "split", split)
+        with tf.Graph().as_default():
+            made = tf.numpy_function(self.step, [], tf.float32)
+            with tf.control_dependencies([made]):
+                op = v1.train.get_or_create_global_step().assign_add(1)
+            with v1.train.SingularMonitoredSession(hooks=self._hooks) as session:
+                for _ in range(steps):
+                    session.run(op)
+
+
+@pytest.mark.parametrize("stalled", [{10}, {10, 20}, {13}, set()])
+def test_a_stall_in_a_traced_step_delays_no_trace(run, reporter, monkeypatch, stalled):
+    process = Process(run, reporter, stalled)
+    process.train(monkeypatch, 60)
+    assert len(process.traced) > 3
+    account = process.account()
+    exchange = 59 * 0.02 + 15 * len(stalled & set(process.traced))
+    assert account.seconds["exchange"] == pytest.approx(exchange, abs=0.1)
+    assert account.best == pytest.approx(0.48 / 8, rel=0.05)
+    reporter.say("done")
+    assert run_folder.read_statuses(run)["chief-0"].seconds["exchange"] == pytest.approx(0.02)
 
 
 def test_workers_write_no_events(run, reporter, tmp_path):
