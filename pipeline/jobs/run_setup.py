@@ -10,7 +10,7 @@ from pipeline.config import config_file
 from pipeline.jobs import display
 from pipeline.jobs import job as jobs
 from pipeline.jobs.job import Job
-from pipeline.records import epochs, feature_plan, manifest
+from pipeline.records import coarse, epochs, feature_plan, manifest
 from pipeline.reports import writing
 from pipeline.runs import run_folder, run_record
 from pipeline.runs.run_record import RunRecord
@@ -45,12 +45,15 @@ def resolved(job: Job, contents: manifest.Manifest) -> Job:
     return dataclasses.replace(job, config=wanted)
 
 
-def checked_manifest(job: Job) -> manifest.Manifest:
-    """Returns the manifest of the job's records. Raises `DataError` if they do not fit it, and
-    `UsageError` if it has not the statistics that the job's features ask for."""
+def checked_manifest(job: Job, *, quiet: bool = False) -> manifest.Manifest:
+    """Returns the manifest of the job's records; says which features are coarse, unless `quiet`.
+    Raises `DataError` if the records do not fit the job, and `UsageError` if it has not the
+    statistics that the job's features ask for."""
     found = manifest.read(job.records)
     manifest.check_schema(found, job.config.data, job.records)
-    feature_plan.plan(job.config, found)
+    plan = feature_plan.plan(job.config, found)
+    for line in () if quiet else coarse.warnings(plan):
+        print(f"warning: {line}", flush=True)
     return found
 
 

@@ -14,7 +14,7 @@ def with_records(job: Job) -> Job:
     moves = job.config.train.on_new_data != "refuse"
     wanted = builds.wanted(job.storage_root, job.config, job.run, moves=moves)
     job = job.with_records(wanted)
-    run_setup.checked_manifest(job)
+    run_setup.checked_manifest(job, quiet=True)  # `pin` says it
     return job
 
 

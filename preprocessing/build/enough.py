@@ -5,10 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-import numpy as np
-
 from pipeline import config, errors
-from pipeline.records import manifest
+from pipeline.records import coarse, manifest
 from preprocessing.rows.split import existing, read_from
 
 # Of fewer records in all, measures say next to nothing.
@@ -19,9 +17,6 @@ _PER_CLASS = 2
 _LARGEST_ROOT, _SMALLEST_ROOT = 1.84e19, 1.08e-19
 # A good model errs by a hundredth of the label's deviation.
 _SMALL_ERROR = 0.01
-# Numbers in steps of more than this share of their deviation are coarse: rounding them errs by 3 %
-# of it.
-_COARSE = 0.1
 
 
 def check(data: config.Data, made: manifest.Manifest) -> None:
@@ -134,8 +129,8 @@ def _in_steps(data: config.Data, made: manifest.Manifest) -> Iterator[str]:
         if label is None or label.min is None or label.max is None or not label.variance:
             continue
         largest, spread = max(abs(label.min), abs(label.max)), math.sqrt(label.variance)
-        step = float(np.spacing(np.float32(largest)))
-        if step > _COARSE * spread:
+        step = coarse.step_of(largest)
+        if step > coarse.COARSE * spread:
             yield (
                 f"label {target!r} deviates by {spread:.3g}, but numbers up to {largest:.3g} are "
                 f"{step:g} apart in float32: a regression neither learns nor predicts it more "

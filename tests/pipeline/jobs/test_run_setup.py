@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 
+import numpy as np
 import pytest
 
 from pipeline import config, errors, storage
@@ -15,7 +16,7 @@ from pipeline.jobs.job import Job
 from pipeline.records import manifest
 from pipeline.runs import run_record
 from pipeline.runs.run_folder import RunFolder
-from tests.pipeline.feature_tables import contents, make
+from tests.pipeline.feature_tables import contents, make, statistics
 from tests.pipeline.reports import scene
 
 FEATURES = {"time": {"steps": ["z_score"]}, "tail": {"steps": ["vocabulary"]}}
@@ -32,6 +33,18 @@ def test_records_that_fit(tmp_path):
     job = _job(tmp_path, {"time": FEATURES["time"]})
     manifest.write(job.records, contents(job.config))
     assert run_setup.checked_manifest(job).columns == job.config.data.columns
+
+
+def test_a_feature_that_float32_takes_in_coarse_steps_is_said(tmp_path, capsys):
+    job = _job(tmp_path, {"time": {"steps": [{"clip": {"min": 0}}]}})
+    found = contents(job.config)
+    columns = {"time": statistics(np.arange(20190101, 20190132))}
+    train = found.statistics["train"].model_copy(update={"columns": columns})
+    manifest.write(job.records, found.model_copy(update={"statistics": {"train": train}}))
+    run_setup.checked_manifest(job, quiet=True)
+    assert not capsys.readouterr().out
+    run_setup.checked_manifest(job)
+    assert "warning: features.time: values behind clip deviate by 8" in capsys.readouterr().out
 
 
 def test_a_feature_whose_statistic_is_missing_is_refused(tmp_path):
