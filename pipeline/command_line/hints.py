@@ -15,6 +15,8 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 
+from absl import flags
+
 from pipeline.command_line import declared, overrides, table
 
 # How this process was started: by "make", by "command" (estimator-pipeline), or, if it is not set,
@@ -125,8 +127,9 @@ def as_typed(text: str, argv: Sequence[str] = ()) -> str:
     the flags it was given."""
     text = completed(text, _given(argv))
     if via_make():
-        for flag in {word.partition("=")[0] for word in argv if word.startswith("--")}:
-            text = re.sub(rf"{flag}(?:=| (?=['\"])|(?![\w-]))", f"{flag[2:].upper()}=", text)
+        given = {word[2:].partition("=")[0] for word in argv if word.startswith("--")}
+        for name in given | _settings_of_flags():
+            text = re.sub(rf"--{name}(?:=| (?=['\"])|(?![\w-]))", f"{name.upper()}=", text)
     elif via_command():
         text = text.replace("make setup", f"pip install {PROGRAM}")
         text = _COMMAND.sub(rf"{PROGRAM} \1", text)
@@ -134,6 +137,11 @@ def as_typed(text: str, argv: Sequence[str] = ()) -> str:
         text = _SET.sub(_one_by_one, text)
         text = _SETTING.sub(lambda found: f"--{found[1].lower()}=", text)
     return text
+
+
+def _settings_of_flags() -> set[str]:
+    """Returns the flags of this process that are settings of make, given or not."""
+    return {setting.lower() for setting in SETTINGS} & set(flags.FLAGS)
 
 
 def _one_by_one(found: re.Match[str]) -> str:

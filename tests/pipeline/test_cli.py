@@ -143,7 +143,7 @@ flags.DEFINE_float("often", 0.0, "A number.", lower_bound=0.0)
 flags.DEFINE_string("split", None, "A name.")
 flags.DEFINE_string("splits", None, "Names.")
 def main():
-    raise errors.UsageError("--split 'x': has none, --splits=y: neither; see --help")
+    raise errors.UsageError("--split 'x': has none, --splits=y: neither; give --cores=3")
 cli.run(main)
 """
 
@@ -180,8 +180,8 @@ cli.run(main)
         ),
         (
             "--split=x",
-            "--split 'x': has none, --splits=y: neither; see --help",
-            "SPLIT='x': has none, --splits=y: neither; see --help",
+            "--split 'x': has none, --splits=y: neither; give --cores=3",
+            "SPLIT='x': has none, --splits=y: neither; give CORES=3",
         ),
     ],
 )
