@@ -21,6 +21,7 @@ from preprocessing.schema_inference import (
     detect_examples,
     detect_kind,
     header,
+    precision,
 )
 from preprocessing.schema_inference.detect_encoding import Encoding
 from preprocessing.schema_inference.profile import EXACT, KINDS
@@ -31,7 +32,6 @@ from preprocessing.sources import avro, files, json_layout, lakes, orc, parquet,
 _HEAD, _ROWS = 1 << 20, 200
 _DELIMITERS = (",", "\t", ";", "|")
 _BOOLEANS = "true and false"
-_INT64 = range(-(2**63), 2**63)
 # Kinds of numbers that people call otherwise: 1.0, and what int64 has no room for.
 _WHOLE, _HUGE = "whole", "huge"
 _CALLED = {_WHOLE: "float", _HUGE: "int"}
@@ -270,6 +270,7 @@ def _jsonl(pattern: str, paths: list[str]) -> Guess:
     seen: dict[str, set[str]] = {}
     lengths: dict[str, set[int]] = {}
     wide: set[str] = set()
+    large: dict[str, precision.Large] = collections.defaultdict(precision.Large)
     for path in paths:
         for row in _objects(path):
             for name, value in row.items():
@@ -281,6 +282,8 @@ def _jsonl(pattern: str, paths: list[str]) -> Guess:
                     kinds.add(_kind(value))
                 if name not in wide and _is_wide(value):
                     wide.add(name)
+                if _HUGE in kinds and (whole := _whole(value)) is not None:
+                    large[name].see([whole])
     guess = Guess("jsonl", pattern)
     for name, kinds in seen.items():
         length = lengths.get(name)
@@ -290,6 +293,8 @@ def _jsonl(pattern: str, paths: list[str]) -> Guess:
             guess.shapes[name] = next(iter(length))
         if _WHOLE in kinds and name not in wide:
             kinds = {"float" if kind == _WHOLE else kind for kind in kinds}
+        if length is None and _HUGE in kinds and large[name].name_things:
+            kinds = kinds - {"float"}
         _decide(guess, name, kinds, lengths=length)
     return guess
 
@@ -340,8 +345,13 @@ def _is_wide(value: Any) -> bool:
     """Tells if float32 may make another whole number of a value, or of one in a list."""
     if isinstance(value, list):
         return any(map(_is_wide, value))
+    return abs(_whole(value) or 0) > EXACT
+
+
+def _whole(value: Any) -> int | None:
+    """Returns a value that is a whole number, also if it is written as 1.0."""
     number = value.whole if isinstance(value, _Float) else value
-    return isinstance(number, int) and abs(number) > EXACT
+    return number if isinstance(number, int) else None
 
 
 def _kind(value: Any) -> str:
@@ -350,9 +360,9 @@ def _kind(value: Any) -> str:
     if isinstance(value, _Float):
         if value.whole is None:
             return "float"
-        return _WHOLE if value.whole in _INT64 else _HUGE
+        return _WHOLE if value.whole in precision.INT64 else _HUGE
     if isinstance(value, int):
-        return "int" if value in _INT64 else _HUGE
+        return "int" if value in precision.INT64 else _HUGE
     return {float: "float", str: "string", type(None): "nulls in lists"}.get(type(value), "objects")
 
 

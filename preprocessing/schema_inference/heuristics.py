@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Collection
 from typing import Any
 
-from preprocessing.schema_inference import outliers, suggest_dates, suggest_lists, traits
+from preprocessing.schema_inference import outliers, precision, suggest_dates, suggest_lists, traits
 from preprocessing.schema_inference.profile import Found
 
 # Of fewer values, in a smaller share of the rows, train may have none.
@@ -30,7 +30,6 @@ _INTERVALS, _ENOUGH = 16, 10_000
 _ALLOWED = 1000
 _LIMITS = ("allowed", "min", "max", "min_length", "max_length", "dates")
 _HEXADECIMAL = re.compile(r"-?0[xX][0-9a-fA-F]+")
-_DIGITS = re.compile(r"[+-]?\d{1,1000}(\.0*)?", re.ASCII)
 
 
 @dataclasses.dataclass
@@ -204,7 +203,7 @@ def _notes(found: Found, rows: int) -> list[str]:
     if found.about.not_finite:
         notes.append(f"{found.about.not_finite:,} not finite")
     if found.kind == "float32" and (few := traits.merged(found)):
-        notes.append(f"float32 makes {few[1]:,} of {few[0]:,} of them")
+        notes.append(_merged(found, *few))
     if found.kind == "string":
         if found.about.least != found.about.greatest:
             notes.append(f"{found.about.least:,} to {found.about.greatest:,} characters")
@@ -213,13 +212,18 @@ def _notes(found: Found, rows: int) -> list[str]:
             notes.append(f"dates written in {len(found.as_dates.mixed)} ways: kept as text")
         elif found.codes and not found.as_dates.form:
             notes += _codes(found)
-        elif _is_huge(found):
+        elif precision.are_large(list(found.every_text())):
             notes.append("whole numbers of more than 64 bits: kept as text")
         elif traits.has_unit(found):
             notes.append("numbers with a sign or unit: kept as text, write them without")
         elif found.strays:
             notes.append(f"{numbers.refused:,} values are not numbers, all others are")
     return notes
+
+
+def _merged(found: Found, different: int, apart: int) -> str:
+    about = "" if found.different is not None else "about "
+    return f"float32 makes {about}{apart:,} of {different:,} of them"
 
 
 def _codes(found: Found) -> list[str]:
@@ -230,14 +234,6 @@ def _codes(found: Found) -> list[str]:
     if traits.is_code(found):
         return ["digits with leading zeros: kept as text"]
     return []
-
-
-def _is_huge(found: Found) -> bool:
-    """Tells if texts are whole numbers, of which some are too large for int64."""
-    some = found.some()
-    return all(map(_DIGITS.fullmatch, some)) and any(
-        abs(int(text.partition(".")[0])) >= 2**63 for text in some
-    )
 
 
 def _number_feature(name: str, found: Found, made: Column, *, wide: bool, few: bool) -> None:
@@ -257,7 +253,7 @@ def _number_feature(name: str, found: Found, made: Column, *, wide: bool, few: b
     filled = [{"missing": {"fill": "mean", "indicator": True}}] if found.missing else []
     made.steps = [*filled, *_clipped(found), "z_score"]
     if found.kind == "int64" and (merged := traits.merged(found)):
-        made.notes.append(f"float32 makes {merged[1]:,} of {merged[0]:,} of them")
+        made.notes.append(_merged(found, *merged))
     if not (short or wide or few or found.lengths):
         near = _clipped(found) if outliers.find(found) else []
         quantiles = [*_filled(found), *near, {"piecewise": {"count": _INTERVALS}}]

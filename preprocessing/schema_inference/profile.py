@@ -9,7 +9,6 @@ from __future__ import annotations
 import collections
 import dataclasses
 import itertools
-import math
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Literal
 
@@ -21,7 +20,7 @@ from pipeline import config
 from pipeline.config.column_config import JSON
 from pipeline.console import progress
 from preprocessing.arrow import cast, lists
-from preprocessing.schema_inference import dates, stray_quotes
+from preprocessing.schema_inference import dates, extremes, precision, stray_quotes
 from preprocessing.sources import csv_numbers, together
 from preprocessing.sources.base import Letter, Source
 from preprocessing.statistics import distinct
@@ -50,54 +49,9 @@ _WHOLE = r"^[+-]?\d+(\.0*)?$"
 _MEASURED = r"^[+-]?(\d*\.\d*[1-9]|\d+\.?\d*[eE])"
 # float32 has all whole numbers up to this, and then only some.
 EXACT = 2**24
+_LARGE = 2.0**63
 # Different values that are no numbers, until a column is known to be text.
 FEW = 20
-
-
-@dataclasses.dataclass
-class Numbers:
-    """What the values are as one type: extremes of the finite ones, how many these are, sums of
-    their distances from the first, `origin`, and of the squares, and the values it refuses."""
-
-    least: float | int | None = None
-    greatest: float | int | None = None
-    finite: int = 0
-    origin: float = 0.0
-    total: float = 0.0
-    squares: float = 0.0
-    not_finite: int = 0
-    refused: int = 0
-    refused_values: set[Any] = dataclasses.field(default_factory=set)
-
-    def see(self, made: pa.Array, counts: np.ndarray) -> None:
-        """Takes in different values, each of which occurs `counts` times."""
-        if pa.types.is_floating(made.type):
-            finite = pc.is_finite(made)
-            self.not_finite += int(counts[~finite.to_numpy(zero_copy_only=False)].sum())
-            made, counts = made.filter(finite), counts[finite.to_numpy(zero_copy_only=False)]
-        if len(made):
-            values = made.to_numpy(zero_copy_only=False).astype(float)
-            if not self.finite:
-                self.origin = float(values[0])
-            apart = values - self.origin
-            self.finite += int(counts.sum())
-            self.total += float(apart @ counts)
-            self.squares += float(np.square(apart) @ counts)
-            found = pc.min_max(made).as_py()
-            self.least = found["min"] if self.least is None else min(self.least, found["min"])
-            if self.greatest is None or found["max"] > self.greatest:
-                self.greatest = found["max"]
-
-    @property
-    def mean(self) -> float:
-        """The mean of the finite ones, of which there are some."""
-        return self.origin + self.total / self.finite
-
-    @property
-    def deviation(self) -> float:
-        """Their standard deviation."""
-        mean = self.total / self.finite
-        return math.sqrt(max(0.0, self.squares / self.finite - mean**2))
 
 
 @dataclasses.dataclass
@@ -106,10 +60,11 @@ class Found:
     `separator`, if there is one.
 
     `csv` says how numbers are written. `pointed` tells if some whole ones are written as 1.0,
-    `classes` if these are taken for whole numbers though, `huge` if some have more than 64 bits,
-    and `measured` if some numbers are not whole.
+    `classes` if these are taken for whole numbers though, `large` are those of more than 64 bits,
+    and `measured` tells if some numbers are not whole.
     `different` counts values, as they lie in the raw data, and is `None` once they are more than
-    `most`; `first` are some of these then, and `beyond` estimates how many there are.
+    `most`; `first` are some of these then, `beyond` estimates how many there are, and `apart` how
+    many of these are numbers to float32.
     `empty` texts are neither missing nor values until `settle` says which.
     `least`, `greatest` of a string are lengths in characters.
     """
@@ -125,7 +80,7 @@ class Found:
     codes: bool = False
     pointed: bool = False
     classes: bool = False
-    huge: bool = False
+    large: precision.Large = dataclasses.field(default_factory=precision.Large)
     measured: bool = False
     tokens: set[str] = dataclasses.field(default_factory=set)
     as_dates: dates.Seen = dataclasses.field(default_factory=dates.Seen)
@@ -133,10 +88,11 @@ class Found:
     different: collections.Counter | None = dataclasses.field(default_factory=collections.Counter)
     first: tuple[Any, ...] = ()
     beyond: distinct.Distinct = dataclasses.field(default_factory=distinct.Distinct)
+    apart: precision.Apart = dataclasses.field(default_factory=precision.Apart)
     most: int = MAX_DIFFERENT
     _texts: pa.DataType = dataclasses.field(default_factory=pa.binary)
-    by_kind: dict[Kind, Numbers] = dataclasses.field(
-        default_factory=lambda: {kind: Numbers() for kind in KINDS}
+    by_kind: dict[Kind, extremes.Numbers] = dataclasses.field(
+        default_factory=lambda: {kind: extremes.Numbers() for kind in KINDS}
     )
 
     def see(self, array: pa.Array) -> None:
@@ -209,15 +165,20 @@ class Found:
 
     def _count(self, values: pa.Array, counts: np.ndarray) -> None:
         if self.different is None:
-            self.beyond.see(values)
+            self._estimate(values)
             return
         self.different.update(dict(zip(values.to_pylist(), counts.tolist(), strict=True)))
         if len(self.different) > self.most:
             # From all parts of what was read so far, as rows may be sorted.
             step = max(1, len(self.different) // FIRST)
             self.first = tuple(itertools.islice(self.different, 0, step * FIRST, step))
-            self.beyond.see(pa.array(self.different, values.type))
+            self._estimate(pa.array(self.different, values.type))
             self.different = None
+
+    def _estimate(self, values: pa.Array) -> None:
+        self.beyond.see(values)
+        if "float32" in self.kinds and len(self.by_kind["float32"].refused_values) <= FEW:
+            self.apart.see(values, self.csv)
 
     @property
     def count_of_different(self) -> int:
@@ -234,15 +195,18 @@ class Found:
 
     def _look_at_numbers(self, values: pa.Array) -> None:
         """Notes if there are whole numbers that float32 would make others."""
-        if self.measured or len(self.by_kind["float32"].refused_values) > FEW:
+        about = self.by_kind["float32"]
+        may_be_large = -(about.least or 0) >= _LARGE or (about.greatest or 0) >= _LARGE
+        if (self.measured and not may_be_large) or len(about.refused_values) > FEW:
             return
         values = csv_numbers.plain(values, self.csv)
         self.pointed |= bool(pc.any(pc.match_substring(values, ".")).as_py())
         if "int64" in self.kinds:
             return
-        self.measured = bool(pc.any(pc.match_substring_regex(values, _MEASURED)).as_py())
-        whole = values.filter(pc.match_substring_regex(values, _WHOLE))
-        self.huge |= bool(cast.convert(whole, config.Column(type="int64"))[1])
+        self.measured |= bool(pc.any(pc.match_substring_regex(values, _MEASURED)).as_py())
+        if may_be_large:
+            whole = values.filter(pc.match_substring_regex(values, _WHOLE))
+            self.large.see(int(text.partition(b".")[0]) for text in whole.to_pylist())
 
     def _try(self, kind: Kind, values: pa.Array, counts: np.ndarray) -> None:
         """Converts different values to a type, and notes what they are or that they are refused."""
@@ -270,8 +234,10 @@ class Found:
             return "string"
         if fitting[0] == "int64" and self.pointed and not (self.classes or self.is_wide):
             return "float32"
-        # What is too large for int64 names something, and float32 would make many of them one.
-        if fitting[0] == "float32" and self.huge and not self.measured:
+        # What is too large for int64 names something, if float32 would make many of them one.
+        if fitting[0] == "float32" and (
+            self.large.name_things if self.measured else self.large.numbers
+        ):
             return "string"
         return fitting[0]
 
@@ -282,7 +248,7 @@ class Found:
         return max(abs(about.least or 0), abs(about.greatest or 0)) > EXACT
 
     @property
-    def about(self) -> Numbers:
+    def about(self) -> extremes.Numbers:
         """What the values are as `kind`."""
         assert self.kind is not None
         return self.by_kind[self.kind]
@@ -291,7 +257,7 @@ class Found:
     def strays(self) -> set[str]:
         """The texts for which alone this is not a column of numbers, if few rows have them."""
         numbers = self.by_kind["float32"]
-        if self.kind != "string" or self.codes or self.huge or numbers.least is None:
+        if self.kind != "string" or self.codes or self.large.numbers or numbers.least is None:
             return set()
         few = len(numbers.refused_values) <= FEW and numbers.refused * 100 < self.values
         return numbers.refused_values if few else set()

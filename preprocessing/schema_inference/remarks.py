@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping
 from preprocessing.schema_inference import (
     label_remarks,
     outliers,
+    precision,
     profile,
     sentinels,
     stand_ins,
@@ -52,7 +53,11 @@ def of(
         ]
     for name in [name for name in columns if name in numbers]:
         if few := traits.merged(columns[name]):
-            said.append(_merged(name, *few, label=name in labels))
+            many = columns[name].different is None
+            different, apart = (
+                f"about {round(n, 2 - len(str(n))):,}" if many else f"{n:,}" for n in few
+            )
+            said.append(_merged(name, different, apart, label=name in labels))
     for name, column in columns.items():
         said += suggest_dates.remarks(name, column)
         said += [] if name in labels else suggest_dates.stand_ins(name, column)
@@ -68,10 +73,10 @@ def of(
     return said
 
 
-def _merged(name: str, different: int, apart: int, *, label: bool) -> str:
+def _merged(name: str, different: str, apart: str, *, label: bool) -> str:
     late = "; model.params.offset does not help, as labels are float32 by then" if label else ""
     return (
-        f"{name!r} has {different:,} different numbers, of which float32 makes {apart:,}: they are "
+        f"{name!r} has {different} different numbers, of which float32 makes {apart}: they are "
         "far from zero and close to each other. Subtract what they have in common from the raw "
         f"data, or change their unit{late}"
     )
@@ -130,6 +135,12 @@ def _of_text(name: str, column: Found) -> list[str]:
         return [_codes(name, column)]
     if why := suggest_label.too_large(column):
         return [f"{name!r} is kept as text: {why}"]
+    if odd := precision.others(list(column.every_text())):
+        return [
+            f"{name!r} is kept as text: whole numbers of more than 64 bits, of which float32 makes "
+            f"too many equal, but not {suggest_label.some(odd)}. Write all as the whole numbers "
+            "they are"
+        ]
     texts = [] if column.strays else _mostly_numbers(column)
     refused = column.by_kind["float32"].refused_values
     if column.strays or (texts and len(refused) <= profile.FEW):
@@ -160,7 +171,7 @@ def _mostly_numbers(column: Found) -> list[str]:
         return []
     if (
         column.codes
-        or column.huge
+        or column.large.numbers
         or column.lengths
         or column.separator
         or not column.as_dates.no_dates

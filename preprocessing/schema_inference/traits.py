@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from pipeline import config
 from preprocessing.arrow import cast
+from preprocessing.schema_inference import precision
 from preprocessing.schema_inference.profile import Found
 from preprocessing.sources import csv_numbers
 
@@ -49,8 +50,6 @@ _NUMERIC = re.compile(r"[+-]?[\d.,]*", re.ASCII)
 _NUMBER, _UNITS = re.compile(r"-?[\d.,]+"), 3
 # Values of a flag, at most: yes, no, unknown.
 _FLAGS = 3
-# Of different numbers float32 tells at least this share apart, or a warning says so.
-_APART = 0.9
 
 
 def is_personal(name: str, found: Found) -> bool:
@@ -65,21 +64,26 @@ def is_personal(name: str, found: Found) -> bool:
 
 
 def merged(found: Found) -> tuple[int, int] | None:
-    """Returns how many different numbers there are, as far as they were kept, and how many of them
-    float32 tells apart, if it makes too many of them equal."""
+    """Returns how many different numbers there are, and how many of them float32 tells apart, if it
+    makes too many of them equal; both are estimates if there are very many."""
     if found.kind not in ("int64", "float32") or (found.kind == "int64" and not found.is_wide):
         return None
-    values = np.unique(numbers(found)[0])
-    apart = len(np.unique(values.astype(np.float32)))
-    return (len(values), apart) if apart < _APART * len(values) else None
+    if found.different is None:
+        different, apart = found.apart.exact.count, found.apart.single.count
+    else:
+        values = numbers(found)[0]
+        texts = _plain(found).cast(pa.string()).to_pylist()
+        whole = found.kind == "int64"
+        different = len(np.unique(values)) if whole else precision.count_exactly(texts)
+        apart = len(np.unique(values.astype(np.float32)))
+    return (different, apart) if precision.is_loss(different, apart) else None
 
 
 def numbers(found: Found) -> tuple[np.ndarray, np.ndarray]:
     """Returns the finite ones of different numbers, int64 or float64, and how often each occurs; of
     very many the first, as if each occurred once."""
     counted = dict.fromkeys(found.first, 1) if found.different is None else found.different
-    texts = [v if isinstance(v, bytes) else str(v).encode() for v in counted]
-    plain = csv_numbers.plain(pa.array(texts, pa.binary()), found.csv)
+    plain = _plain(found)
     if found.kind == "int64":
         made, _ = cast.convert(plain, config.Column(type="int64"))
     else:
@@ -87,6 +91,13 @@ def numbers(found: Found) -> tuple[np.ndarray, np.ndarray]:
     values = made.to_numpy(zero_copy_only=False)
     finite = np.isfinite(values)
     return values[finite], np.array(list(counted.values()))[finite]
+
+
+def _plain(found: Found) -> pa.Array:
+    """Returns different numbers as texts that Arrow reads; of very many the first."""
+    counted = found.first if found.different is None else found.different
+    texts = [v if isinstance(v, bytes) else str(v).encode() for v in counted]
+    return csv_numbers.plain(pa.array(texts, pa.binary()), found.csv)
 
 
 def is_name(found: Found, rows: int) -> bool:

@@ -228,3 +228,10 @@ def test_codes_of_unequal_length_are_named(tmp_path):
 def test_a_sentinel_is_said_once(tmp_path):
     (said,) = _said(tmp_path, _table([-999 if n == 7 else n / 7 for n in range(400)]))
     assert said.startswith("'a' has 1 of 400 values -999, apart from all others")
+
+
+def test_large_identifiers_of_which_some_are_floats_are_named(tmp_path):
+    ids = ["9.3e18" if n % 100 == 0 else 2**63 + n % 40 for n in range(400)]
+    (said,) = _said(tmp_path, _table(ids))
+    assert said.startswith("'a' is kept as text: whole numbers of more than 64 bits, of which ")
+    assert said.endswith("but not '9.3e18'. Write all as the whole numbers they are")
