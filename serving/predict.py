@@ -52,7 +52,7 @@ def main() -> None:
     run = run_search.find_run(
         _STORAGE.value, _RUN.value or None, _CONFIG.value or None, trained=True
     )
-    job = run.read_config()
+    job = run.read_config(import_steps=False)
     own_input.refuse(job, "predict", instead=exported.ELSEWHERE)
     export = exported.find(run, _EXPORT.value)
     given, budget, part = _INPUT.value or None, _BUDGET.value, _SIGNATURE.value or None

@@ -14,6 +14,7 @@ import yaml
 
 from pipeline import errors, redaction, steps, storage
 from pipeline.config import Config
+from pipeline.config.feature_config import IMPORT_STEPS
 from pipeline.steps import Step
 
 _PACKAGE = pathlib.Path(__file__).resolve().parents[1]
@@ -94,19 +95,26 @@ def _values(node: yaml.Node, known: dict[int, int | None]) -> int:
     return found
 
 
-def load(name_or_path: str, overrides: list[str] | tuple[str, ...] = ()) -> Config:
+def load(
+    name_or_path: str,
+    overrides: list[str] | tuple[str, ...] = (),
+    *,
+    import_steps: bool = True,
+) -> Config:
     """Returns the validated config of a shipped name, of any path, local or gs://, or of an
     environment variable, `env:NAME`.
 
-    `overrides` are `section.key=value` strings, the values written as in YAML. Raises
-    `UsageError` with the key path, what was given and what is allowed.
+    `overrides` are `section.key=value` strings, the values written as in YAML. Without
+    `import_steps`, steps of the user's own are left as they are written, and features that have
+    any are not checked. Raises `UsageError` with the key path, what was given and what is allowed;
+    `steps.ImportFailed` if such a step cannot be imported.
     """
     path = locate(name_or_path)
     tree = _with_base(path, ())
     for override in overrides:
         _apply(tree, override)
     _absolutise_inputs(tree, path)
-    return validate(tree, where=name_or_path)
+    return validate(tree, where=name_or_path, import_steps=import_steps)
 
 
 def shipped_names() -> list[str]:
@@ -145,15 +153,20 @@ def _not_sections(where: str, tree: Any) -> errors.UsageError:
     )
 
 
-def validate(tree: Any, where: str) -> Config:
-    """Turns a parsed YAML tree into a `Config`; `where` names its origin in errors."""
+def validate(tree: Any, where: str, *, import_steps: bool = True) -> Config:
+    """Turns a parsed YAML tree into a `Config`; `where` names its origin in errors. Of
+    `import_steps` see `load`."""
     if not isinstance(tree, dict):
         raise _not_sections(where, tree)
     try:
-        return Config.model_validate(tree)
+        return Config.model_validate(tree, context={IMPORT_STEPS: import_steps})
     except pydantic.ValidationError as error:
-        found = "; ".join(_explain(detail) for detail in error.errors())
-        raise errors.UsageError(f"config {where!r}: {found}") from None
+        details = error.errors()
+        causes = [detail.get("ctx", {}).get("error") for detail in details]
+        failed = any(isinstance(cause, steps.ImportFailed) for cause in causes)
+        found = "; ".join(map(_explain, details))
+        kind = steps.ImportFailed if failed else errors.UsageError
+        raise kind(f"config {where!r}: {found}") from None
 
 
 def dump(config: Config, *, redacted: bool = False) -> str:

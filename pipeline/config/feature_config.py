@@ -16,7 +16,15 @@ from pipeline import steps
 from pipeline.sections import Finite, Positive, Section
 from pipeline.steps.base import Step
 
-AnyStep = Annotated[pydantic.SerializeAsAny[Step], pydantic.BeforeValidator(steps.made)]
+# In the context of a validation: whether steps of the user's own are imported.
+IMPORT_STEPS = "import_steps"
+
+
+def _made(given: Any, info: pydantic.ValidationInfo) -> Step:
+    return steps.made(given, import_own=(info.context or {}).get(IMPORT_STEPS, True))
+
+
+AnyStep = Annotated[pydantic.SerializeAsAny[Step], pydantic.BeforeValidator(_made)]
 
 
 class Embedding(Section):

@@ -32,6 +32,7 @@ from pipeline.config.model_config import Model
 from pipeline.config.train_config import Train
 from pipeline.models import MODELS
 from pipeline.sections import Like, Section
+from pipeline.steps import NotImported
 
 # Names become folder names, so they must not be able to leave the folder they are put in.
 Name = Annotated[str, Like(storage.NAME_PATTERN, "flights-2024")]
@@ -66,6 +67,9 @@ class _Job(Section):
             own_input.check_job(self)
             return self
         goals.check(self)
+        every = (step for feature in self.features.values() for step in feature.steps)
+        if any(isinstance(step, NotImported) for step in every):
+            return self  # what follows depends on what the steps take and give
         feature_check.check(
             self.features, label=self.label, data_label=self.data.label, columns=self.data.columns
         )

@@ -117,13 +117,16 @@ class RunFolder:
         """The output of one process, appended over restarts."""
         return storage.join(self.path, "logs", f"{task_name}.log")
 
-    def read_config(self) -> config.Config:
-        """Returns the config the run was started with. Raises `UsageError` or `DataError` if it
-        cannot be read."""
-        try:
-            from pipeline.config import config_file
+    def read_config(self, *, import_steps: bool = True) -> config.Config:
+        """Returns the config the run was started with; of `import_steps` see `config_file.load`.
+        Raises `UsageError` or `DataError` if it cannot be read."""
+        from pipeline import steps
+        from pipeline.config import config_file
 
-            return config_file.load(self.config_path)
+        try:
+            return config_file.load(self.config_path, import_steps=import_steps)
+        except steps.ImportFailed:
+            raise  # the file is as it should be
         except (errors.UsageError, errors.DataError) as error:
             raise type(error)(
                 f"{error}. Remove that file, and repeat the command that began the run, with its "

@@ -56,7 +56,7 @@ def find_run(
             f"run {run!r}: not in {storage.parent(folder.path)!r}{errors.nearest(run, known)}; "
             f"make runs STORAGE={shlex.quote(storage_root)} lists what is there"
         )
-    found = folder.read_config().name if wanted else wanted
+    found = folder.read_config(import_steps=False).name if wanted else wanted
     if found != wanted:
         raise errors.UsageError(
             f"--config {config_name!r}: is {wanted!r}, but run {run!r} is of {found!r}; give one "
@@ -104,7 +104,7 @@ def _newest_first(root: str, wanted: str | None, *, scripts: bool) -> Iterator[R
     for folder in sorted(started, key=_launched, reverse=True):
         # One that cannot be read, such as of another version, is of no config that is known.
         with contextlib.suppress(errors.UsageError, errors.DataError):
-            if wanted is None or folder.read_config().name == wanted:
+            if wanted is None or folder.read_config(import_steps=False).name == wanted:
                 yield folder
 
 
@@ -112,4 +112,4 @@ def name_of_config(name_or_path: str) -> str:
     """Returns the name of a config. Raises `UsageError` if there is none, or it is not valid."""
     from pipeline.config import config_file  # commands that only look start without it
 
-    return config_file.load(name_or_path).name
+    return config_file.load(name_or_path, import_steps=False).name

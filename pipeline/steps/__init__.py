@@ -6,11 +6,12 @@ from __future__ import annotations
 import functools
 import importlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
 import pydantic
 
 from pipeline import errors, sections
+from pipeline.steps.base import Kind
 from pipeline.steps.base import Step as Step
 
 STEPS: Mapping[str, type[Step]] = dict(
@@ -18,10 +19,26 @@ STEPS: Mapping[str, type[Step]] = dict(
 )
 
 
+class ImportFailed(errors.UsageError):
+    """A step of one's own that cannot be imported, or is none."""
+
+
+class NotImported(Step):
+    """A step of one's own where a config is read for what needs no code of it. Its settings are
+    kept as they are."""
+
+    model_config = pydantic.ConfigDict(extra="allow")
+    takes = get_args(Kind)
+
+    def apply(self, x: Any) -> Any:
+        """Raises `NotImplementedError`."""
+        raise NotImplementedError(f"{self.step} was not imported")
+
+
 def find(name: str) -> type[Step]:
     """Returns the class of a step of this project, or of `package.module:Class`.
 
-    Raises `UsageError` if it does not exist, or is not a step.
+    Raises `UsageError` if it does not exist, or is not a step; `ImportFailed` for one's own.
     """
     if name in STEPS:
         return STEPS[name]
@@ -34,28 +51,29 @@ def find(name: str) -> type[Step]:
     try:
         found = getattr(importlib.import_module(module_name), attribute)
     except ModuleNotFoundError as error:
-        raise errors.UsageError(
+        raise ImportFailed(
             f"step {name!r}: no module {error.name!r}; is its folder on PYTHONPATH?"
         ) from None
     except Exception as error:
         said = (str(error).splitlines() or [""])[0]
-        raise errors.UsageError(f"step {name!r}: {type(error).__name__}: {said}") from error
+        raise ImportFailed(f"step {name!r}: {type(error).__name__}: {said}") from error
     if not (isinstance(found, type) and issubclass(found, Step)):
-        raise errors.UsageError(
+        raise ImportFailed(
             f"step {name!r}: must be a subclass of pipeline.steps.base.Step, got {found!r}"
         )
     return found
 
 
-def made(given: Any) -> Step:
-    """Returns the step of a name, of `{name: {settings}}` or of `{step: name, settings}`.
+def made(given: Any, *, import_own: bool = True) -> Step:
+    """Returns the step of a name, of `{name: {settings}}` or of `{step: name, settings}`; for one
+    of the user's own `NotImported`, if `import_own` is false.
 
     Raises `ValueError` for anything else, and for settings that the step does not have.
     """
     if isinstance(given, Step):
         return given
     name, settings = _named(given)
-    step = find(name)
+    step = find(name) if import_own or ":" not in name else NotImported
     if not isinstance(settings, dict):
         raise ValueError(f"{name}: its settings must be a mapping, got {settings!r}")
     # The name is then part of the path in errors.

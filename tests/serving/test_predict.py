@@ -103,6 +103,17 @@ def test_an_altered_export_is_refused(predict, classifier, tmp_path):
     assert re.search(r"export '.*/60': 'variables/variables\.index' was altered", line), line
 
 
+def test_the_code_of_steps_is_not_needed(predict, classifier, tmp_path):
+    shutil.copytree(classifier.run.path, tmp_path / "runs" / "own")
+    config = tmp_path / "runs" / "own" / "config.yaml"
+    text = config.read_text()
+    assert text.count("step: z_score") == 1
+    config.write_text(text.replace("step: z_score", "step: no_such_module:Scale"))
+    (tmp_path / "new.csv").write_text(exports.text(ROWS))
+    flags = ["--run=own", f"--input={tmp_path}/new.csv", "--rows=0"]
+    assert "20 predictions in" in predict(tmp_path, *flags)
+
+
 def test_without_runs_it_says_how_to_get_one(predict, tmp_path):
     line = predict(tmp_path, code=64)
     assert re.search(r"no runs in '.*/runs'\. Train one with make train", line)

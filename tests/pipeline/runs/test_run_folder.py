@@ -97,6 +97,47 @@ def test_a_damaged_config_is_named_with_a_way_out(tmp_path, content):
     assert f"with its own CONFIG= and RUN={tmp_path.name}" in str(caught.value)
 
 
+OWN = """
+name: own
+data:
+  source: csv
+  inputs: {train: {files: none.csv}}
+  columns: {x: {type: float32}, y: {type: float32}}
+  label: y
+features:
+  x: {steps: [{no_such_module:Power: {exponent: 0.25}}, {"z_score": {}}]}
+model: {name: dnn, params: {task: regression, hidden_units: [4]}}
+train: {steps: 1}
+eval: {metric: average_loss, higher_is_better: false}
+"""
+
+
+def test_a_missing_module_of_a_step_is_no_reason_to_remove_the_config(tmp_path):
+    (tmp_path / "config.yaml").write_text(OWN)
+    with pytest.raises(errors.UsageError) as caught:
+        RunFolder(str(tmp_path)).read_config()
+    assert str(caught.value) == (
+        f"config '{tmp_path}/config.yaml': features.x.steps.0: step "
+        "'no_such_module:Power': no module 'no_such_module'; is its folder on PYTHONPATH?"
+    )
+
+
+def test_a_config_is_read_without_the_code_of_its_steps(tmp_path):
+    (tmp_path / "config.yaml").write_text(OWN)
+    job = RunFolder(str(tmp_path)).read_config(import_steps=False)
+    own, z_score = job.features["x"].steps
+    assert own.model_dump() == {"step": "no_such_module:Power", "exponent": 0.25}
+    assert z_score.step == "z_score"
+    with pytest.raises(NotImplementedError, match="no_such_module:Power was not imported"):
+        own.apply(1.0)
+
+
+def test_what_needs_no_code_of_steps_is_checked_without_it(tmp_path):
+    (tmp_path / "config.yaml").write_text(OWN.replace("z_score", "zscore"))
+    with pytest.raises(errors.UsageError, match=r"no step is called 'zscore'.*Remove that file"):
+        RunFolder(str(tmp_path)).read_config(import_steps=False)
+
+
 def test_statuses_are_read_as_they_were_written(tmp_path):
     run = RunFolder(str(tmp_path))
     assert run_folder.read_statuses(run) == {}
