@@ -15,8 +15,6 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 
-from absl import flags
-
 from pipeline.command_line import declared, overrides, table
 
 # How this process was started: by "make", by "command" (estimator-pipeline), or, if it is not set,
@@ -141,6 +139,8 @@ def as_typed(text: str, argv: Sequence[str] = ()) -> str:
 
 def _settings_of_flags() -> set[str]:
     """Returns the flags of this process that are settings of make, given or not."""
+    from absl import flags  # `estimator-pipeline --help` starts without it
+
     return {setting.lower() for setting in SETTINGS} & set(flags.FLAGS)
 
 
