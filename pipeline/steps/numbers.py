@@ -50,7 +50,7 @@ class Missing(Step):
         fill = self.fill
         if fill == "mean" and values.mean is not None:
             fill = values.mean
-        if values.kind == "integer":
+        if values.kind == "integer" and not isinstance(fill, int):
             fill = round(float(fill))
         return self.model_copy(update={"fill": fill, "stand_in": values.stand_in})
 

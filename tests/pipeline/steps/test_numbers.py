@@ -64,6 +64,16 @@ def test_missing_integers_and_texts():
     assert step.apply(tf.constant(["", "x"])).numpy().tolist() == [b"none", b"x"]
 
 
+@pytest.mark.parametrize("fill", [2**60 + 1, 1717243201, -7, 1.6])
+def test_missing_fills_whole_numbers_in_without_rounding_them(fill):
+    values = Values("integer", (), stand_in=-(2**62) - 1)
+    step = numbers.Missing(fill=fill).filled(values)
+    x = tf.constant([-(2**62) - 1, -(2**62), 2**62 + 1], tf.int64)
+    assert step.apply(x).numpy().tolist() == [round(fill), -(2**62), 2**62 + 1]
+    together = numbers.Missing.apply_all([step], x[:, tf.newaxis])
+    assert together.numpy()[:, 0].tolist() == step.apply(x).numpy().tolist()
+
+
 def test_what_is_never_missing_is_found_nowhere():
     found = numbers.Missing(fill=7).indicated(tf.constant([-1, 0], tf.int64))
     assert found.numpy().tolist() == [0.0, 0.0]
