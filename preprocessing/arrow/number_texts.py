@@ -17,6 +17,9 @@ _ODD = f"{_SPACE}|{_MINUS}"
 _SIGN = rf"^(?:{_SPACE}| )*(?:{_MINUS})(.*)$"
 _AROUND = rf"^(?:{_SPACE}| )*([+-]?)(?:{_SPACE})*(.*?)(?:{_SPACE}| )*$"
 _ASCII = 0x7F
+# Whole numbers that float64 has no room for, as programs write them in columns with gaps.
+_LONG = r"^([+-]?[0-9]{16,})\.0+$"
+_LONG_BYTES = 18
 
 
 def plain(texts: pa.Array) -> pa.Array:
@@ -31,6 +34,16 @@ def plain(texts: pa.Array) -> pa.Array:
         return texts
     made = pc.replace_substring_regex(texts, _SIGN, r"-\1")
     return pc.if_else(odd, pc.replace_substring_regex(made, _AROUND, r"\1\2"), texts)
+
+
+def without_point(texts: pa.Array) -> pa.Array:
+    """Returns binary with ids of 16 digits or more as they are without `.0`: they are text only
+    because int64 may have no room for them, and are one id in both forms."""
+    if (pc.max(pc.binary_length(texts)).as_py() or 0) < _LONG_BYTES:
+        return texts
+    if not pc.any(pc.match_substring_regex(texts, _LONG)).as_py():
+        return texts
+    return pc.replace_substring_regex(texts, _LONG, r"\1")
 
 
 def plain_text(text: str) -> str:

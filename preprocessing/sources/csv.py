@@ -20,6 +20,7 @@ import pyarrow.csv as pa_csv
 from pipeline import config, errors, storage
 from pipeline.config.splits import SplitName
 from pipeline.records import file_kinds
+from preprocessing.arrow import number_texts
 from preprocessing.sources import base, csv_lines, csv_numbers, files
 
 # How many characters of a row that has too few or too many columns are kept, and how many bytes of
@@ -173,12 +174,14 @@ class CsvSource(base.Source):
     def _numbers(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Writes numbers as `preprocessing.arrow.cast` reads them, if the files do otherwise."""
         rules = self.data.csv
-        if (rules.decimal, rules.thousands) == (".", ""):
-            return batch
-        arrays = [
-            csv_numbers.plain(array, rules) if column.type in ("int64", "float32") else array
-            for array, column in zip(batch.columns, self.data.columns.values(), strict=True)
-        ]
+        as_is = (rules.decimal, rules.thousands) == (".", "")
+        arrays = []
+        for array, column in zip(batch.columns, self.data.columns.values(), strict=True):
+            if column.type == "string":
+                array = number_texts.without_point(array)
+            elif column.type in ("int64", "float32") and not as_is:
+                array = csv_numbers.plain(array, rules)
+            arrays.append(array)
         return pa.record_batch(arrays, batch.schema)
 
     def _parse(self, data: bytes, names: tuple[str, ...], handler: object) -> pa.Table:

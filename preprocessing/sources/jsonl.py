@@ -27,7 +27,7 @@ _TWICE = re.compile(r"Column\(/(.+?)\) was specified twice")
 _BOOLEAN = re.compile(r"Column\(/(.+)\) changed from number to boolean")
 _FIRST_NULL, _INDENTED_NULL = re.compile(rb"\s*null"), re.compile(rb"[\r\n][ \t]+null")
 # A whole number: its digits, and a point that only zeros follow. One in a list stands alone there.
-_NUMBER = rb"(-?(?:0|[1-9]\d*))(\.0+)?"
+_NUMBER = rb"(-?(?:0|[1-9]\d*))(?:\.0+)?"
 _IN_LIST = re.compile(rb"(?<=[\s,\[])" + _NUMBER + rb"(?=\s*[,\]])")
 _TYPES = {"int64": pa.int64(), "float32": pa.float64(), "string": pa.string()}
 # Characters of a line that a letter shows.
@@ -192,9 +192,9 @@ def _read(data: bytes, wanted: pa.Schema) -> pa.Table:
 
 
 def _with_whole_numbers(data: bytes, wanted: pa.Schema) -> bytes:
-    """Returns lines whose whole numbers pyarrow takes: in columns of text as the text they are, as
-    ids of more than 64 bits must be; in columns of whole numbers without `.0`. What is NaN in one
-    of these, as Python writes what is missing, becomes null."""
+    """Returns lines whose whole numbers pyarrow takes: in columns of text as text, as ids of more
+    than 64 bits must be; also in columns of whole numbers without `.0`. What is NaN in one of
+    these, as Python writes what is missing, becomes null."""
     for field in wanted:
         listed = pa.types.is_list(field.type)
         kind = field.type.value_type if listed else field.type
@@ -204,14 +204,14 @@ def _with_whole_numbers(data: bytes, wanted: pa.Schema) -> bytes:
         names = b"|".join(re.escape(form.encode(errors="replace")) for form in sorted(forms))
         before = b"((?:" + names + rb")\s*:\s*)"
         if listed:
-            new = rb'"\1\2"' if kind == pa.string() else rb"\1"
+            new = rb'"\1"' if kind == pa.string() else rb"\1"
             lists = re.compile(before + rb'(\[[^\[\]"{}]*\])')
             data = b"".join(
                 _IN_LIST.sub(new, part) if at % 3 == 2 else part
                 for at, part in enumerate(lists.split(data))
             )
         else:
-            new = rb'\1"\2\3"' if kind == pa.string() else rb"\1\2"
+            new = rb'\1"\2"' if kind == pa.string() else rb"\1\2"
             data = re.sub(before + _NUMBER + rb"(?=\s*[,}])", new, data)
             data = re.sub(before + rb"NaN(?=\s*[,}])", rb"\1null", data)
     return data

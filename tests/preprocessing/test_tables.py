@@ -265,3 +265,24 @@ def test_a_sample_of_which_nothing_is_left_is_told(tmp_path):
         match=r"none of 20 rows is left: 0 dropped, 0 bad, 20 left out by data\.sample",
     ):
         table_runs.run(empty, tmp_path)
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+def test_ids_beyond_int64_are_the_same_with_a_point(tmp_path, ending):
+    """As those below are; programs write them so in columns with gaps."""
+    rows = [(f"{2**63 + n % 9}{'.0' if n % 4 == 3 else ''}", n % 2) for n in range(60)]
+    raw, out = tmp_path / f"raw.{ending}", tmp_path / "made.yaml"
+    form = '{{"id": {}, "y": {}}}\n' if ending == "jsonl" else "{},{}\n"
+    head = "" if ending == "jsonl" else "id,y\n"
+    raw.write_text(head + "".join(form.format(*row) for row in rows))
+    made = write_config.propose(str(raw), str(out), "y")
+    write_config.write(str(out), made.text)
+    assert "9 different, whole numbers of more than 64 bits" in made.text
+    loaded = config_file.load(str(out))
+    built, folder, _ = table_runs.run(loaded, tmp_path)
+    found = {
+        row["id"]
+        for split in built.splits
+        for row in table_runs.records(loaded, built, folder, split)
+    }
+    assert found == {str(2**63 + n).encode() for n in range(9)}

@@ -32,3 +32,13 @@ def test_texts(kind, given, made):
 def test_bytes_that_are_no_text_stay():
     array = pa.array([b"\xff5\xa0", b"\xa0", b"7\xc2\xa0"])
     assert number_texts.plain(array).to_pylist() == [b"\xff5\xa0", b"\xa0", b"7"]
+
+
+def test_long_ids_lose_a_point():
+    def made(text):
+        return number_texts.without_point(pa.array([text, None]))[0].as_py()
+
+    assert made(b"9223372036854775808.0") == b"9223372036854775808"
+    assert made(b"-9223372036854775809.00") == b"-9223372036854775809"
+    for other in (b"1.0", b"9.2233720368547758e18", b"a 9223372036854775808.0"):
+        assert made(other) == other
