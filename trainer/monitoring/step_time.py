@@ -10,6 +10,7 @@ compute.
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterable
 from typing import Any
@@ -22,16 +23,25 @@ _EMPTY = re.compile(r"NoOp|_SOURCE|_SINK|Const|Identity|PartitionedCall|RemoteCa
 _SERVER = re.compile(r"/job:ps\b")
 
 
-def split(step_stats: Any, seconds: float) -> dict[str, float]:
-    """Returns seconds of `compute`, `exchange`, `input` and `other` of a step that took `seconds`
-    in all, from the `StepStats` of its trace.
+@dataclasses.dataclass(frozen=True)
+class Split:
+    """The `seconds` of a step that are `compute`, `exchange`, `input` and `other`."""
+
+    seconds: dict[str, float]
+    # Seconds in which the batch was waited for while something else ran, which are its.
+    hidden: float
+
+
+def split(step_stats: Any, seconds: float) -> Split:
+    """Returns where the time of a step went that took `seconds` in all, from the `StepStats` of its
+    trace.
 
     Tracing makes a step longer, so give the time of one without; what the trace has less of is
     `other`.
     """
     spans = [span for device in step_stats.dev_stats for span in _spans(device)]
-    found = _exclusive(spans)
-    return {**found, "other": max(0.0, seconds - sum(found.values()))}
+    found, hidden = _exclusive(spans)
+    return Split({**found, "other": max(0.0, seconds - sum(found.values()))}, hidden)
 
 
 def _spans(device: Any) -> Iterable[tuple[float, float, str]]:
@@ -59,18 +69,20 @@ def _kind(op: str, server: bool) -> str | None:
     return None if _EMPTY.match(op) else "compute"
 
 
-def _exclusive(spans: Iterable[tuple[float, float, str]]) -> dict[str, float]:
-    """Returns the seconds of each kind, where earlier `KINDS` win over later ones."""
+def _exclusive(spans: Iterable[tuple[float, float, str]]) -> tuple[dict[str, float], float]:
+    """Returns the seconds of each kind, where earlier `KINDS` win over later ones, and those that
+    input lost so."""
     edges = sorted(
         edge for begin, end, kind in spans for edge in ((begin, 1, kind), (end, -1, kind))
     )
     running = dict.fromkeys(KINDS, 0)
     total = dict.fromkeys(KINDS, 0.0)
-    before = 0.0
+    before = hidden = 0.0
     for time, change, kind in edges:
         current = next((k for k in KINDS if running[k]), None)
         if current is not None:
             total[current] += time - before
+            hidden += time - before if running["input"] and current != "input" else 0.0
         running[kind] += change
         before = time
-    return total
+    return total, hidden

@@ -1,9 +1,10 @@
 """How long steps work: their time without input and exchange, and the best pace that was kept.
 
-Of steps that were traced it is known how long they exchanged parameters or gradients. Others are
-taken to be like the last few traced ones that took about as long as usual: a traced step that
-waited for a process that stood still tells nothing of others. No step exchanges for longer than it
-took, so neither work nor exchange is ever negative.
+Of steps that were traced it is known how long they exchanged parameters or gradients, and how much
+of the time that they waited for their batch was hidden: ops that do not need it ran meanwhile.
+Others are taken to be like the last few traced ones that took about as long as usual: a traced step
+that waited for a process that stood still tells nothing of others. No step hides or exchanges more
+than it took, so no time is ever negative.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import statistics
+from typing import NamedTuple
 
 # A pace is sustained if it is kept for so many seconds of training. Of `_MOST` such pieces, an even
 # number, two are put together, so that one is at least a hundredth of the training.
@@ -21,32 +23,58 @@ _TRACES, _UNTRACED = 5, 100
 _UNLIKE = 2.0
 
 
-class TracedExchange:
-    """What a step exchanges, in seconds, as the last few traced ones tell."""
+class _Step(NamedTuple):
+    """Seconds of a step, besides those it waited for its batch, and these."""
+
+    seconds: float
+    waited: float
+
+    @property
+    def took(self) -> float:
+        return self.seconds + self.waited
+
+
+class _Parts(NamedTuple):
+    """Seconds of a step that are exchange, and those of its wait for a batch that are hidden."""
+
+    exchange: float
+    hidden: float
+
+
+class Traces:
+    """What the last few traced steps tell of others."""
 
     def __init__(self) -> None:
-        self._traces: collections.deque[tuple[float, float]] = collections.deque(maxlen=_TRACES)
-        self._untraced: collections.deque[float] = collections.deque(maxlen=_UNTRACED)
+        self._traced: collections.deque[tuple[_Step, _Parts]] = collections.deque(maxlen=_TRACES)
+        self._others: collections.deque[_Step] = collections.deque(maxlen=_UNTRACED)
         # None as long as no traced step was like the others.
-        self.each: float | None = None
+        self.each: _Parts | None = None
 
-    def add_untraced(self, seconds: float) -> None:
+    def add_untraced(self, step: _Step) -> None:
         """Adds a step without trace."""
-        self._untraced.append(seconds)
+        self._others.append(step)
 
-    def add(self, seconds: float, exchange: float) -> bool:
-        """Adds a traced step that took so many `seconds`; returns whether it is like the others."""
-        self._traces.append((seconds, exchange))
-        usual = statistics.median(self._untraced) if self._untraced else seconds
+    def add(self, step: _Step, parts: _Parts) -> bool:
+        """Adds a traced step; returns whether it is like the others."""
+        self._traced.append((step, parts))
+        others = self._others or [step]
+        usual = statistics.median(one.took for one in others)
         # If tracing is dear all traced steps take long: two of them tell.
-        traced = min(took for took, _ in self._traces) if len(self._traces) > 1 else 0.0
+        traced = min(one.took for one, _ in self._traced) if len(self._traced) > 1 else 0.0
         longest = _UNLIKE * max(usual, traced)
-        alike = [(took, part) for took, part in self._traces if took <= longest]
+        alike = [(one, of) for one, of in self._traced if one.took <= longest]
         if alike:
-            self.each = statistics.median(
-                part * min(1.0, usual / took) if took else 0.0 for took, part in alike
-            )
-        return seconds <= longest
+            hidden = statistics.median(of.hidden for _, of in alike)
+            waited = statistics.median(one.waited for one in others)
+            work = statistics.median(one.seconds for one in others) + min(hidden, waited)
+            self.each = _Parts(statistics.median(_scaled(*one, work) for one in alike), hidden)
+        return step.took <= longest
+
+
+def _scaled(step: _Step, parts: _Parts, work: float) -> float:
+    """Returns the exchange of a step that works for as long as others do, with exchange."""
+    worked = step.seconds + parts.hidden
+    return parts.exchange * min(1.0, work / worked) if worked else 0.0
 
 
 @dataclasses.dataclass
@@ -55,30 +83,33 @@ class _Piece:
 
     examples: int = 0
     trained: float = 0.0  # seconds, with input and exchange
-    worked: float = 0.0  # seconds between steps, and of steps whose exchange is known
-    # Others: their number, and their seconds with exchange.
+    worked: float = 0.0  # seconds between steps, and of steps whose parts are known
+    # Others: their number, their seconds with exchange, and those they waited for a batch.
     steps: int = 0
     unknown: float = 0.0
+    waited: float = 0.0
 
-    def settle(self, each: float) -> float:
-        """Takes the exchange out of steps of which it was not known, and returns it."""
-        exchange = min(each * self.steps, self.unknown)
-        self.worked += self.unknown - exchange
-        self.steps, self.unknown = 0, 0.0
-        return exchange
+    def settle(self, each: _Parts) -> _Parts:
+        """Takes the parts of steps as known of which they were not, and returns their sums."""
+        hidden = min(each.hidden * self.steps, self.waited)
+        exchange = min(each.exchange * self.steps, self.unknown + hidden)
+        self.worked += self.unknown + hidden - exchange
+        self.steps, self.unknown, self.waited = 0, 0.0, 0.0
+        return _Parts(exchange, hidden)
 
 
 class StepWork:
-    """The work and the exchange of all steps of a process."""
+    """The work of all steps of a process, and their parts that are not."""
 
     def __init__(self) -> None:
         self._pieces: list[_Piece] = []
         self._current = _Piece()
         self._length = _SUSTAINED
-        self._traces = TracedExchange()
-        self._exchange = 0.0
-        # The seconds of the last step, until it is known whether it was traced.
-        self._last: float | None = None
+        self._traces = Traces()
+        self._exchange = self._hidden = 0.0
+        self._is_settled = False  # the parts of all steps are known
+        # The last step, until it is known whether it was traced.
+        self._last: _Step | None = None
 
     def add(self, examples: int, seconds: float, *, waited: float = 0, between: float = 0) -> None:
         """Adds a step that took so many `seconds` besides those it `waited` for its batch, and what
@@ -89,53 +120,73 @@ class StepWork:
         self._current.examples += examples
         self._current.trained += seconds + waited + between
         self._current.worked += between
-        self._last = seconds
+        self._last = _Step(seconds, waited)
 
     def end_step(self) -> None:
         """The last step was not traced."""
-        if self._last is None:
+        step, self._last = self._last, None
+        if step is None:
             return
-        self._traces.add_untraced(self._last)
-        self._current.steps += 1
-        self._current.unknown += self._last
-        self._last = None
+        self._traces.add_untraced(step)
         if self._traces.each is not None:
-            self._exchange += self._current.settle(self._traces.each)
+            self._count(step, self._traces.each)
+        else:
+            self._current.steps += 1
+            self._current.unknown += step.seconds
+            self._current.waited += step.waited
 
-    def trace(self, exchange: float) -> bool:
-        """The last step was traced, and exchanged for so many seconds; returns whether it was like
+    def trace(self, exchange: float, hidden: float = 0.0) -> bool:
+        """The last step was traced, and these seconds are its parts; returns whether it was like
         the others."""
         if self._last is None:
             return True
-        took, self._last = self._last, None
-        exchange = min(took, max(0.0, exchange))
-        self._exchange += exchange
-        self._current.worked += took - exchange
-        is_alike = self._traces.add(took, exchange)
-        if self._traces.each is not None:
+        step, self._last = self._last, None
+        parts = self._count(step, _Parts(exchange, hidden))
+        is_alike = self._traces.add(step, parts)
+        if self._traces.each is not None and not self._is_settled:
+            self._is_settled = True
             for piece in (*self._pieces, self._current):
-                self._exchange += piece.settle(self._traces.each)
+                self._add(piece.settle(self._traces.each))
         return is_alike
 
     @property
     def exchange(self) -> float:
         """Seconds of exchange so far."""
-        return self._exchange + self._of_last
+        return self._exchange + self._of_last.exchange
+
+    @property
+    def hidden(self) -> float:
+        """Seconds so far in which steps waited for their batch and did something else."""
+        return self._hidden + self._of_last.hidden
 
     @property
     def best(self) -> float | None:
         """Seconds of work per example that a tenth of the pieces was no slower than."""
         work = [(one.worked + one.unknown, one.examples) for one in self._pieces]
         if self._current.trained >= self._length:
-            last = (self._last or 0.0) - self._of_last
+            last = self._last.seconds if self._last else 0.0
+            last += self._of_last.hidden - self._of_last.exchange
             current = self._current
             work.append((current.worked + current.unknown + last, current.examples))
         paces = sorted(seconds / examples for seconds, examples in work if seconds > 0)
         return paces[int(_BEST_SHARE * len(paces))] if paces else None
 
     @property
-    def _of_last(self) -> float:
-        return min(self._last or 0.0, self._traces.each or 0.0)
+    def _of_last(self) -> _Parts:
+        if self._last is None or self._traces.each is None:
+            return _Parts(0.0, 0.0)
+        return _bounded(self._traces.each, self._last)
+
+    def _count(self, step: _Step, parts: _Parts) -> _Parts:
+        """Adds a step whose parts are known, and returns them."""
+        parts = _bounded(parts, step)
+        self._add(parts)
+        self._current.worked += step.seconds + parts.hidden - parts.exchange
+        return parts
+
+    def _add(self, parts: _Parts) -> None:
+        self._exchange += parts.exchange
+        self._hidden += parts.hidden
 
     def _begin_piece(self) -> None:
         self._pieces.append(self._current)
@@ -144,6 +195,11 @@ class StepWork:
             pairs = zip(self._pieces[::2], self._pieces[1::2], strict=True)
             self._pieces = [_join(first, second) for first, second in pairs]
             self._length *= 2
+
+
+def _bounded(parts: _Parts, step: _Step) -> _Parts:
+    hidden = min(step.waited, max(0.0, parts.hidden))
+    return _Parts(min(step.seconds + hidden, max(0.0, parts.exchange)), hidden)
 
 
 def _join(first: _Piece, second: _Piece) -> _Piece:

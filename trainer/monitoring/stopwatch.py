@@ -44,7 +44,7 @@ class Stopwatch:
         self._examples = self._timed = 0
         # Of states that follow a step, their seconds when it was made.
         self._at_step: dict[str, float] = {}
-        # Seconds of `step` have the exchange until there is an account.
+        # Until there is an account, seconds of `input` have what is hidden, of `step` the exchange.
         self._work = StepWork()
         self._between = 0.0  # those that `_work` has
         self._periods: collections.deque[float] = collections.deque(maxlen=_PERIODS)
@@ -115,11 +115,12 @@ class Stopwatch:
             self._between += between
             self._work.add(examples, took - waited, waited=waited, between=between)
 
-    def traced(self, exchange: float) -> bool:
-        """The last step was traced: parameters or gradients were waited for so many seconds.
-        Returns whether it took about as long as others."""
+    def traced(self, exchange: float, hidden: float = 0.0) -> bool:
+        """The last step was traced: parameters or gradients were waited for so many seconds, and
+        while it waited for its batch it did something else for `hidden` seconds. Returns whether
+        it took about as long as others."""
         with self._lock:
-            return self._work.trace(exchange)
+            return self._work.trace(exchange, hidden)
 
     def finish(self) -> None:
         """The last step was made. The save and the evaluation that followed it were of the end, and
@@ -145,8 +146,9 @@ class Stopwatch:
         with self._lock:
             now = self._clock()
             seconds = {**self._seconds}
-            exchange = min(seconds["step"], self._work.exchange)
-            seconds["step"] -= exchange
+            hidden, exchange = self._work.hidden, self._work.exchange
+            seconds["input"] -= hidden
+            seconds["step"] += hidden - exchange
             seconds["exchange"] += exchange
             seconds[self._state] += now - self._since
             return Account(

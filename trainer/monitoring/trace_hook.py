@@ -148,13 +148,13 @@ class TraceHook(tf.compat.v1.train.SessionRunHook):
         run, between, steps = self._spent
         self._average = run / steps
         split = step_time.split(step_stats, self._average)
-        is_alike = self._reporter.watch.traced(split["exchange"])
+        is_alike = self._reporter.watch.traced(split.seconds["exchange"], split.hidden)
         self._loads.add(step_stats)
         if not is_alike:
             return False
         if self._told_at is None or self._clock() - self._told_at >= _TELL:
             self._told_at = self._clock()
-            self._tell({"step": self._average, "between_steps": between / steps, **split})
+            self._tell({"step": self._average, "between_steps": between / steps, **split.seconds})
             self._spent = [0.0, 0.0, 0]
         return True
 

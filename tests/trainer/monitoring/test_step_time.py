@@ -39,14 +39,21 @@ def trace(*ops):
     ],
 )
 def test_each_moment_counts_once(ops, expected):
-    found = step_time.split(trace(*ops), 0.010)
+    found = step_time.split(trace(*ops), 0.010).seconds
     assert set(found) == {"compute", "exchange", "input", "other"}
     for kind, seconds in found.items():
         assert seconds == pytest.approx(expected.get(kind, 0) / 1000, abs=1e-5), kind
 
 
+def test_input_behind_which_something_runs_is_hidden():
+    ops = [("IteratorGetNext", 0, 6), ("PyFunc", 0, 2), ("RecvTensor", 1, 3), ("MatMul", 6, 8)]
+    found = step_time.split(trace(*ops), 0.010)
+    assert found.hidden == pytest.approx(0.003, abs=1e-5)
+    assert found.seconds["input"] == pytest.approx(0.003, abs=1e-5)
+
+
 def test_a_trace_longer_than_the_step_leaves_nothing_over():
-    assert step_time.split(trace(("MatMul", 0, 20)), 0.010)["other"] == 0
+    assert step_time.split(trace(("MatMul", 0, 20)), 0.010).seconds["other"] == 0
 
 
 def test_a_real_trace_has_the_input_it_waited_for_and_the_computation():
@@ -66,7 +73,7 @@ def test_a_real_trace_has_the_input_it_waited_for_and_the_computation():
         for _ in range(2):
             metadata = v1.RunMetadata()
             session.run(result, options=options, run_metadata=metadata)
-    found = step_time.split(metadata.step_stats, 10.0)
+    found = step_time.split(metadata.step_stats, 10.0).seconds
     assert 0.05 < found["input"] < 5
     assert 0.0005 < found["compute"] < 5
     assert found["exchange"] == 0

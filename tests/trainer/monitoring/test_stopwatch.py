@@ -203,17 +203,41 @@ def test_dear_traces_tell_the_share_of_the_exchange(scene):
     assert scene.seconds["exchange"] == pytest.approx(2 * 0.5 + 20 * 0.05)
 
 
+def test_a_step_that_works_while_it_waits_is_no_input_meanwhile(scene):
+    """Of 0.3 s of waiting, an op that needs no batch sleeps for 0.1 s."""
+    scene.watch.begin()
+    for n in range(81):
+        scene.step(0.301, waited=0.3)
+        if n in (10, 30):
+            assert scene.watch.traced(0.0, 0.1)
+    assert scene.seconds == pytest.approx({"start": 0.301, "input": 16, "step": 8.08})
+    assert scene.watch.account.best == pytest.approx(0.0101)
+
+
+def test_no_step_hides_more_than_it_waited(scene):
+    scene.watch.begin()
+    scene.step(1)
+    scene.step(1, waited=0.5)
+    scene.watch.traced(0.75, 100.0)
+    scene.step(1, waited=0.25)
+    expected = {"start": 1, "exchange": 1.5, "step": 0.5}
+    assert {k: v for k, v in scene.seconds.items() if v} == pytest.approx(expected)
+
+
 _spans = st.floats(0, 100)
 
 
-@given(st.lists(st.tuples(_spans, _spans, _spans, st.none() | st.floats(-1, 1000)), max_size=60))
+_parts = st.none() | st.tuples(st.floats(-1, 1000), st.floats(-1, 1000))
+
+
+@given(st.lists(st.tuples(_spans, _spans, _spans, _parts), max_size=60))
 def test_no_time_of_an_account_is_negative(steps):
     scene = Scene("unused")
     scene.watch.begin()
-    for took, waited, after, exchange in steps:
+    for took, waited, after, parts in steps:
         scene.step(took, waited, after)
-        if exchange is not None:
-            scene.watch.traced(exchange)
+        if parts is not None:
+            scene.watch.traced(*parts)
         account = scene.watch.account
         assert all(seconds >= -1e-6 for seconds in account.seconds.values())
         assert sum(account.seconds.values()) == pytest.approx(scene.clock.now, abs=1e-2)
@@ -330,7 +354,8 @@ def test_a_part_of_a_batch_may_be_made_of_another():
 
 
 def test_a_model_that_blocks_in_python_is_not_input(tmp_path):
-    """The next batch is read while the model sleeps, so 0.2 s of 0.3 s are waited for."""
+    """The next batch is read while the model sleeps, so 0.2 s of 0.3 s are waited for. There is one
+    thread for all ops: while it sleeps no other runs."""
 
     def slow(seconds, value):
         return tf.numpy_function(lambda x: (time.sleep(seconds), x)[1], [value], tf.float32)
@@ -343,7 +368,9 @@ def test_a_model_that_blocks_in_python_is_not_input(tmp_path):
         with tf.control_dependencies([slow(0.1, batch + 1.0)]):
             op = v1.train.get_or_create_global_step().assign_add(1)
         stopwatch_hook.watch_input([batch])
-        with v1.train.SingularMonitoredSession(hooks=[StopwatchHook(watch, 1)]) as session:
+        threads = v1.ConfigProto(inter_op_parallelism_threads=1, use_per_session_threads=True)
+        hooks = [StopwatchHook(watch, 1)]
+        with v1.train.SingularMonitoredSession(hooks=hooks, config=threads) as session:
             for _ in range(9):
                 session.run(op)
     seconds = watch.account.seconds
