@@ -132,7 +132,7 @@ def find(head: bytes, path: str) -> Encoding:
     latin = not escaped and _is_latin(sample)
     names = ("iso2022_jp",) if escaped else _LATIN if latin else _OTHERS
     readings = [one for one in _readings(sample, names) if _decodes(head, one.name)]
-    name = (latin and latin_letters.other_than(_WESTERN, sample)) or _WESTERN
+    name = _latin(sample) if latin else _WESTERN
     if latin and _decodes(head, name):
         first = _Reading(name, sample.decode(name, "replace"))
         readings = [first, *(one for one in readings if one.name != name)]
@@ -146,6 +146,15 @@ def find(head: bytes, path: str) -> Encoding:
     _check_mixed(readings[0], path, utf_8, lines=len(other))
     (name, words), *others = _words(readings).items()
     return Encoding(name, words, tuple(others[:_SHOWN]), few=few)
+
+
+def _latin(sample: bytes) -> str:
+    """Returns the encoding of Latin letters that text is most likely in. Of a few words letters may
+    not decide, but some words are none in the most frequent encoding."""
+    if name := latin_letters.other_than(_WESTERN, sample):
+        return name
+    natural = [name for name in latin_letters.of_one_language(sample) if _is_natural(sample, name)]
+    return natural[0] if natural and _strange(sample.decode(_WESTERN, "replace")) else _WESTERN
 
 
 def without_mark(head: bytes) -> str | None:
@@ -205,19 +214,37 @@ def _check_mixed(reading: _Reading, path: str, utf_8: Sequence[bytes], *, lines:
     if reading.name in _SEVERAL_BYTES:
         return
     words = [word for word in _WORD.findall(reading.text) if not word.isascii()]
-    strange = list(dict.fromkeys(filter(_is_strange, words)))
+    strange = _strange(reading.text)
     others = f"as {reading.name}, others have {_list(strange[:_SHOWN])}"
+    sample = reading.text.encode(reading.name, "replace")
     if len(utf_8) > 1 and len(utf_8) >= _MIXED * lines:
         others = (
             f"{len(utf_8):,} of {lines:,} are UTF-8, such as {utf_8[0].decode().strip()[:_LINE]!r}"
         )
     elif len(strange) < 2 or sum(map(_is_strange, words)) < _MIXED * len(words):
         return
+    elif whole := [name for name in (*_LATIN, *_OTHERS) if _is_natural(sample, name)]:
+        found = [_Reading(name, sample.decode(name)) for name in whole]
+        raise errors.DataError(f"{path!r}: {_doubt(found, None)}")
     fits = [word for word in words if not _is_strange(word)]
     raise errors.DataError(
         f"{path!r}: its lines are in several encodings: some have {_list(fits[:_SHOWN])} as "
         f"{reading.name}; {others}. Write all of them as UTF-8"
     )
+
+
+def _is_natural(sample: bytes, name: str) -> bool:
+    """Tells if one encoding makes words of all that is not ASCII."""
+    if not _decodes(sample, name):
+        return False
+    text = sample.decode(name, "replace")
+    letters = all(one.isalpha() for one in text if one > "\x7f")
+    return letters and not _strange(text)
+
+
+def _strange(text: str) -> list[str]:
+    words = (word for word in _WORD.findall(text) if not word.isascii())
+    return list(dict.fromkeys(filter(_is_strange, words)))
 
 
 def _is_strange(word: str) -> bool:
@@ -279,9 +306,10 @@ def _doubt(readings: Sequence[_Reading], mostly: str | None) -> str:
         f"{name} makes {_list(words)} of it"
         for name, words in list(_words(readings).items())[:_SHOWN]
     )
+    names = ", ".join(called(one.name) for one in readings[:_SHOWN])
     return (
-        f"is not UTF-8, and its encoding is in doubt ({makes}); convert it, such as by "
-        f"{to_utf8(readings[0].name)}"
+        f"is not UTF-8, and its encoding is in doubt ({makes}); convert it by iconv -f ENCODING "
+        f"-t UTF-8, with the one of {names} that is right"
     )
 
 

@@ -39,6 +39,7 @@ _ALPHABETS: Mapping[str, Sequence[str]] = {
     "iso8859_2": _CENTRAL,
     "cp1254": ("âçğıîöşüûİ",),  # Turkish, also in ISO 8859-9
     "cp1257": ("ąčęėįšūųž", "āčēģīķļņšūž", "äöõüšž"),  # Lithuanian, Latvian, Estonian
+    "iso8859_4": ("ąčęėįšūųž", "āčēģīķļņšūž"),
 }
 # Of all letters beyond ASCII a language has at least these, and no western one as many; so many
 # different letters must speak for it, or all that it has and no western one: Hungarian has ő and ű.
@@ -59,6 +60,17 @@ def other_than(western: str, sample: bytes) -> str | None:
         if any(len(apart) >= _DIFFERENT or _speaks(apart, alphabet) for alphabet in alike):
             return name
     return None
+
+
+def of_one_language(sample: bytes) -> list[str]:
+    """Returns the encodings in which all letters of text are those of one language."""
+    counts = collections.Counter(byte for byte in sample if byte > 127)
+    found = []
+    for name, alphabets in _ALPHABETS.items():
+        letters = {byte: bytes([byte]).decode(name, "replace") for byte in counts}
+        if _share(counts, letters, alphabets) >= _ALL:
+            found.append(name)
+    return found
 
 
 def _speaks(letters: Collection[str], alphabet: str) -> bool:

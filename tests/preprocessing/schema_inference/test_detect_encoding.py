@@ -25,6 +25,8 @@ ROWS = {
     "Hungarian": "név,város\nSzűcs,Győr\nKovács,Pécs\nTóth,Köröshegy\n",
     "Turkish": "ad,şehir\nYılmaz,İstanbul\nŞahin,Muğla\nÖztürk,Çanakkale\nIşık,Ağrı\n",
     "Romanian": "nume,oraş\nIonuţ,Timişoara\nCătălin,Braşov\nBâlă,Constanţa\n",
+    "Latvian": "a,b\nJēkabpils,Liepāja\nCēsis,Jūrmala\nRēzekne,Rīga\n",
+    "Romanian places": "a,b\nTimişoara,Galaţi\nPloieşti,Constanţa\nIaşi,Bistriţa\n",
     "Lithuanian": "vardas,miestas\nŽydrūnas,Šiauliai\nRūta,Panevėžys\nČesnauskas,Kėdainiai\n",
     "Icelandic": "nafn,staður\nSigurður,Höfn\nÞóra,Ísafjörður\nÆvar,Mosfellsbær\n",
     "countries": "x,y\nMünchen,Málaga\nBesançon,Malmö\nKøge,São Paulo\nÍsafjörður,Ñuñoa\n",
@@ -53,6 +55,8 @@ def _found(content: bytes) -> detect_encoding.Encoding:
         *((name, "iso8859-2") for name in ("Polish", "Czech", "Romanian", "Hungarian")),
         *(("Turkish", name) for name in ("cp1254", "iso8859-9")),
         ("Lithuanian", "cp1257"),
+        ("Latvian", "iso8859-4"),
+        ("Romanian places", "cp1250"),
         *((name, "latin-1") for name in ("German", "French", "Finnish", "Spanish")),
         *(("Russian", name) for name in ("cp1251", "koi8-r", "iso8859-5", "cp866")),
         ("Greek", "cp1253"),
@@ -130,7 +134,7 @@ def test_words_that_all_read_alike_are_not_those_that_are_shown():
         (
             b"a,b\n\x81,1\n",
             r"^'x\.csv': is not UTF-8, and its encoding is in doubt \(cp\d+ makes '.' of it; .*\); "
-            r"convert it, such as by iconv -f CP\d+ -t UTF-8$",
+            r"convert it by iconv -f ENCODING -t UTF-8, with the one of CP\d+, .* that is right$",
         ),
         (bytes(range(256)), "is not UTF-8, nor text in another known encoding; write it as UTF-8$"),
         (
@@ -253,3 +257,18 @@ def test_the_library_is_imported_for_other_text_only(tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert done.stdout.split() == ["False", "True"], done.stderr
+
+
+@pytest.mark.parametrize(
+    ("places", "written"),
+    [
+        ("Москва Казань Самара Омск Уфа Пермь Тюмень Тверь", "koi8-r"),
+        ("München Köln Düsseldorf Nürnberg Fürth Würzburg Gießen", "cp850"),
+    ],
+)
+def test_of_several_that_fit_none_is_chosen(places, written):
+    rows = (f"{place},{n * 0.7}\n" for n, place in enumerate(places.split() * 40))
+    content = f"city,y\n{''.join(rows)}".encode(written)
+    with pytest.raises(errors.DataError) as refused:
+        _found(content)
+    assert "in doubt" in str(refused.value) and "iconv -f ENCODING -t UTF-8" in str(refused.value)
