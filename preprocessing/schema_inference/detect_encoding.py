@@ -11,14 +11,15 @@ import codecs
 import dataclasses
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from pipeline import errors
 from pipeline.records import file_kinds
 from preprocessing.schema_inference import latin_letters
+from preprocessing.sources import files
 
 # Bytes of lines that are not ASCII, by which an encoding is recognised.
-_SAMPLE = 1 << 16
+_SAMPLE, _BLOCK = 1 << 16, 1 << 20
 # Of lines that are not ASCII, a share that is UTF-8 in files that are; the others are damaged.
 _SOME = 0.1
 # Share of damaged lines up to which a file is UTF-8 if nothing speaks for another encoding.
@@ -114,9 +115,10 @@ class _Reading:
     likeness: float = 0.0
 
 
-def find(head: bytes, path: str) -> Encoding:
-    """Returns the encoding of text that begins with `head`. Raises `DataError` naming the `path` if
-    it is not UTF-8 and nothing decides between others."""
+def find(head: bytes, path: str, *, rows: int = 0) -> Encoding:
+    """Returns the encoding of text that begins with `head`, or whose lines that are not ASCII are
+    these, of so many `rows`. Raises `DataError` naming the `path` if it is not UTF-8 and nothing
+    decides between others."""
     if mark := file_kinds.encoding(head):
         return Encoding(mark)
     if wide := without_mark(head):
@@ -127,7 +129,7 @@ def find(head: bytes, path: str) -> Encoding:
     escaped = _ESCAPE in head
     if not escaped and len(damaged) <= (1 - _SOME) * len(other):
         return UTF_8
-    few = not escaped and len(damaged) <= _FEW * len(lines)
+    few = not escaped and len(damaged) <= _FEW * max(rows, len(lines))
     sample = _sample([line for line in lines if _ESCAPE in line] if escaped else damaged)
     latin = not escaped and _is_latin(sample)
     names = ("iso2022_jp",) if escaped else _LATIN if latin else _OTHERS
@@ -146,6 +148,24 @@ def find(head: bytes, path: str) -> Encoding:
     _check_mixed(readings[0], path, utf_8, lines=len(other))
     (name, words), *others = _words(readings).items()
     return Encoding(name, words, tuple(others[:_SHOWN]), few=few)
+
+
+def not_ascii(paths: Iterable[str]) -> bytes:
+    """Returns the first lines that are not ASCII of each file that has some."""
+    found: list[bytes] = []
+    for path in paths:
+        size, rest = 0, b""
+        with files.opened(path) as stream:
+            while size < _SAMPLE and (block := stream.read(_BLOCK)):
+                block, rest = rest + block, b""
+                lines = [] if block.isascii() else block.splitlines()
+                if lines and len(lines[-1]) < _BLOCK:
+                    rest = lines.pop()
+                found.append(_sample([line for line in lines if not line.isascii()]))
+                size += len(found[-1])
+        if not rest.isascii():
+            found.append(rest)
+    return b"\n".join(filter(None, found))
 
 
 def _latin(sample: bytes) -> str:

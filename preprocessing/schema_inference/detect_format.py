@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import csv
+import dataclasses
 import io
 import itertools
 import json
@@ -103,6 +104,19 @@ def _text(pattern: str, found: list[str], has_header: bool | None) -> Guess:
         _refuse_recoded(encoding, found[0])
         return _jsonl(pattern, list(dict.fromkeys(found)))
     return _csv(pattern, found[0], encoding, has_header=has_header)
+
+
+def recoded(guess: Guess, rows: int) -> Guess | None:
+    """Returns how to read text that is not the UTF-8 it was taken for, as the files, or their
+    beginnings, that were looked at are ASCII; `rows` were read. Returns `None` if it is damaged."""
+    if guess.source != "csv" or guess.data().csv.encoding != "utf-8":
+        return None
+    paths = [file.path for file in files.find(guess.data(), "train")]
+    encoding = detect_encoding.find(detect_encoding.not_ascii(paths), guess.pattern, rows=rows)
+    if encoding.name == "utf-8":
+        return None
+    remarks = [encoding.remark, *guess.remarks]
+    return dataclasses.replace(guess, csv=guess.csv | {"encoding": encoding.name}, remarks=remarks)
 
 
 def _refuse_recoded(encoding: Encoding, path: str) -> None:

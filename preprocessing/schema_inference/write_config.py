@@ -131,6 +131,12 @@ def explore(path: str, label: str = "", *, has_header: bool | None = None) -> tu
     known_form = False
     while True:
         found = _surveyed(guess)
+        refused = any(
+            column.kind == "string" and column.about.refused for column in found.columns.values()
+        )
+        if refused and (other := detect_format.recoded(guess, found.rows)):
+            guess = other
+            continue
         known = set(guess.data().csv.missing)
         chosen = [found.columns[name] for name in labels]
         taken = set[str]().union(*(column.tokens - column.absent for column in chosen))

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline import errors
-from preprocessing.schema_inference import detect_format, profile
+from preprocessing.schema_inference import detect_format, profile, write_config
 
 
 def _sniff(tmp_path, content: bytes, name: str = "data") -> detect_format.Guess:
@@ -224,3 +224,27 @@ def test_columns_of_one_name_are_left_out(tmp_path):
     pq.write_table(table, path)
     guess = detect_format.sniff(path)
     assert guess.kinds == {"b": profile.KINDS} and guess.left_out == {"a": "is there 2 times"}
+
+
+_POLISH = "".join(f"Łódź,{n}\nŚwidnica,1\nŻyrardów,2\nGdańsk,3\n" for n in range(50))
+
+
+def test_letters_far_behind_the_beginning_tell_the_encoding(tmp_path):
+    long = "city,y\n" + "Berlin,0\n" * 200_000
+    (tmp_path / "a.csv").write_bytes((long + _POLISH).encode("cp1250"))
+    guess, found = write_config.explore(str(tmp_path / "a.csv"))
+    assert guess.csv == {"encoding": "cp1250"} and found.columns["city"].about.refused == 0
+    assert guess.remarks[0].startswith("the text is not UTF-8 and taken for cp1250, which makes '")
+
+
+def test_letters_of_a_later_file_tell_the_encoding(tmp_path):
+    for name, rows in (("a", "Berlin,0\n" * 50), ("b", _POLISH)):
+        (tmp_path / f"{name}.csv").write_bytes(f"city,y\n{rows}".encode("cp1250"))
+    assert write_config.explore(str(tmp_path))[0].csv == {"encoding": "cp1250"}
+
+
+def test_damage_far_behind_the_beginning_is_no_other_encoding(tmp_path):
+    rows = b"city,y\n" + b"Berlin,0\n" * 900 + "Köln,1\n".encode() * 90 + b"\x81\xfe,2\n" * 5
+    (tmp_path / "a.csv").write_bytes(rows)
+    guess, found = write_config.explore(str(tmp_path / "a.csv"))
+    assert guess.csv == {} and found.columns["city"].about.refused == 5
