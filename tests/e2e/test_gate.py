@@ -319,5 +319,5 @@ def test_parameters_of_another_checkpoint_are_found(prices):
     table.trainable().train(table.input_fn, steps=1)
     newest = tf.train.latest_checkpoint(table.run.path)
     assert newest != first
-    with pytest.raises(errors.ModelError, match="parameters or code differ"):
+    with pytest.raises(errors.ModelError, match="parameters or code of the model differ"):
         gate.check(table.estimator, newest, written)

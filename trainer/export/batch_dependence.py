@@ -30,6 +30,20 @@ class Order:
     sizes: Sequence[int]
 
 
+def in_order(answers: rounding.Answers, orders: Sequence[Order]) -> list[rounding.Answers]:
+    """Cuts answers into those of each order that is whole, row by row as in the first."""
+    parts: list[rounding.Answers] = []
+    start = 0
+    for order in (one.rows for one in orders):
+        part = {name: x[start : start + len(order)] for name, x in answers.items()}
+        start += len(order)
+        if not parts:
+            parts.append(part)
+        elif part and all(len(x) == len(order) for x in part.values()):
+            parts.append({name: x[np.argsort(order)] for name, x in part.items()})
+    return parts
+
+
 # Returns the answers to the first rows in each order, row by row as in the records.
 Ask = Callable[[Sequence[Order]], list[rounding.Answers]]
 

@@ -21,7 +21,14 @@ from pipeline.runs import export_files, exported
 from pipeline.runs.run_folder import RunFolder
 from pipeline.storage import strict_json
 from trainer.checkpoints import checkpoint_files
-from trainer.export import known_values, model_card, parity, parity_client, parity_worker
+from trainer.export import (
+    feature_differences,
+    known_values,
+    model_card,
+    parity,
+    parity_client,
+    parity_worker,
+)
 from trainer.input import parsing
 from trainer.input.dataset import Records
 from trainer.metrics import one_pass, report_page, slice_metrics
@@ -343,8 +350,10 @@ def serving_input_fn(transforms: Transforms) -> Any:
         columns = transforms.serving_columns
         serialized, raw = parsing.serving_inputs(columns, transforms.serving_parts)
         decoded = {n: parsing.decode(t, columns[n]) for n, t in raw.items()}
+        features = transforms.features(decoded)
+        feature_differences.note(features)
         return tf.estimator.export.ServingInputReceiver(
-            transforms.features(decoded),
+            features,
             raw,
             {parity_worker.EXAMPLES: {parity_worker.EXAMPLES: serialized}},
         )

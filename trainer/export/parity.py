@@ -27,6 +27,7 @@ from trainer.distribution import autotuner, sessions
 from trainer.export import (
     batch_dependence,
     differences,
+    feature_differences,
     parity_client,
     parity_rows,
     parity_worker,
@@ -126,13 +127,19 @@ class Gate:
 
     @contextlib.contextmanager
     def serving(
-        self, rows: Sequence[Row], export: str | KerasFile, *, calls_before: int = 1
+        self,
+        rows: Sequence[Row],
+        export: str | KerasFile,
+        *,
+        calls_before: int = 1,
+        features: bool = False,
     ) -> Iterator[Callable[[], rounding.Answers]]:
         """Runs the exported model in another process, in the background; yields a function that
         waits for its answers and returns them.
 
         Each signature is first called `calls_before` times, and those answers are dropped. This
-        exposes random models: one just loaded draws the same first numbers as its Estimator.
+        exposes random models: one just loaded draws the same first numbers as its Estimator. With
+        `features` the answers are these, see `parity_worker`.
         """
         keras = None if isinstance(export, str) else export
         with tempfile.TemporaryDirectory(prefix="parity-", ignore_cleanup_errors=True) as folder:
@@ -148,6 +155,7 @@ class Gate:
                     "batches": self._batches(rows),
                     "classes": keras.classes if keras else (),
                     "calls_before": calls_before,
+                    "features": features,
                     "optimize": len(self.columns) <= sessions.MANY_COLUMNS,
                     "columns": {
                         argument: name for name, argument in of_arguments(self.columns).items()
@@ -163,6 +171,14 @@ class Gate:
                 return parity_worker.read(str(answered))
 
             yield answers
+
+    def different_features(self, rows: Sequence[Row], export: str | KerasFile) -> list[str] | None:
+        """See `feature_differences.find`; of some of the rows."""
+        if not isinstance(export, str):
+            return None
+        some = rows[: self._batch]  # in one batch: lists are as long as the longest in it
+        with self.serving(some, export, features=True) as served:
+            return feature_differences.find(self._source.transforms, some, served())
 
     def _batches(self, rows: Sequence[Row]) -> list[int]:
         measured = _measured(rows)
@@ -230,26 +246,14 @@ class Gate:
                     found.setdefault(name, []).append(values)
         except tf.errors.InvalidArgumentError:
             pass  # a row that the model refuses; those before it count
-        return _in_order({name: np.concatenate(values) for name, values in found.items()}, orders)
+        return batch_dependence.in_order(
+            {name: np.concatenate(values) for name, values in found.items()}, orders
+        )
 
 
 def _measured(rows: Sequence[Row]) -> int:
     """Returns how many of the rows rounding is measured with: the first."""
     return sum(not row.known for row in rows)
-
-
-def _in_order(answers: rounding.Answers, orders: Sequence[Order]) -> list[rounding.Answers]:
-    """Cuts answers into those of each order that is whole, row by row as in the first."""
-    parts: list[rounding.Answers] = []
-    start = 0
-    for order in (one.rows for one in orders):
-        part = {name: x[start : start + len(order)] for name, x in answers.items()}
-        start += len(order)
-        if not parts:
-            parts.append(part)
-        elif part and all(len(x) == len(order) for x in part.values()):
-            parts.append({name: x[np.argsort(order)] for name, x in part.items()})
-    return parts
 
 
 class _Asked:
@@ -343,8 +347,20 @@ class _Comparison:
                 return self._by_swapping(first, rows[alike[0]])
             return self._blamed(first, first.columns[0])
         if not alike:
-            return "No row agrees, so it is no single feature: parameters or code differ"
+            return (
+                f"No row of the eval split agrees: {self._by_features([rows[n] for n in broken])}"
+            )
         return self._by_swapping(rows[broken[0]], rows[alike[0]])
+
+    def _by_features(self, rows: Sequence[Row]) -> str:
+        """Says what differs where no column alone makes it, by the features of some rows."""
+        found = self._gate.different_features(rows, self._export)
+        if found is None:
+            return "features, parameters or code differ"
+        if not found:
+            return "all features are equal, parameters or code of the model differ"
+        more = f" and {len(found) - 1:,} more" if len(found) > 1 else ""
+        return f"the first feature that differs is {found[0]!r}{more}"
 
     def _is_random(self, rows: Sequence[Row]) -> bool:
         answers = []
@@ -367,7 +383,7 @@ class _Comparison:
         for name, differs in zip(columns, still, strict=False):
             if not differs:
                 return self._blamed(wrong, name)
-        return "No single feature makes the difference"
+        return f"No single column makes the difference: {self._by_features([wrong])}"
 
     def _blamed(self, row: Row, column: str) -> str:
         named = f"First feature that differs: {column!r}"

@@ -15,8 +15,9 @@ called `calls_before` times with it. The file holds NumPy arrays named `signatur
 many rows as the model answered before it refused a batch. The signature `examples` and those that
 begin with `examples:` get the rows as they are, all others get their columns as arrays; a file of
 Keras counts as one signature, `keras`. Of models of this project that predict numbers, `unscaled`
-is there like an output: what they give before `scale` and `offset`. Files of arrays are read and
-written by `read` and `write`.
+is there like an output: what they give before `scale` and `offset`. With "features" the answers are
+those features instead, by `feature`, that the graph of the model has in the collection `FEATURES`.
+Files of arrays are read and written by `read` and `write`.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ from tensorflow.python.saved_model import loader_impl
 
 EXAMPLES, KERAS = "examples", "keras"
 _SERVING = "serving_default"
+# A collection of the graph: what the model is fed, in the order in which it is made.
+FEATURES = "estimator_pipeline/features"
 # A collection of the graph, see trainer.models.heads; in Keras the input of a layer without "un".
 _UNSCALED = re.compile(r"unscaled\d*")
 # About so many rows are read in two ways.
@@ -59,6 +62,11 @@ def read(path: str) -> dict[str, np.ndarray]:
     """Returns the arrays that `write` has written."""
     with np.load(path) as file:
         return {name: file[f"arr_{n}"] for n, name in enumerate(json.loads(str(file["names"])))}
+
+
+def feature(number: int) -> str:
+    """Returns what one of the features is called in answers."""
+    return f"{_SERVING}/feature {number}"
 
 
 def cause(text: str) -> str:
@@ -90,7 +98,8 @@ def answer(request: dict[str, Any]) -> dict[str, np.ndarray]:
         _leave_functions(loader.saved_model)
     graph = tf.Graph()  # for all sessions
     saver, _ = loader.load_graph(graph, tags)
-    for name in sorted(signatures) if arrays is None else [_SERVING]:
+    alone = arrays is not None or request.get("features", False)
+    for name in [_SERVING] if alone else sorted(signatures):
         if arrays is not None:
             given: list[Any] = [arrays[fed] for fed in sorted(signatures[name].inputs)]
         elif name.partition(":")[0] == EXAMPLES:
@@ -110,7 +119,8 @@ def answer(request: dict[str, Any]) -> dict[str, np.ndarray]:
                 request=request,
                 whole=name in (_SERVING, EXAMPLES),
             ).items():
-                found[f"{name}/{output}"] = np.concatenate(parts)
+                # The first part has no rows, nor the size of what is as long as the longest list.
+                found[f"{name}/{output}"] = np.concatenate(parts[1:] or parts)
     return found
 
 
@@ -180,7 +190,10 @@ def _answers(
 ) -> dict[str, list[np.ndarray]]:
     graph = session.graph
     outputs = {n: graph.get_tensor_by_name(x.name) for n, x in signature.outputs.items()}
-    if whole:
+    if request.get("features", False):
+        noted = enumerate(graph.get_collection(FEATURES))
+        outputs = {feature(n).removeprefix(f"{_SERVING}/"): x for n, x in noted}
+    elif whole:
         unscaled = filter(_UNSCALED.fullmatch, graph.get_all_collection_keys())
         outputs |= {name: graph.get_collection(name)[0] for name in unscaled}
     # What refuses its first batch has answered no rows.

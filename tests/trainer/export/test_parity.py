@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from pipeline import errors
-from pipeline.steps import categories
+from pipeline.steps import categories, numbers
 from tests.trainer import small_table, user_code
 from trainer.export import differences, exporters, parity, rounding
 from trainer.metrics import slice_metrics
@@ -153,8 +153,8 @@ def test_a_python_global_that_changes(exported):
         errors.ModelError,
         match=r"Estimator\.predict differ on \d+ of \d+ rows \(serving_default/"
         r"probabilities of row \d+: [\d.e-]+, not [\d.e-]+; rounding makes at most [\d.e-]+\)\. "
-        r"No row agrees, so it is no single "
-        r"feature: parameters or code differ\. Nothing was published",
+        r"No row of the eval split agrees: all features are equal, parameters or code of the model "
+        r"differ\. Nothing was published",
     ):
         exported(answer)
 
@@ -254,11 +254,38 @@ def test_a_boundary_of_buckets_is_found_where_no_row_lies_near(tmp_path, monkeyp
         _compare(table, written)
 
 
+def _tagged(split):
+    """The records of the table, with lists that are of any length."""
+    examples = [tf.train.Example.FromString(payload) for payload in small_table.payloads(split)]
+    for n, example in enumerate(examples):
+        example.features.feature["tags"].bytes_list.value.extend([b"a", b"b", b"c"][: n % 4])
+    return [example.SerializeToString() for example in examples]
+
+
+def test_a_step_that_makes_all_rows_wrong_is_named(tmp_path, monkeypatch):
+    text = (
+        small_table.CONFIG.replace("size: {steps: []}", "size: {steps: [{clip: {min: -9}}]}")
+        .replace("    unused:", "    tags: {type: string, list: true, max_items: 4}\n    unused:")
+        .replace("  day: {steps", "  tags: {steps: [{hash: {buckets: 7}}]}\n  day: {steps")
+    )
+    table = small_table.Table(tmp_path, text=text, made=_tagged)
+    with monkeypatch.context() as planted:
+        planted.setattr(numbers.Clip, "apply", lambda self, x: x + 0.5)
+        written = _export(table)
+    with pytest.raises(
+        errors.ModelError,
+        match=r"No row of the eval split agrees: the first feature that differs is 'size'\. Noth",
+    ):
+        _compare(table, written)
+
+
 def test_every_row_is_wrong(exported):
     def both(x):
         return tf.equal(x["carrier"], "AA") | (x["size"][:, 0] > -9)
 
-    with pytest.raises(errors.ModelError, match=r"No row agrees, so it is no single feature"):
+    with pytest.raises(
+        errors.ModelError, match=r"all features are equal, parameters or code of the"
+    ):
         exported(_wrong_where(both))
 
 
