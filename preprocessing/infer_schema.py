@@ -54,8 +54,9 @@ def main() -> None:
     for remark in found.remarks:
         print(hints.as_typed(f"warning: {remark}", given))
     if found.damage:
-        fix = "fix the data" + (", set data.csv.encoding" if "encoding" in found.damage else "")
-        stops = f"{found.damage}. make preprocess will stop at them: {fix}, or allow that many"
+        stops = (
+            f"{found.damage}. make preprocess will stop at them: {found.fix}, or allow that many"
+        )
         print(hints.as_typed(f"{stops} dead letters (error_budget in {path})", given))
 
 

@@ -177,9 +177,10 @@ def _mostly_numbers(column: Found) -> list[str]:
         or not column.as_dates.no_dates
     ):
         return []
-    texts = list(column.every_text())
-    count = sum(map(csv_numbers.is_number, texts))
-    return texts if count > traits.CATEGORIES and 2 * count > len(texts) else []
+    numbers = {text: n for text, n in column.counted_texts() if csv_numbers.is_number(text)}
+    many = len(numbers) > traits.CATEGORIES
+    texts = dict(column.counted_texts())
+    return list(texts) if many and 2 * sum(numbers.values()) > sum(texts.values()) else []
 
 
 def _of_numbers(name: str, column: Found, *, label: bool) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import os
 import re
 from collections.abc import Callable, Sequence
@@ -14,6 +13,7 @@ from pipeline import errors, storage
 from pipeline.config import config_file, feature_check
 from preprocessing import sources
 from preprocessing.schema_inference import (
+    damage,
     detect_format,
     detect_kind,
     heuristics,
@@ -26,7 +26,7 @@ from preprocessing.schema_inference import (
     suggest_model,
     traits,
 )
-from preprocessing.schema_inference.profile import Found, Survey
+from preprocessing.schema_inference.profile import Survey
 from preprocessing.schema_inference.raw_format import Guess
 from preprocessing.schema_inference.yaml_lines import flow, scalar
 from preprocessing.sources import csv_numbers
@@ -45,14 +45,15 @@ _ENDINGS = re.compile(
 
 @dataclasses.dataclass(frozen=True)
 class Proposal:
-    """The text of a config, and in words what it was made from, what of that is damaged, and why
-    its label is that. `telling` are columns with features that determine the label; `remarks` are
-    what else a person should know before training, a line each. `nothing` says why there is nothing
-    to train on, if no column makes a feature."""
+    """The text of a config, and in words what it was made from, what of that is damaged and how to
+    fix it, and why its label is that. `telling` are columns with features that determine the label;
+    `remarks` are what else a person should know before training, a line each. `nothing` says why
+    there is nothing to train on, if no column makes a feature."""
 
     text: str
     seen: str
     damage: str = ""
+    fix: str = "fix the data"
     label: str = ""
     why: str = ""
     telling: tuple[str, ...] = ()
@@ -79,8 +80,9 @@ def propose(path: str, out: str, label: str = "", *, has_header: bool | None = N
         made = _made(guess, found, choice)
         text = _text(guess, found, choice, made=made, name=name, path=out)
         seen = f"{len(found.columns)} columns of {found.rows:,} rows"
-        damage, _ = _damage(found, set(found.columns) - set(guess.left_out))
+        bad, _ = damage.of_rows(found, set(found.columns) - set(guess.left_out))
         columns = {n: c for n, c in found.columns.items() if n not in guess.left_out}
+        recode = ", set data.csv.encoding" if " encoding" in bad and guess.source == "csv" else ""
         telling = leaks.find(sources.choose(guess.data()), choice.labels, columns)
         used = tuple(n for n in telling if made[n].steps or made[n].parts)
         numbers = {n for n, c in columns.items() if c.kind == "float32" or made[n].is_amount}
@@ -97,17 +99,18 @@ def propose(path: str, out: str, label: str = "", *, has_header: bool | None = N
         return Proposal(
             text,
             seen,
-            damage,
+            bad,
+            fix=f"fix the data{recode}",
             label=", ".join(choice.labels),
             why=choice.why,
             telling=used,
             remarks=tuple(said),
             nothing=nothing,
         )
-    lines, seen, damage = images(path, lambda found: scalar(_from(out, found)))
+    lines, seen, bad = images(path, lambda found: scalar(_from(out, found)))
     text = "\n".join([*_head(seen, path=out, name=name, pattern=path), *lines])
     config_file.validate(yaml.load(text, yaml.CSafeLoader), where=out)
-    return Proposal(text + "\n", seen, damage)
+    return Proposal(text + "\n", seen, bad)
 
 
 def _images(path: str) -> Callable[[str, Callable[[str], str]], tuple[list[str], str, str]] | None:
@@ -167,7 +170,7 @@ def explore(path: str, label: str = "", *, has_header: bool | None = None) -> tu
         raise errors.DataError(f"{path!r}: no rows{bad if first else ''}")
     by_place = guess.csv.get("header") is False
     for name, column in found.columns.items():
-        if why := _unusable(column):
+        if why := damage.unusable(column, guess.source):
             if by_place and column.values:
                 raise errors.DataError(
                     f"{path!r}: {name} {why}, and without a header none can be left out"
@@ -207,16 +210,6 @@ def _of_one_more(problem: str, delimiter: str) -> str:
     if found[3]:
         return f". If all rows end with {delimiter!r}, end the header with it, too"
     return ". If the first is the name of the row, as R writes it, give it a name in the header"
-
-
-def _unusable(column: Found) -> str | None:
-    if not column.values:
-        return "has no values"
-    if column.holes:
-        return "holds lists with values missing in them"
-    if column.about.not_finite:
-        return "holds lists with NaN or infinite values in them" if column.listed else None
-    return "cannot be read as numbers or UTF-8 text" if column.about.least is None else None
 
 
 def name_of(path: str) -> str:
@@ -361,27 +354,8 @@ def _share(rows: int) -> float:
 
 def _budget(found: Survey, names: set[str]) -> list[str]:
     """Returns the budget that would allow the bad rows, as a comment: people decide on it."""
-    damage, budget = _damage(found, names)
-    return [f"  # error_budget: {budget}  # {damage}"] if damage else []
-
-
-def _damage(found: Survey, names: set[str]) -> tuple[str, str]:
-    """Returns what is wrong with the rows that were read, and the error budget that allows it;
-    both are empty if nothing is."""
-    refused = {
-        name: column.about.refused
-        for name, column in found.columns.items()
-        if name in names and column.about.refused
-    }
-    total = found.rows + found.unreadable.total()
-    bad = found.unreadable.total() + sum(refused.values())
-    if not bad:
-        return "", ""
-    share = math.ceil(bad / total * 1000) / 1000
-    reasons = [f"{n:,} x {why}" for why, n in sorted(found.unreadable.items())]
-    reasons += [f"{n:,} x {scalar(name)} encoding" for name, n in refused.items()]
-    budget = f"{share:g}" if share < 1 else f"{bad}"
-    return f"{bad:,} of {total:,} rows are bad: {'; '.join(reasons)}", budget
+    bad, budget = damage.of_rows(found, names)
+    return [f"  # error_budget: {budget}  # {bad}"] if bad else []
 
 
 def write(path: str, text: str) -> None:

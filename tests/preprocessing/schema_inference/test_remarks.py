@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from pipeline import errors
@@ -235,3 +237,23 @@ def test_large_identifiers_of_which_some_are_floats_are_named(tmp_path):
     (said,) = _said(tmp_path, _table(ids))
     assert said.startswith("'a' is kept as text: whole numbers of more than 64 bits, of which ")
     assert said.endswith("but not '9.3e18'. Write all as the whole numbers they are")
+
+
+def test_a_column_of_which_most_rows_are_numbers_is_named(tmp_path):
+    values = [f"({n % 90})" if n % 3 == 0 else n % 89 for n in range(900)]
+    (said,) = _said(tmp_path, _table(values))
+    assert said.startswith("'a' is kept as text: most values are numbers, but not '(0)', '(12)', ")
+
+
+def test_bytes_that_are_no_text_are_left_out(tmp_path):
+    table = pa.table(
+        {
+            "bin": [bytes([n % 256, 255 - n % 256]) for n in range(400)],
+            "word": [f"w{n % 7}".encode() for n in range(400)],
+            "y": [n % 2 for n in range(400)],
+        }
+    )
+    pq.write_table(table, tmp_path / "t.parquet")
+    made = write_config.propose(str(tmp_path / "t.parquet"), str(tmp_path / "t.yaml"), "y")
+    assert made.remarks == ("'bin' is left out: it holds bytes that are not UTF-8 text",)
+    assert not made.damage and "word: {type: string" in made.text

@@ -1,0 +1,44 @@
+"""What of raw data cannot be read: columns as a whole, and rows."""
+
+from __future__ import annotations
+
+import math
+
+from preprocessing.schema_inference.profile import Found, Survey
+from preprocessing.schema_inference.yaml_lines import scalar
+
+# Sources in which a column may be bytes and no text: then this share of values is no UTF-8.
+_WITH_BYTES, _BYTES = ("avro", "orc", "parquet", "tfrecord"), 0.01
+
+
+def unusable(column: Found, source: str) -> str | None:
+    """Returns why a column cannot be in a config, if it cannot."""
+    if not column.values:
+        return "has no values"
+    refused = column.about.refused if column.kind == "string" else 0
+    if source in _WITH_BYTES and refused >= _BYTES * column.values:
+        return "holds bytes that are not UTF-8 text"
+    if column.holes:
+        return "holds lists with values missing in them"
+    if column.about.not_finite:
+        return "holds lists with NaN or infinite values in them" if column.listed else None
+    return "cannot be read as numbers or UTF-8 text" if column.about.least is None else None
+
+
+def of_rows(found: Survey, names: set[str]) -> tuple[str, str]:
+    """Returns what is wrong with the rows that were read, and the error budget that allows it;
+    both are empty if nothing is."""
+    refused = {
+        name: column.about.refused
+        for name, column in found.columns.items()
+        if name in names and column.about.refused
+    }
+    total = found.rows + found.unreadable.total()
+    bad = found.unreadable.total() + sum(refused.values())
+    if not bad:
+        return "", ""
+    share = math.ceil(bad / total * 1000) / 1000
+    reasons = [f"{n:,} x {why}" for why, n in sorted(found.unreadable.items())]
+    reasons += [f"{n:,} x {scalar(name)} encoding" for name, n in refused.items()]
+    budget = f"{share:g}" if share < 1 else f"{bad}"
+    return f"{bad:,} of {total:,} rows are bad: {'; '.join(reasons)}", budget
