@@ -1,6 +1,7 @@
 """How far apart the values of a column are in two sets of records, by their statistics alone.
 
 Statistics are not the values, so a distance is known between two bounds; these hold for certain.
+Statistics that agree to the last digit are taken for those of the same values.
 """
 
 from __future__ import annotations
@@ -40,6 +41,9 @@ class Distance:
         return (self.greatest - self.least) / 2
 
 
+_NONE = Distance(0.0, 0.0)
+
+
 def jensen_shannon(a: ColumnStatistics, b: ColumnStatistics) -> Distance | None:
     """Returns the Jensen-Shannon distance, base 2, of two counted columns; `None` of others.
 
@@ -48,6 +52,8 @@ def jensen_shannon(a: ColumnStatistics, b: ColumnStatistics) -> Distance | None:
     """
     if not (a.vocabulary and b.vocabulary):
         return None
+    if a == b:
+        return _NONE
     shares = [{v: n / one.count for v, n in one.vocabulary or ()} for one in (a, b)]
     whole = [sum(n for _, n in one.vocabulary or ()) == one.count for one in (a, b)]
     known = [
@@ -75,16 +81,33 @@ def _divergence(p: np.ndarray, q: np.ndarray) -> float:
 def kolmogorov_smirnov(a: ColumnStatistics, b: ColumnStatistics) -> Distance | None:
     """Returns the greatest difference of the two cumulative shares; `None` without numbers.
 
-    By percentiles each share is known within 0.01, and so the difference is, unless percentiles
-    themselves are known too roughly (`ColumnStatistics.quantile_bits`).
+    It is exact where all values are listed. By percentiles each share is known within 0.01, and so
+    the difference is, unless percentiles themselves are known too roughly
+    (`ColumnStatistics.quantile_bits`).
     """
     if a.quantiles is None or b.quantiles is None:
         return None
+    if a == b:
+        return _NONE
+    if _lists_all(a) and _lists_all(b):
+        counts = [dict(one.vocabulary or ()) for one in (a, b)]
+        places = sorted({**counts[0], **counts[1]})
+        p, q = (
+            np.cumsum([known.get(v, 0) for v in places]) / sum(known.values()) for known in counts
+        )
+        exact = float(np.abs(p - q).max())
+        return Distance(exact, exact)
     bounds = [_bounds(one) for one in (a, b)]
     places = np.unique(np.concatenate([edge for pair in bounds for edge in pair]))
     (low_a, high_a), (low_b, high_b) = (_shares(places, *pair) for pair in bounds)
     least = max(0.0, float((low_a - high_b).max()), float((low_b - high_a).max()))
     return Distance(least, float(np.maximum(high_a - low_b, high_b - low_a).max()))
+
+
+def _lists_all(one: ColumnStatistics) -> bool:
+    """Tells if all numbers are listed, none of which is infinite."""
+    listed = sum(n for _, n in one.vocabulary or ())
+    return bool(listed) and listed == one.count and not one.not_finite
 
 
 def _bounds(one: ColumnStatistics) -> tuple[np.ndarray, np.ndarray]:

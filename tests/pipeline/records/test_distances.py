@@ -111,6 +111,7 @@ def test_where_percentiles_say_little_the_bounds_are_wide(bits):
                     for n, q in enumerate(made.quantiles)
                 ),
                 "quantile_bits": bits,
+                "vocabulary": None,
             }
         )
         for made in (_statistics(seconds), _statistics(seconds + 500))
@@ -199,3 +200,19 @@ def test_chance_among_values_that_are_rare(n, m, values):
 def test_chance_of_tiny_sets_is_everything():
     assert distances.numbers_by_chance(1, 0) == distances.categories_by_chance(2, 0, [1] * 2) == 1
     assert distances.missing_by_chance(share_a=0, n=5, share_b=0, m=5) == 0
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_equal_statistics_are_no_distance_apart(listed):
+    few = RNG.choice(np.array([0.5, 1.5, 7.25], np.float32), 400, p=[0.06, 0.5, 0.44])
+    one = _statistics(few)
+    one = one if listed else one.model_copy(update={"vocabulary": None})
+    assert distances.kolmogorov_smirnov(one, one) == distances.Distance(0, 0)
+    words = _statistics([f"w{x}" for x in RNG.zipf(1.3, 800) % 500], vocabulary={"top_k": 30})
+    assert distances.jensen_shannon(words, words) == distances.Distance(0, 0)
+
+
+def test_numbers_that_are_all_listed_are_compared_exactly():
+    a, b = RNG.integers(0, 5, 400).astype(np.float32), RNG.integers(1, 6, 300).astype(np.float32)
+    found = distances.kolmogorov_smirnov(_statistics(a), _statistics(b))
+    assert found.error == 0 and found.middle == pytest.approx(_ks(a, b))
