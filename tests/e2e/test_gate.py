@@ -33,7 +33,8 @@ def _step(name: str, mean: float, deviation: float) -> str:
         return f"{{min_max: {{min: {low!r}, max: {high!r}}}}}"
     edges = np.unique(np.float32([mean + deviation * x for x in (-2, -1, -0.3, 0, 0.3, 1, 2)]))
     # Numbers so far from zero can be too few for an interval.
-    bounds = edges.tolist() if len(edges) > 1 else [low, high]
+    next_one = np.nextafter(edges[-1], np.float32(np.inf))
+    bounds = edges.tolist() if len(edges) > 1 else [float(edges[0]), float(next_one)]
     key = "edges" if name == "piecewise" else "boundaries"
     return f"{{{name}: {{{key}: {bounds}}}}}"
 
