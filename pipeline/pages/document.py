@@ -10,9 +10,6 @@ _STYLE = """
         --grid: #e4e4e4; --box: #f5f5f5; --bad: #b3261e; --good: #2e7d32; }
 @media (prefers-color-scheme: dark) { :root { --ink: #e3e3e3; --muted: #a2a2a2; --rule: #3c3c3c;
         --paper: #161616; --grid: #333; --box: #222; --bad: #f2897f; --good: #81c784; } }
-@media print { :root { color-scheme: light; --ink: #000; --muted: #444; --rule: #bbb; --paper: #fff;
-        --grid: #ddd; --box: #fff; --bad: #b3261e; --good: #2e7d32; }
-        section, figure, table { break-inside: avoid; } body { max-width: none; margin: 0; } }
 body { font: 14px/1.45 system-ui, sans-serif; color: var(--ink); background: var(--paper);
        margin: 2rem auto; max-width: 1080px; padding: 0 1rem; overflow-wrap: break-word;
        -webkit-print-color-adjust: exact; print-color-adjust: exact; }
@@ -49,6 +46,11 @@ th, td { padding: .15rem .7rem .15rem 0; vertical-align: top; } td.right, th.rig
 .tiles div { background: var(--box); border: 1px solid var(--rule); border-radius: 6px;
              padding: .4rem .8rem; } .tiles b { display: block; font-size: 1.15rem; }
 pre { background: var(--box); padding: .6rem; overflow-x: auto; font-size: 12px; }
+@media print { :root { color-scheme: light; --ink: #000; --muted: #444; --rule: #bbb; --paper: #fff;
+        --grid: #ddd; --box: #fff; --bad: #b3261e; --good: #2e7d32; }
+        h2, h3, figcaption { break-after: avoid; } figure, tr, dl { break-inside: avoid; }
+        body { max-width: none; margin: 0; } .wide { overflow: visible; }
+        table { font-size: 10px; } td { white-space: normal; } }
 """
 
 # Characters of text from which a cell of a table is wrapped.
