@@ -43,7 +43,8 @@ def test_commands_start_from_its_files_and_find_shipped_configs(unpacked):
         done = run(unpacked, "-m", module, "--help")
         assert done.returncode == 0 and "--config" in done.stdout, done.stderr
     modules = (container.MODULE, "preprocessing.main", "pipeline.launch")
-    code = f"from importlib import util\nprint(*(util.find_spec(m).origin for m in {modules}))\n"
+    code = "from importlib.util import find_spec as find\n"
+    code += f"print(*(find(m).origin for m in {modules}))\n"
     code += "from pipeline.config import config_file\nconfig_file.load('mnist')"
     done = run(unpacked, "-c", code)
     assert done.returncode == 0, done.stderr
