@@ -79,7 +79,8 @@ class TraceHook(tf.compat.v1.train.SessionRunHook):
         self._step = 0
         self._wanted = False
         self._average = 0.0
-        self._told_at: float | None = None
+        self._has_told = False
+        self._told_at: float | None = None  # of a step that was like others
         self._loads = server_load.ServerLoads()
         self._warned = False
 
@@ -144,19 +145,23 @@ class TraceHook(tf.compat.v1.train.SessionRunHook):
         return max(_INTERVAL, paid)
 
     def _read(self, step_stats: Any) -> bool:
-        """Returns whether the step was like others; nobody is told of one that was not."""
+        """Returns whether the step was like others; of one that was not is told only until there is
+        one that was."""
         run, between, steps = self._spent
         self._average = run / steps
         split = step_time.split(step_stats, self._average)
         is_alike = self._reporter.watch.traced(split.seconds["exchange"], split.hidden)
         self._loads.add(step_stats)
-        if not is_alike:
-            return False
-        if self._told_at is None or self._clock() - self._told_at >= _TELL:
-            self._told_at = self._clock()
+        if is_alike:
+            is_due = self._told_at is None or self._clock() - self._told_at >= _TELL
+            self._told_at = self._clock() if is_due else self._told_at
+        else:
+            is_due = not self._has_told
+        if is_due:
+            self._has_told = True
             self._tell({"step": self._average, "between_steps": between / steps, **split.seconds})
             self._spent = [0.0, 0.0, 0]
-        return True
+        return is_alike
 
     def _tell(self, found: dict[str, float]) -> None:
         self._reporter.note_seconds(found)

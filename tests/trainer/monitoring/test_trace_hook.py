@@ -149,6 +149,14 @@ def test_a_stall_in_a_traced_step_delays_no_trace(run, reporter, monkeypatch, st
     assert run_folder.read_statuses(run)["chief-0"].seconds["exchange"] == pytest.approx(0.02)
 
 
+def test_a_stalled_step_is_told_of_while_there_is_no_other(run, reporter, monkeypatch):
+    """A short run has but one trace."""
+    Process(run, reporter, {10}).train(monkeypatch, 12)
+    reporter.say("done")
+    found = run_folder.read_statuses(run)["chief-0"].seconds
+    assert found["exchange"] == pytest.approx(15.02) and found["compute"] == 0.48
+
+
 def test_workers_write_no_events(run, reporter, tmp_path):
     train(TraceHook(run, "worker-0", reporter, profile=None, model_dir=None), 20)
     assert list(tmp_path.glob("events.*")) == []
