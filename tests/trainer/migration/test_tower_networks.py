@@ -143,8 +143,9 @@ def test_a_tower_that_answers_otherwise_is_not_published(published, monkeypatch,
     @contextlib.contextmanager
     def other(self, *args, **kwargs):
         def answers():
-            found = dict(served())
-            return {**found, f"{signature}/item": found[f"{signature}/item"] + 0.1}
+            # Asked for its features it answers with nothing else.
+            moved = {f"{signature}/item": 0.1}
+            return {name: x + moved[name] if name in moved else x for name, x in served().items()}
 
         with serving(self, *args, **kwargs) as served:
             yield answers
