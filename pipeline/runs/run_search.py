@@ -109,7 +109,7 @@ def _newest_first(root: str, wanted: str | None, *, scripts: bool) -> Iterator[R
 
 
 def name_of_config(name_or_path: str) -> str:
-    """Returns the name of a config. Raises `UsageError` if there is none, or it is not valid."""
+    """Returns the name of a config. Raises `UsageError` if it does not exist or is not valid."""
     from pipeline.config import config_file  # commands that only look start without it
 
     return config_file.load(name_or_path, import_steps=False).name

@@ -20,12 +20,12 @@ STEPS: Mapping[str, type[Step]] = dict(
 
 
 class ImportFailed(errors.UsageError):
-    """A step of one's own that cannot be imported, or is none."""
+    """The user's own step cannot be imported, or what it names is no step."""
 
 
 class NotImported(Step):
-    """A step of one's own where a config is read for what needs no code of it. Its settings are
-    kept as they are."""
+    """Stands for a step of the user's own where its code is not needed, as in predicting with an
+    exported model. Its settings are kept as they are."""
 
     model_config = pydantic.ConfigDict(extra="allow")
     takes = get_args(Kind)

@@ -158,12 +158,10 @@ def last_rung(plan: Plan, trial: Trial) -> int:
 
 def best(plan: Plan, trials: Sequence[Trial]) -> Trial | None:
     """Returns the best of those trials that have come farthest, or have ended by themselves. One
-    that has failed is none: its settings end so."""
+    that has failed is never the best: trained again, its settings would fail, too."""
     intact = [one for one in trials if one.state != "failed"]
-    return next(
-        (there[0] for rung in reversed(range(plan.rungs)) if (there := better(plan, intact, rung))),
-        None,
-    )
+    farthest = max((last_rung(plan, one) for one in intact), default=-1)
+    return better(plan, intact, farthest)[0] if farthest >= 0 else None
 
 
 def _promoted(

@@ -79,7 +79,7 @@ def find(answers: rounding.Answers, others: Sequence[rounding.Answers], *, ask: 
 
 def exchanged(rows: int) -> list[Order]:
     """Returns two orders of the first rows: each has the same place in both, and no neighbour
-    twice. There is none of fewer than 4 rows."""
+    twice. Fewer than 4 rows have no such orders."""
     size = min(_MOST_ROWS, math.isqrt(rows))
     if size < 2:
         return []

@@ -93,5 +93,5 @@ def _largest(ours: np.ndarray, theirs: np.ndarray, differ: np.ndarray) -> tuple[
 
 
 def shown(value: np.ndarray) -> str:
-    """Returns the answer to a row in a line; of many numbers the first and the last."""
+    """Returns the answer to a row as one line: of many numbers only the first and the last."""
     return np.array2string(value, precision=7, threshold=4, edgeitems=2).replace("\n", "")
