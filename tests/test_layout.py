@@ -96,8 +96,6 @@ CALLED_BY = {
     "BestExporter.export": "tf.estimator.Exporter",
     "Head.create_estimator_spec": "tf.estimator.Head",
     "OfSome.update_metrics": "tf.estimator.Head",
-    "_Binary.update_metrics": "tf.estimator.BinaryClassHead",
-    "_Number.update_metrics": "tf.estimator.RegressionHead",
     "_Environment.from_runner_api_parameter": "apache_beam.transforms.environments.Environment",
     "_Handler.__init__": "apache_beam's worker_handlers.GrpcWorkerHandler",
 }

@@ -232,23 +232,10 @@ class _Number(means.OfSome, tf.estimator.RegressionHead):
         }
         return {**super().metrics(regularization_losses), **ours}
 
-    def update_metrics(
-        self,
-        eval_metrics: dict[str, Any],
-        features: Any,
-        logits: Any,
-        labels: Any,
-        regularization_losses: Any = None,
-    ) -> dict[str, Any]:
-        """Returns the metrics, with the examples of a batch added."""
-        given = (features, logits, labels, regularization_losses)
-        found: dict[str, Any] = super().update_metrics(eval_metrics, *given)
-        squares, weights = self._unweighted_loss_and_weights(
-            logits, self._processed_labels(logits, labels), features
-        )
+    def update_own(self, found: dict[str, Any], batch: means.Batch) -> None:
+        """Adds the examples of a batch to the metrics above."""
         for name in of_numbers.METRICS:
-            found[self._summary_key(name)].update_state(squares, sample_weight=weights)
-        return found
+            found[self._summary_key(name)].update_state(batch.losses, sample_weight=batch.weights)
 
 
 class _Classes(means.OfSome, tf.estimator.MultiClassHead):
@@ -270,26 +257,13 @@ class _Binary(means.OfSome, tf.estimator.BinaryClassHead):
     def _update_accuracy_baseline(self, eval_metrics: dict[str, Any]) -> None:
         """Adds nothing: it is one of `RESULTS`."""
 
-    def update_metrics(
-        self,
-        eval_metrics: dict[str, Any],
-        features: Any,
-        logits: Any,
-        labels: Any,
-        regularization_losses: Any = None,
-    ) -> dict[str, Any]:
-        """Returns the metrics, with the examples of a batch added."""
-        given = (features, logits, labels, regularization_losses)
-        found: dict[str, Any] = super().update_metrics(eval_metrics, *given)
-        _, weights = self._unweighted_loss_and_weights(
-            logits, self._processed_labels(logits, labels), features
-        )
-        probabilities = self.predictions(logits, ["probabilities"])["probabilities"]
+    def update_own(self, found: dict[str, Any], batch: means.Batch) -> None:
+        """Adds the examples of a batch to the metrics above."""
+        probabilities = self.predictions(batch.logits, ["probabilities"])["probabilities"]
         for name in RESULTS:
             own = found[self._summary_key(name)]
-            own.update_state(labels, probabilities, sample_weight=weights)
+            own.update_state(batch.labels, probabilities, sample_weight=batch.weights)
         found[self._summary_key("average_precision")].update_state()
-        return found
 
 
 def answer(predictions: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,7 @@ there is."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -42,6 +42,15 @@ def of_batches(loss: Any, count: Any) -> Mean:
 _INSTEAD = {tf.keras.metrics.Mean: Mean, tf.keras.metrics.Accuracy: Accuracy}
 
 
+class Batch(NamedTuple):
+    """Examples of an evaluation: their logits, labels, losses and weights, `[batch, ...]`."""
+
+    logits: Any
+    labels: Any
+    losses: Any
+    weights: Any
+
+
 class OfSome:
     """A head of `tf.estimator` with such means, also of the loss of one among several heads."""
 
@@ -69,4 +78,13 @@ class OfSome:
             loss = self.loss(labels, logits, features)  # type: ignore[attr-defined]
             mean = of_batches(loss, tf.shape(logits)[0])
             found[self._summary_key(REPORTED)] = mean  # type: ignore[attr-defined]
+        losses, weights = self._unweighted_loss_and_weights(  # type: ignore[attr-defined]
+            logits,
+            self._processed_labels(logits, labels),  # type: ignore[attr-defined]
+            features,
+        )
+        self.update_own(found, Batch(logits, labels, losses, weights))
         return found
+
+    def update_own(self, found: dict[str, Any], batch: Batch) -> None:
+        """Adds the examples of a batch to metrics that the head has besides."""
