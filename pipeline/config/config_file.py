@@ -13,7 +13,7 @@ import pydantic
 import yaml
 
 from pipeline import errors, redaction, steps, storage
-from pipeline.config import Config
+from pipeline.config import Config, yaml_loader
 from pipeline.config.feature_config import IMPORT_STEPS
 from pipeline.steps import Step
 
@@ -26,73 +26,11 @@ SHIPPED = (_IN_WHEEL if IS_WHEEL else _PACKAGE.parent) / "configs"
 
 # With the name of an environment variable behind it: the config is the text of the variable.
 IN_VARIABLE = "env:"
-MOST_VALUES, _DEEPEST = 100_000, 50
 # Columns and features above which a config is written as JSON.
 _WIDE = 1_000
 _LINES = 3  # levels down to which each value has a line of its own there: data.columns.delay
 # Characters of what an error shows.
 _SHOWN = 80
-
-
-class _Loader(yaml.composer.Composer, yaml.CSafeLoader):
-    """Reads text by libyaml, four times as fast as without. Refuses keys that are given twice; of
-    these it would take the last, and say nothing. Refuses aliases and nesting that make more of a
-    text than a config can be."""
-
-    _depth = 0
-
-    def __init__(self, stream: Any) -> None:
-        yaml.CSafeLoader.__init__(self, stream)
-        yaml.composer.Composer.__init__(self)
-
-    def compose_node(self, parent: Any, index: Any) -> Any:
-        self._depth += 1
-        if self._depth > _DEEPEST:
-            raise yaml.composer.ComposerError(
-                problem=f"it is nested more than {_DEEPEST} levels deep",
-                problem_mark=self.peek_event().start_mark,  # type: ignore[union-attr,arg-type]
-            )
-        node = super().compose_node(parent, index)
-        self._depth -= 1
-        return node
-
-    def get_single_node(self) -> yaml.Node | None:
-        node = super().get_single_node()
-        written: dict[int, int | None] = {}
-        # A wide table has many values without any alias.
-        if node is not None and (more := _values(node, written) - len(written)) > MOST_VALUES:
-            raise yaml.composer.ComposerError(
-                problem=f"its aliases make {more:,} more values of it; at most {MOST_VALUES:,} "
-                "are allowed"
-            )
-        return node
-
-    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
-        node = super().compose_mapping_node(anchor)
-        seen = set()
-        for key, _ in node.value:
-            named = (key.tag, str(key.value))
-            if named in seen:
-                raise yaml.composer.ComposerError(
-                    problem=f"{key.value!r} is given twice", problem_mark=key.start_mark
-                )
-            seen.add(named)
-        return node
-
-
-def _values(node: yaml.Node, known: dict[int, int | None]) -> int:
-    """Returns how many values a node has once its aliases are replaced by what they stand for."""
-    if id(node) not in known:
-        known[id(node)] = None  # on the way
-        parts = node.value if isinstance(node, yaml.CollectionNode) else []
-        inner = [part for item in parts for part in (item if isinstance(item, tuple) else (item,))]
-        known[id(node)] = 1 + sum(_values(part, known) for part in inner)
-    found = known[id(node)]
-    if found is None:
-        raise yaml.composer.ComposerError(
-            problem="an alias stands for what contains it", problem_mark=node.start_mark
-        )
-    return found
 
 
 def load(
@@ -215,7 +153,7 @@ def read_yaml(path: str, what: str = "config") -> Any:
     if found is not None:
         return found
     try:
-        tree = yaml.load(text, Loader=_Loader)
+        tree = yaml.load(text, Loader=yaml_loader.Loader)
     except (yaml.YAMLError, ValueError) as error:  # of invalid dates
         mark = getattr(error, "problem_mark", None)
         line = f" line {mark.line + 1}" if mark else ""
@@ -302,7 +240,7 @@ def _apply(tree: dict[str, Any], override: str) -> None:
     if not equals or not key:
         raise errors.UsageError(f"--set {override!r}: must be section.key=value")
     try:
-        value = yaml.load(text, Loader=_Loader)
+        value = yaml.load(text, Loader=yaml_loader.Loader)
     except (yaml.YAMLError, ValueError):
         raise errors.UsageError(f"--set {override!r}: {text!r} is not a YAML value") from None
     put(tree, key, value, where=f"--set {override!r}")

@@ -163,11 +163,7 @@ def explore(path: str, label: str = "", *, has_header: bool | None = None) -> tu
             guess.csv["missing"] = [*guess.data().csv.missing, *sorted(absent)]
         guess.csv |= written
     if not found.rows:
-        bad = f" but {found.unreadable.total():,} unreadable ones"
-        if (first := found.first_unreadable) is not None:
-            bad += f"; row {first.row} {first.problem}" if first.row >= 0 else f"; {first.problem}"
-            bad += _of_one_more(first.problem, guess.data().csv.delimiter)
-        raise errors.DataError(f"{path!r}: no rows{bad if first else ''}")
+        raise errors.DataError(f"{path!r}: no rows{_unreadable(guess, found)}")
     by_place = guess.csv.get("header") is False
     for name, column in found.columns.items():
         if why := damage.unusable(column, guess.source):
@@ -182,6 +178,16 @@ def explore(path: str, label: str = "", *, has_header: bool | None = None) -> tu
     if all(column.listed for column in usable):
         raise errors.DataError(f"{path!r}: {detect_format.ONLY_LISTS}")
     return guess, found
+
+
+def _unreadable(guess: Guess, found: Survey) -> str:
+    """Says how many rows could not be read, and why the first could not; nothing without any."""
+    first = found.first_unreadable
+    if first is None:
+        return ""
+    bad = f" but {found.unreadable.total():,} unreadable ones; "
+    bad += f"row {first.row} {first.problem}" if first.row >= 0 else first.problem
+    return bad + _of_one_more(first.problem, guess.data().csv.delimiter)
 
 
 def _surveyed(guess: Guess) -> Survey:

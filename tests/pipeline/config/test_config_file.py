@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from pipeline import errors
-from pipeline.config import config_file
+from pipeline.config import config_file, yaml_loader
 
 
 @pytest.fixture
@@ -238,7 +238,7 @@ def test_aliases_of_a_few_values_are_taken(write):
 
 
 def test_a_wide_table_has_more_values_than_aliases_may_make(write, monkeypatch):
-    monkeypatch.setattr(config_file, "MOST_VALUES", 100)
+    monkeypatch.setattr(yaml_loader, "MOST_VALUES", 100)
 
     def change(tree):
         shared = {"a": 1}
