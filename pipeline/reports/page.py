@@ -67,7 +67,7 @@ def _lead(facts: Facts, parts: Sequence[goodput.Part]) -> str:
     counts = topology.counted(record.topology)
     lead = (
         f"Config {html.escape(record.config)}, {html.escape(record.strategy)} with {counts}. "
-        f"{html.escape(redaction.redact(state))}."
+        f"{html.escape(redaction.redact(state).rstrip('.'))}."
     )
     links = [name for name in _LINKS if storage.exists(storage.join(facts.run.path, name))]
     shown = ", ".join(f'<a href="{name}">{name}</a>' for name in links)

@@ -95,12 +95,12 @@ def test_a_run_that_failed_before_its_first_step(tmp_path):
     for name in ("history.json", "status/chief-0.json", *kept, *_events(run)):
         (pathlib.Path(run.path) / name).unlink()
     record = run_record.read(run)
-    record.status, record.reason = "failed", "the port is taken"
+    record.status, record.reason = "failed", "the port is taken. Wait for it."
     record.metrics, record.seconds, record.input = {}, {"total": 3.0}, None
     record.restarts, record.step_seconds, record.best, record.final_step = [], {}, None, None
     run_record.write(run, record)
     text = _page(run)
-    assert "the port is taken" in text and "no final evaluation yet" in text
+    assert "the port is taken. Wait for it. <" in text and "no final evaluation yet" in text
     assert "Goodput" not in text and "Curves" not in text
 
 
