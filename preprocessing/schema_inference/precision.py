@@ -62,8 +62,8 @@ class Apart:
         numbers = made.drop_null().to_numpy(zero_copy_only=False)
         with np.errstate(over="ignore"):
             single = numbers.astype(np.float32)
-        self.exact.see(pa.array(np.unique(numbers).view(np.int64)))
-        self.single.see(pa.array(np.unique(single).view(np.int32)))
+        self.exact.see_numbers(numbers[~np.isnan(numbers)])
+        self.single.see_numbers(single[~np.isnan(single)])
 
 
 def count_exactly(texts: Sequence[str]) -> int:

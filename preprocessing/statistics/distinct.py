@@ -25,7 +25,16 @@ class Distinct:
         """Takes in values, none of them null, of a type that can be written as text."""
         if not (pa.types.is_binary(values.type) or pa.types.is_string(values.type)):
             values = values.cast(pa.string())
-        hashes = hashing.of_keys(values.cast(pa.binary()), "distinct", hashing.FOR_ORDER)
+        self._see(hashing.of_keys(values.cast(pa.binary()), "distinct", hashing.FOR_ORDER))
+
+    def see_numbers(self, numbers: np.ndarray) -> None:
+        """Takes in float32 or float64 without NaN, ten times as fast as by their text."""
+        bits = (numbers + 0.0).view(f"u{numbers.itemsize}")  # 0.0 for -0.0
+        self._see(_mixed(bits.astype(np.uint64)))
+
+    def _see(self, hashes: np.ndarray) -> None:
+        if len(self._least) == _KEPT:
+            hashes = hashes[hashes < self._least[-1]]
         self._least = np.union1d(self._least, hashes)[:_KEPT]
 
     @property
@@ -34,3 +43,12 @@ class Distinct:
         if len(self._least) < _KEPT:
             return len(self._least)
         return round((_KEPT - 1) * 2.0**64 / float(self._least[-1]))
+
+
+def _mixed(numbers: np.ndarray) -> np.ndarray:
+    """Returns a hash of each uint64 (Steele et al. 2014, "Fast splittable pseudorandom number
+    generators": splitmix64)."""
+    mixed = numbers + np.uint64(0x9E3779B97F4A7C15)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
+    return mixed ^ (mixed >> np.uint64(31))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -26,3 +27,14 @@ def test_order_does_not_matter():
             found.see(part)
         ways.append(found.count)
     assert ways[0] == ways[1]
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("different", [3, 4000, 200_000])
+def test_numbers_are_counted_by_their_bits(kind, different):
+    numbers = np.random.default_rng(different).normal(size=different).astype(kind)
+    truth = len(np.unique(numbers)) + 1
+    counted = Distinct()
+    for part in (numbers, np.array([0.0, -0.0], kind), numbers[::-1].copy()):
+        counted.see_numbers(part)
+    assert counted.count == truth if truth < 4096 else abs(counted.count / truth - 1) < 0.05
