@@ -26,9 +26,11 @@ td { white-space: nowrap; } td.long { white-space: normal; min-width: 40ch; }
 text { font-size: 11px; }
 svg .grid { stroke: var(--grid); } svg .ink { fill: var(--ink); } svg .axis { stroke: #999; }
 svg .paper { fill: var(--paper); }
-dl { display: grid; grid-template-columns: auto 1fr auto 1fr; gap: 0 .6rem; width: 300px;
+dl { display: grid; grid-template-columns: auto 1fr auto 1fr; gap: 0 .6rem;
+     min-width: 300px; width: max-content; max-width: 100%;
      margin: .4rem 0 0; font-size: 12px; }
-dt { color: var(--muted); } dd { margin: 0; text-align: right; }
+dt { color: var(--muted); } dd { margin: 0; text-align: right;
+     overflow-wrap: anywhere; }
 dd, td { font-variant-numeric: tabular-nums; }
 /* Its shadows are at the edges of the page; a cover at each end of the table hides them there. */
 .wide { overflow-x: auto; max-width: 100%; background:
