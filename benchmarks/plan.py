@@ -34,15 +34,17 @@ from pipeline.cluster import topology
 from pipeline.config import config_file, strategy_table
 from pipeline.console import text_table
 from pipeline.faults.launched import LaunchedRun
-from pipeline.planning import calibration, demands, prediction
+from pipeline.planning import calibration, demands, further_server, prediction
 from pipeline.planning.calibration import Bench
 from pipeline.planning.demands import Calibration, Machines
+from pipeline.planning.further_server import FurtherServer
 from pipeline.planning.prediction import Predicted
 from pipeline.processes import isolation
 
 _SECONDS, _SETTLE = 8.0, 4.0
 _SIZES = (1, 2)  # workers that are calibrated
 _ALONE = "parameter_server"
+_FURTHER = "a further server"
 _PARAMS = {"floats": 250_000, "server_floats": 0, "seconds": 0.2, "input_seconds": 0.0}
 # What differs from that, by job.
 JOBS: Mapping[str, Mapping[str, float]] = {
@@ -178,7 +180,8 @@ def compare(
     compared = []
     for case in wanted:
         line = found[_calibration_name(case.job, case.strategy)]
-        calibrated = Calibration.model_validate(line["result"])
+        further = FurtherServer.model_validate(found[_FURTHER]["result"])
+        calibrated = Calibration.model_validate({**line["result"], "further_server": further})
         predicted = prediction.predict(
             calibrated, case.machines(cores), case.workers, servers=case.servers
         )
@@ -188,7 +191,9 @@ def compare(
 
 
 def _plan(folder: pathlib.Path, cases: Sequence[Case]) -> Iterator[Cell]:
-    """Yields the calibrations that the cases need, each before its cases."""
+    """Yields what a further server takes, and the calibrations that the cases need, each before its
+    cases."""
+    yield Cell(_FURTHER, lambda: further_server.measure().model_dump(), seconds=15)
     wanted: dict[tuple[str, str], list[Case]] = {}
     for case in cases:
         wanted.setdefault((case.job, case.strategy), []).append(case)

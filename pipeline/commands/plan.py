@@ -21,10 +21,11 @@ from pipeline import cli, config, errors, storage, versions
 from pipeline.config import price_table, raw_data, strategy_table
 from pipeline.console import terminal
 from pipeline.jobs import job as jobs
-from pipeline.planning import calibration, costs, page, prediction, target
+from pipeline.planning import calibration, costs, further_server, page, prediction, target
 from pipeline.planning.calibration import Bench
 from pipeline.planning.costs import Outlook
 from pipeline.planning.demands import Calibration, Machines
+from pipeline.planning.further_server import FurtherServer
 from pipeline.processes import environment, isolation
 from pipeline.runs import run_folder
 from pipeline.storage import strict_json
@@ -99,9 +100,12 @@ def main() -> None:
     words = [f"--config={_CONFIG.value}", *(f"--set={one}" for one in _SET.value)]
     bench = Bench(planned, words, folder, root, _SECONDS.value)
     prediction.check_size("workers", workers, _CALIBRATE_WORKERS.value)
+    further = None
     if any(strategy_table.STRATEGIES[strategy].servers for strategy in strategies):
         prediction.check_size("ps", servers, _CALIBRATE_PS.value)
-    found = [_calibrate(bench, strategy) for strategy in strategies]
+        if servers != [_CALIBRATE_PS.value]:
+            further = further_server.measure()
+    found = [_calibrate(bench, strategy, further) for strategy in strategies]
     records = calibration.train_records(planned, str(folder))[0]
     outlooks = []
     for one in found:
@@ -197,11 +201,11 @@ def _machines() -> Machines:
     )
 
 
-def _calibrate(bench: Bench, strategy: str) -> Calibration:
+def _calibrate(bench: Bench, strategy: str, further: FurtherServer | None) -> Calibration:
     servers = _CALIBRATE_PS.value if strategy_table.STRATEGIES[strategy].servers else 0
     sizes = [(workers, servers) for workers in (1, _CALIBRATE_WORKERS.value)]
     own = None if _CORES.value is None else max(1, int(_CORES.value))
-    return calibration.calibrate(bench, strategy, sizes, server_cores=own)
+    return calibration.calibrate(bench, strategy, sizes, server_cores=own, further_server=further)
 
 
 def _show(

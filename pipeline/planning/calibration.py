@@ -18,6 +18,7 @@ from pipeline.faults.launched import LaunchedRun
 from pipeline.faults.trial import share_records
 from pipeline.planning import observing
 from pipeline.planning.demands import Calibration, Machines, Measured
+from pipeline.planning.further_server import FurtherServer
 from pipeline.planning.observing import Snapshot
 from pipeline.processes import environment
 from pipeline.records import builds, manifest
@@ -81,13 +82,19 @@ def with_processes(
 
 
 def calibrate(
-    bench: Bench, strategy: str, sizes: Sequence[tuple[int, int]], *, server_cores: int | None
+    bench: Bench,
+    strategy: str,
+    sizes: Sequence[tuple[int, int]],
+    *,
+    server_cores: int | None,
+    further_server: FurtherServer | None = None,
 ) -> Calibration:
     """Measures a strategy with each of some numbers of workers and servers, on this machine.
 
     With `server_cores` the servers have so many cores for themselves. Threads that update
     parameters side by side wait for the same memory, and take more processor seconds than one
-    after another: servers of one core are to be measured on one.
+    after another: servers of one core are to be measured on one. `further_server` is needed to plan
+    for other numbers of servers.
     """
     cores, has_servers = environment.processors(), strategy_table.STRATEGIES[strategy].servers
     machines = Machines(shared=float(cores))
@@ -104,6 +111,7 @@ def calibrate(
         machines=machines,
         examples_per_process=topology.examples_per_process(job),
         record_bytes=train_records(bench.job, str(bench.folder))[1],
+        further_server=further_server if has_servers else None,
         runs=runs,
     )
 

@@ -10,6 +10,7 @@ import pydantic
 from pipeline import errors
 from pipeline.config import strategy_table
 from pipeline.planning import ethernet
+from pipeline.planning.further_server import FurtherServer
 from pipeline.planning.queueing import Station
 
 
@@ -84,6 +85,8 @@ class Calibration(pydantic.BaseModel):
     machines: Machines
     examples_per_process: int
     record_bytes: float = 0.0
+    # None if the same number of servers is planned as was measured.
+    further_server: FurtherServer | None = None
     runs: list[Measured]
 
     @property
@@ -100,6 +103,19 @@ class Calibration(pydantic.BaseModel):
         """Returns the mean over all runs of what one step takes."""
         return sum(float(getattr(run, name)) for run in self.runs) / len(self.runs)
 
+    def worker_cpu(self, servers: int) -> float:
+        """Returns the processor seconds of a process that trains in a step of so many servers."""
+        more = self.further_server.worker if self.further_server else 0.0
+        return max(0.0, self.mean("worker_cpu") + more * self._further(servers))
+
+    def server_cpu(self, servers: int) -> float:
+        """Returns the processor seconds that a step takes of so many servers together."""
+        more = self.further_server.server if self.further_server else 0.0
+        return max(0.0, self.mean("server_cpu") + more * self._further(servers))
+
+    def _further(self, servers: int) -> int:
+        return servers - self.runs[-1].servers
+
 
 HOST, SERVER, SERVER_LINK, DISK = "host cores", "server processor", "server link", "storage"
 WORKER_PROCESSOR, WORKER_LINK = "worker processor", "worker link"
@@ -108,7 +124,7 @@ INPUT, COMPUTE, EXCHANGE = "input", "worker", "exchange"
 
 def stations(found: Calibration, machines: Machines, servers: int) -> list[Station]:
     """Returns what processes queue for. Parameters are taken to be spread evenly over servers."""
-    worker_cpu, server_cpu = found.mean("worker_cpu"), found.mean("server_cpu")
+    worker_cpu, server_cpu = found.worker_cpu(servers), found.server_cpu(servers)
     stations = []
     if machines.shared is not None:
         # Servers with cores of their own are not on the host of the others.
@@ -155,7 +171,7 @@ class Own:
         ]
 
 
-def own(found: Calibration, machines: Machines, processes: int) -> Own:
+def own(found: Calibration, machines: Machines, processes: int, *, servers: int) -> Own:
     """Returns what each of so many processes that train has for itself. A step keeps as many cores
     busy as it was seen to, or one."""
     link = 0.0
@@ -167,7 +183,7 @@ def own(found: Calibration, machines: Machines, processes: int) -> Own:
         return Own(0.0, 0.0, link)
     at_once = max(1.0, *(run.worker_cpu * run.rate for run in found.runs))
     cores = at_once if machines.worker is None else min(at_once, machines.worker)
-    cpu = found.mean("worker_cpu")
+    cpu = found.worker_cpu(servers)
     return Own(cpu / cores, cpu / cores - cpu / at_once, link)
 
 

@@ -93,6 +93,12 @@ def measured_lines(found: Calibration) -> list[str]:
             f"{figures.size(round(found.mean('pushed')))} ({counted}), "
             f"{found.mean('rows'):,.0f} rows of tables"
         )
+        if found.further_server is not None:
+            rows.append(
+                f"  each further server takes {1e3 * found.further_server.worker:,.2f} ms of a "
+                f"training process's processor and {1e3 * found.further_server.server:,.2f} ms of "
+                "the servers', by a step that does nothing else"
+            )
     elif run.pushed:
         rows.append(f"  it sends {figures.size(round(run.pushed))} to other processes ({counted})")
     parts = ", ".join(

@@ -119,6 +119,8 @@ def test_a_plan_is_made(tmp_path):
     plan = json.loads((folder / "plan.json").read_text())
     assert len(plan["topologies"]) == 6
     [found] = plan["calibration"]
+    assert found["further_server"]["server"] > 0
+    assert "each further server takes" in done.stdout
     for one in found["runs"]:
         # 784 x 100 and 100 x 10 numbers with their biases, of 4 bytes, in either direction. Steps
         # are known to a second or so, of the four in which bytes are counted.

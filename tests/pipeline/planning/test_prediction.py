@@ -7,6 +7,7 @@ import pytest
 from pipeline import errors
 from pipeline.planning import demands, ethernet, prediction, queueing
 from pipeline.planning.demands import Machines
+from pipeline.planning.further_server import FurtherServer
 from pipeline.planning.queueing import Station
 from tests.pipeline.planning.measured import CORES, calibration, run
 
@@ -50,6 +51,33 @@ def test_servers_share_the_work():
     )
     assert four.rate == pytest.approx(4 * one.rate, rel=0.03)
     assert four.server_memory < one.server_memory
+
+
+def test_each_further_server_costs_a_step_something():
+    found = calibration().model_copy(
+        update={"further_server": FurtherServer(worker=0.001, server=0.002)}
+    )
+    host, apart = Machines(shared=4), Machines(server=1, worker=8)
+
+    def rate(machines, servers):
+        return prediction.predict(found, machines, 60, servers=servers).rate / 100
+
+    # As measured with one server, of 4 and 6 ms; each further one takes 1 and 2 ms more.
+    assert rate(host, 1) == pytest.approx(4 / 0.010, rel=0.01)
+    assert rate(host, 2) == pytest.approx(4 / 0.013, rel=0.01)
+    assert rate(host, 4) == pytest.approx(4 / 0.019, rel=0.01)
+    # Servers with processors of their own share 6 ms, and 2 more for each further one.
+    assert rate(apart, 1) == pytest.approx(1 / 0.006, rel=0.01)
+    assert rate(apart, 4) == pytest.approx(4 / 0.012, rel=0.01)
+
+
+def test_fewer_servers_than_were_measured_cost_less():
+    runs = [run(workers, servers=2) for workers in (1, 2)]
+    more = FurtherServer(worker=0.001, server=0.002)
+    found = calibration().model_copy(update={"runs": runs, "further_server": more})
+    assert found.worker_cpu(1) == pytest.approx(0.003)
+    assert found.server_cpu(1) == pytest.approx(0.004)
+    assert found.server_cpu(2) == pytest.approx(0.006)
 
 
 def test_a_slow_link_of_each_worker_holds_up_that_worker():
@@ -115,7 +143,7 @@ def test_a_batch_is_read_while_gradients_are_sent(strategy):
     """Of 0.4 s between two batches 0.05 s are computed; sending takes 1 s more."""
     seconds = {"input": 0.35, "step": 0.05}
     found = calibration(strategy, rate=2.5, rates=[2.5] * 4, seconds=seconds, periods=[0.4])
-    link = demands.own(found, Machines(worker_link=1.0), 3).link
+    link = demands.own(found, Machines(worker_link=1.0), 3, servers=1).link
     one = prediction.predict(
         found, Machines(shared=64, worker_link=link), 2, servers=int(found.has_servers)
     )
@@ -302,7 +330,9 @@ def test_a_network_adds_headers_and_acknowledgements_to_what_a_worker_sends(stra
     changes = {"pushed": 1e6, "pulled": 4e5}
     found = calibration(strategy, **changes)
     plain, real = (
-        demands.own(found, Machines(shared=4, worker_link=1e6, ethernet=ethernet_), 2).link
+        demands.own(
+            found, Machines(shared=4, worker_link=1e6, ethernet=ethernet_), 2, servers=1
+        ).link
         for ethernet_ in (False, True)
     )
     received = 4e5 if found.has_servers else plain * 1e6
