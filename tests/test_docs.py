@@ -19,7 +19,7 @@ from preprocessing.sources import SOURCES
 from tests.pipeline.feature_tables import contents, make
 from trainer import models, optimizers
 from trainer.export import exporters
-from trainer.models.transforms import Transforms
+from trainer.features.transforms import Transforms
 
 DOCS = config_file.SHIPPED.parent / "docs"
 ROOT = DOCS.parent

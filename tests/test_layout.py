@@ -58,7 +58,7 @@ LAYERS = {
     ),
     "serving": (("batch",), ("rest",), ("predict", "serve")),
     "trainer": (
-        ("distribution", "optimizers"),
+        ("distribution", "features", "optimizers"),
         ("checkpoints",),
         ("models",),
         ("input",),

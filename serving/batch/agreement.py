@@ -24,7 +24,7 @@ def truth(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Returns what the model was to learn of the label column, `[rows]`, and where that is known.
 
-    Of a classifier these are the numbers of classes, as `trainer.models.transforms` makes them.
+    Of a classifier these are the numbers of classes, as `trainer.features.transforms` makes them.
     """
     known = labels.is_valid().to_numpy(zero_copy_only=False)
     if label.vocabulary:
@@ -41,7 +41,7 @@ def truth(
 
 
 def _above(values: np.ndarray, threshold: float) -> np.ndarray:
-    """Where a label is greater, as `trainer.models.transforms` compares it."""
+    """Where a label is greater, as `trainer.features.transforms` compares it."""
     if np.issubdtype(values.dtype, np.integer):
         return values > whole.at_most(threshold)
     return values.astype(np.float32) > np.float32(threshold)

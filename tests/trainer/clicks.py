@@ -16,7 +16,7 @@ from trainer import model_function, models, optimizers
 from trainer.checkpoints import table_saver
 from trainer.distribution import placement
 from trainer.export import exporters
-from trainer.models.transforms import Transforms
+from trainer.features.transforms import Transforms
 
 ROWS, ITEMS = 200, 30
 COLUMNS = {

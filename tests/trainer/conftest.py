@@ -22,8 +22,8 @@ from pipeline.runs.run_folder import RunFolder
 from trainer import experiment
 from trainer.evaluation.evaluator import Evaluation
 from trainer.export import exporters, parity
+from trainer.features.transforms import Transforms
 from trainer.input.dataset import Records
-from trainer.models.transforms import Transforms
 from trainer.monitoring.status_reporter import Reporter
 
 # Small steps of a small network: 2,847 records in batches of 100.

@@ -9,8 +9,8 @@ import tensorflow as tf
 
 from trainer.export import differences, parity_worker, rounding
 from trainer.export.parity_rows import Row
+from trainer.features.transforms import Tensors, Transforms
 from trainer.input import parsing
-from trainer.models.transforms import Tensors, Transforms
 
 
 def note(features: Tensors) -> None:

@@ -15,10 +15,10 @@ from pipeline import config, errors, storage
 from pipeline.cluster import topology
 from pipeline.records import manifest, quarantine
 from trainer.distribution import autotuner
+from trainer.features import packing
+from trainer.features.transforms import Transforms
 from trainer.input import epoch_order, grouping, parallel, parsing, slicing, window_feed
 from trainer.input.window_feed import Feed
-from trainer.models import packing
-from trainer.models.transforms import Transforms
 
 InputFn = Callable[[], tf.data.Dataset]
 

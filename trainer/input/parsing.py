@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from pipeline.config import Column
-from trainer.models import lists, names
+from trainer.features import lists, names
 
 Tensors = dict[str, tf.Tensor]
 

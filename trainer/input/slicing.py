@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 import tensorflow as tf
 
 from pipeline import config
+from trainer.features.transforms import Transforms
 from trainer.input import grouping
 from trainer.input.parsing import Tensors
-from trainer.models.transforms import Transforms
 
 SLICE = "input/slice/"
 THERE = "input/there/"

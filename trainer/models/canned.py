@@ -13,7 +13,8 @@ import tensorflow as tf
 
 from pipeline.models.dnn import Dnn
 from pipeline.records.feature_plan import Planned
-from trainer.models import feature_columns, wide
+from trainer.features import feature_columns
+from trainer.models import wide
 from trainer.models.heads import Head
 
 v1 = tf.compat.v1

@@ -13,11 +13,11 @@ from pipeline.config.feature_config import Embedding
 from pipeline.models.deepfm import DeepFm
 from pipeline.records.feature_plan import Planned
 from trainer.checkpoints.parameters import Parameters
+from trainer.features.transforms import Transforms
 from trainer.models import keras_network, wide
 from trainer.models.keras_columns import KerasColumns
 from trainer.models.keras_network import KerasNetwork
 from trainer.models.network import Network
-from trainer.models.transforms import Transforms
 
 _layers = tf.keras.layers
 v1 = tf.compat.v1

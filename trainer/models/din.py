@@ -10,11 +10,12 @@ import tensorflow as tf
 from pipeline.models.din import Din
 from pipeline.records.feature_plan import Planned
 from trainer.checkpoints.parameters import Parameters
-from trainer.models import feature_columns, keras_network, sequences
+from trainer.features import feature_columns, sequences
+from trainer.features.transforms import Transforms
+from trainer.models import keras_network
 from trainer.models.keras_columns import KerasColumns
 from trainer.models.keras_network import KerasNetwork
 from trainer.models.network import Network
-from trainer.models.transforms import Transforms
 
 _layers = tf.keras.layers
 v1 = tf.compat.v1

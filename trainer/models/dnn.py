@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from trainer.checkpoints.parameters import Parameters
+from trainer.features.transforms import Transforms
 from trainer.models.canned import Canned
 from trainer.models.keras_columns import KerasColumns
 from trainer.models.keras_network import KerasNetwork
-from trainer.models.transforms import Transforms
 
 
 def estimator(params: Mapping[str, Any], config: Any, transforms: Transforms) -> Any:

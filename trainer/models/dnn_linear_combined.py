@@ -8,11 +8,11 @@ from typing import Any
 import tensorflow as tf
 
 from trainer.checkpoints.parameters import Parameters
-from trainer.models import feature_columns
+from trainer.features import feature_columns
+from trainer.features.transforms import Transforms
 from trainer.models.canned import Canned
 from trainer.models.keras_columns import KerasColumns
 from trainer.models.keras_network import KerasNetwork
-from trainer.models.transforms import Transforms
 
 
 def estimator(params: Mapping[str, Any], config: Any, transforms: Transforms) -> Any:

@@ -10,11 +10,11 @@ import tensorflow as tf
 from pipeline.config import model_config
 from pipeline.records import feature_plan
 from trainer import optimizers
+from trainer.features.transforms import WEIGHT, weight_of
 from trainer.models import means, of_numbers
 from trainer.models.area import AreaUnderRoc
 from trainer.models.of_positives import Precision, PrecisionRecallArea, Recall
 from trainer.models.of_probabilities import RESULTS, AveragePrecision, OfProbabilities
-from trainer.models.transforms import WEIGHT, weight_of
 
 # The signature of an exported model that takes columns.
 SERVING = "serving_default"

@@ -12,8 +12,8 @@ from pipeline import errors
 from pipeline.models.keras import Keras
 from trainer import models, optimizers
 from trainer.checkpoints.parameters import Parameters
+from trainer.features.transforms import WEIGHT, Transforms
 from trainer.models import heads
-from trainer.models.transforms import WEIGHT, Transforms
 
 
 def estimator(params: Mapping[str, Any], config: Any, transforms: Transforms) -> Any:

@@ -16,9 +16,10 @@ import tensorflow as tf
 
 from pipeline import config
 from pipeline.records.feature_plan import Planned
-from trainer.models import heads, packing
-from trainer.models.names import of_op, of_ops
-from trainer.models.transforms import Tensors, Transforms, as_fed, make
+from trainer.features import packing
+from trainer.features.names import of_op, of_ops
+from trainer.features.transforms import Tensors, Transforms, as_fed, make
+from trainer.models import heads
 
 # Values of an example, at most, of which each is an input of its own.
 _INPUTS = 1000

@@ -16,9 +16,10 @@ from pipeline.models.base import HiddenLayers, Layers
 from pipeline.models.dnn import Dnn
 from pipeline.records.feature_plan import Planned
 from trainer.checkpoints.parameters import Parameters
-from trainer.models import feature_columns, heads, keras_columns, packing
+from trainer.features import feature_columns, packing
+from trainer.features.names import of_ops
+from trainer.models import heads, keras_columns
 from trainer.models.keras_columns import KerasColumns
-from trainer.models.names import of_ops
 
 _layers = tf.keras.layers
 _LINEAR = "linear/linear_model"

@@ -12,9 +12,9 @@ import tensorflow as tf
 
 from pipeline.models.base import HiddenLayers
 from pipeline.records.feature_plan import Planned
-from trainer.models import feature_columns
+from trainer.features import feature_columns
+from trainer.features.transforms import Transforms
 from trainer.models.heads import Head
-from trainer.models.transforms import Transforms
 
 v1 = tf.compat.v1
 _columns = v1.feature_column

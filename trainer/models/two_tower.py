@@ -20,11 +20,12 @@ from pipeline.models.two_tower import ITEM, SIDES, TOP_K, USER, TwoTower
 from pipeline.records.feature_plan import Planned
 from trainer import optimizers
 from trainer.checkpoints.parameters import Parameters
-from trainer.models import feature_columns, heads, keras_network, means
+from trainer.features import feature_columns
+from trainer.features.transforms import WEIGHT, Transforms
+from trainer.models import heads, keras_network, means
 from trainer.models.keras_columns import KerasColumns
 from trainer.models.keras_network import KerasNetwork
 from trainer.models.network import Network
-from trainer.models.transforms import WEIGHT, Transforms
 
 v1 = tf.compat.v1
 _columns = v1.feature_column

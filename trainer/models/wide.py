@@ -12,7 +12,7 @@ from typing import Any
 import tensorflow as tf
 
 from pipeline.records.feature_plan import Planned
-from trainer.models import embedding, feature_columns
+from trainer.features import embedding, feature_columns
 
 v1 = tf.compat.v1
 _Make = Callable[[str, int], Any]

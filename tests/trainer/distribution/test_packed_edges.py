@@ -10,7 +10,7 @@ from pipeline.cluster import topology
 from tests.support import servers
 from trainer import optimizers
 from trainer.distribution import packed_edges, placement
-from trainer.models import embedding
+from trainer.features import embedding
 
 v1 = tf.compat.v1
 TABLES, ROWS, WIDTH = 6, 50, 4

@@ -12,7 +12,7 @@ from tests.pipeline.feature_tables import contents, make
 from trainer import models, optimizers
 from trainer.distribution import balanced_tables, placement
 from trainer.export import exporters
-from trainer.models.transforms import Transforms
+from trainer.features.transforms import Transforms
 
 ROWS = 400
 FEATURES = {

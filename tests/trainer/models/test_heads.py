@@ -7,8 +7,8 @@ import pytest
 import tensorflow as tf
 
 from trainer import optimizers
+from trainer.features.transforms import WEIGHT, weight_of
 from trainer.models import heads
-from trainer.models.transforms import WEIGHT, weight_of
 
 v1 = tf.compat.v1
 Keys = tf.estimator.ModeKeys

@@ -13,7 +13,7 @@ from pipeline import errors
 from tests.pipeline.feature_tables import contents, make
 from trainer import models, optimizers
 from trainer.export import exporters
-from trainer.models.transforms import WEIGHT, Transforms
+from trainer.features.transforms import WEIGHT, Transforms
 
 NETWORKS = "tests.trainer.models.networks"
 DELAY = {"steps": [{"missing": {"fill": 0}}, "z_score"]}

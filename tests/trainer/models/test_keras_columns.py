@@ -15,9 +15,9 @@ from pipeline import errors
 from pipeline.steps import STEPS
 from pipeline.steps.base import NUMBERS, Step
 from tests.pipeline.feature_tables import contents, make
+from trainer.features.transforms import Transforms
 from trainer.models import keras_columns
 from trainer.models.keras_columns import KerasColumns, Spec
-from trainer.models.transforms import Transforms
 
 
 def _png(height, width):

@@ -9,7 +9,7 @@ import tensorflow as tf
 from pipeline.config import model_config
 from tests.pipeline.feature_tables import contents, make
 from trainer import models, optimizers
-from trainer.models.transforms import Transforms
+from trainer.features.transforms import Transforms
 
 v1 = tf.compat.v1
 ROWS = 20

@@ -14,7 +14,7 @@ from trainer import models, optimizers
 from trainer.checkpoints import table_saver
 from trainer.distribution import placement
 from trainer.export import exporters
-from trainer.models.transforms import Transforms
+from trainer.features.transforms import Transforms
 
 ROWS = 200
 COLUMNS = {

@@ -13,7 +13,7 @@ from pipeline.cluster import topology
 from pipeline.config.optimizer_config import Optimizer
 from trainer import optimizers
 from trainer.distribution import strategies
-from trainer.models import embedding
+from trainer.features import embedding
 from trainer.optimizers import rowwise_adam
 
 RATE = 0.1

@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from pipeline.records.feature_plan import Planned
-from trainer.models import packing
+from trainer.features import packing
 
 Tensors = dict[str, tf.Tensor]
 

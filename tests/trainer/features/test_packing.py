@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from pipeline.config import Column
-from trainer.models import packing
+from trainer.features import packing
 
 
 def test_many_columns_of_one_type_are_one_tensor_and_come_back():

@@ -9,7 +9,7 @@ from keras.src.engine import base_layer_utils
 from pipeline import errors
 from pipeline.records import feature_plan
 from tests.pipeline.feature_tables import contents, make
-from trainer.models import feature_columns
+from trainer.features import feature_columns
 
 
 def _planned(*, columns=None, **features):

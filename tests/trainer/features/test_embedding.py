@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from trainer.models import embedding
+from trainer.features import embedding
 
 IDS = [[2, 0, 2], [-1, -1, -1], [4, -1, -1], [-1, 1, -1]]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
-from trainer.models import sequences
+from trainer.features import sequences
 
 v1 = tf.compat.v1
 IDS = [[3, 1, -1, 3], [-1, -1, -1, -1], [-1, 2, -1, -1]]

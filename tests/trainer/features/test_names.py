@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainer.models import names
+from trainer.features import names
 
 
 def test_arguments_of_columns_are_told_apart():

@@ -15,7 +15,7 @@ from pipeline.models.base import columns_of
 from pipeline.records import feature_plan, manifest
 from pipeline.steps import whole
 from pipeline.steps.base import Kind, Step
-from trainer.models import lists, packing, together
+from trainer.features import lists, packing, together
 
 Tensors = dict[str, tf.Tensor]
 

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from pipeline import steps
 from tests.pipeline.feature_tables import contents, make
-from trainer.models import transforms
+from trainer.features import transforms
 
 # More than what is made together at least.
 COUNT, ROWS = 40, 300

@@ -14,7 +14,7 @@ import tensorflow as tf
 from pipeline import errors
 from pipeline.config.feature_config import Embedding
 from pipeline.records.feature_plan import Planned
-from trainer.models import embedding, packing
+from trainer.features import embedding, packing
 
 # Up to so many ids, a network gets one input for each.
 _ONE_HOT = 8

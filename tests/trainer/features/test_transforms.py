@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from pipeline import config
 from tests.pipeline.feature_tables import DELAY, TIME, contents, make
-from trainer.models.transforms import WEIGHT, Transforms
+from trainer.features.transforms import WEIGHT, Transforms
 
 ROWS = {
     "delay": np.array([np.nan, 3.0, 25.0], np.float32),

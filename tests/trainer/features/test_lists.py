@@ -7,7 +7,7 @@ import math
 import pytest
 import tensorflow as tf
 
-from trainer.models import lists
+from trainer.features import lists
 
 
 @pytest.mark.parametrize(
