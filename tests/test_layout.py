@@ -59,7 +59,7 @@ LAYERS = {
     "serving": (("batch",), ("rest",), ("predict", "serve")),
     "trainer": (
         ("distribution", "features", "optimizers"),
-        ("checkpoints",),
+        ("checkpoints", "heads"),
         ("models",),
         ("input",),
         ("metrics", "monitoring"),

@@ -22,11 +22,11 @@ from trainer.evaluation.evaluator import Evaluation
 from trainer.exactly_once import epoch_ends, saved_counts
 from trainer.exactly_once.reader import Position, PositionHook
 from trainer.features.transforms import Transforms
+from trainer.heads import heads, mean_loss
 from trainer.input.own_input import OwnInput, Source
 from trainer.input.script_input import Script
 from trainer.lifecycle import variables_hook
 from trainer.lifecycle.stopping import StopHook
-from trainer.models import heads, mean_loss
 from trainer.monitoring import (
     continued_hook,
     divergence,

@@ -17,9 +17,9 @@ from trainer.checkpoints import checkpoint_files, saving, table_saver, warm_star
 from trainer.distribution import packed_edges, placement, replicas
 from trainer.exactly_once.reader import Position
 from trainer.features.packing import Packing
+from trainer.heads import heads, mean_loss
 from trainer.input import grouping, slicing, window_feed
 from trainer.metrics import one_pass, streaming
-from trainer.models import heads, mean_loss
 from trainer.monitoring import divergence, staleness, stopwatch_hook
 from trainer.optimizers import averaging
 

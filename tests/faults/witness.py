@@ -14,7 +14,7 @@ import tensorflow as tf
 from pipeline import storage
 from pipeline.records import manifest, tfrecord
 from trainer import optimizers
-from trainer.models import heads
+from trainer.heads import heads
 
 MODEL = f"{__name__}:model_fn"
 # What a job needs to be witnessed. The rate of the rest of the model is `_RATE`.

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pipeline import config
 from pipeline.models import MODELS
 from pipeline.records import manifest, quarantine
-from trainer.models import heads
+from trainer.heads import heads
 
 _OF_TWO_CLASSES = "accuracy_baseline"  # as the heads of `tf.estimator` report it
 

@@ -22,8 +22,8 @@ from trainer.checkpoints import checkpoint_files
 from trainer.evaluation import baseline, best_exporter, early_stopping, skipped
 from trainer.exactly_once import report
 from trainer.export import exporters, own_exports
+from trainer.heads import means
 from trainer.input.own_input import OwnInput, Source
-from trainer.models import means
 from trainer.monitoring.status_reporter import Reporter
 
 # Seconds between looks for a new checkpoint; each takes several requests of gs://.

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from trainer.export import differences, rounding
-from trainer.models import heads
+from trainer.heads import heads
 
 # Rows of a batch in which others are exchanged, if there are enough: of many each matters little,
 # and of two each is as far from their mean.

@@ -10,7 +10,7 @@ import numpy as np
 
 from pipeline import errors
 from trainer.export import parity_worker, rounding
-from trainer.models import heads
+from trainer.heads import heads
 
 
 @dataclasses.dataclass(frozen=True)

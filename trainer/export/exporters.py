@@ -30,10 +30,10 @@ from trainer.export import (
     parity_worker,
 )
 from trainer.features.transforms import Transforms
+from trainer.heads import heads
 from trainer.input import parsing
 from trainer.input.dataset import Records
 from trainer.metrics import one_pass, report_page, slice_metrics
-from trainer.models import heads
 from trainer.monitoring.status_reporter import Reporter
 
 _STAGING = ".staging-"

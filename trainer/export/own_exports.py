@@ -30,8 +30,8 @@ from trainer.export import (
     rounding,
 )
 from trainer.export.batch_dependence import Order
+from trainer.heads import heads
 from trainer.input.own_input import OwnInput
-from trainer.models import heads
 from trainer.monitoring.status_reporter import Reporter
 
 # Rows of the eval examples that are compared, and sizes of batches they are answered in.

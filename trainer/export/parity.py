@@ -37,9 +37,9 @@ from trainer.export.batch_dependence import Order
 from trainer.export.differences import Differences
 from trainer.export.parity_rows import Row
 from trainer.features.names import of_arguments
+from trainer.heads import heads
 from trainer.input import parsing
 from trainer.input.dataset import Records
-from trainer.models import heads
 
 # Sizes of other batches, to see how far the answers to the same rows move in them.
 _OTHER_BATCHES = (13, 5)

@@ -46,7 +46,7 @@ EXAMPLES, KERAS = "examples", "keras"
 _SERVING = "serving_default"
 # A collection of the graph: what the model is fed, in the order in which it is made.
 FEATURES = "estimator_pipeline/features"
-# A collection of the graph, see trainer.models.heads; in Keras the input of a layer without "un".
+# A collection of the graph, see trainer.heads.heads; in Keras the input of a layer without "un".
 _UNSCALED = re.compile(r"unscaled\d*")
 # About so many rows are read in two ways.
 _READ_AGAIN = 32

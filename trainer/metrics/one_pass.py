@@ -14,10 +14,10 @@ import tensorflow as tf
 
 from pipeline.console import work
 from trainer.distribution import replicas
+from trainer.heads import heads
 from trainer.input.dataset import Records
 from trainer.metrics import slice_metrics
 from trainer.metrics.slice_metrics import SliceResult
-from trainer.models import heads
 
 # A collection of a graph: for each replica its index and tensors. Not named by a text, which would
 # have it written with the graph (`Graph.get_all_collection_keys`).

@@ -13,13 +13,13 @@ import tensorflow as tf
 from pipeline import config, errors
 from pipeline.console import work
 from pipeline.records import feature_plan
+from trainer.heads import heads
 from trainer.input import grouping, slicing
 from trainer.input.dataset import Records
 from trainer.metrics import class_metrics, intervals
 from trainer.metrics.class_metrics import Answers
 from trainer.metrics.intervals import Estimate
 from trainer.metrics.summaries import Binary, Classes, Numbers, Summary
-from trainer.models import heads
 
 ALL = "all"
 # The most frequent values of a column are slices of their own.

@@ -23,11 +23,11 @@ from trainer.checkpoints import checkpoint_files
 from trainer.checkpoints.parameters import Parameters
 from trainer.export import exporters, parity, parity_client, parity_worker
 from trainer.features.names import of_arguments
+from trainer.heads import heads
 from trainer.input import parsing
 from trainer.input.dataset import Records
 from trainer.migration import migrated, networks
 from trainer.migration.migrated import Migrated
-from trainer.models import heads
 from trainer.models.keras_columns import KerasColumns
 
 

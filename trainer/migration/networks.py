@@ -17,7 +17,8 @@ from pipeline.config import model_config
 from pipeline.models import MODELS
 from trainer import models
 from trainer.checkpoints.parameters import Parameters
-from trainer.models import heads, keras, keras_columns
+from trainer.heads import heads
+from trainer.models import keras, keras_columns
 from trainer.models.keras_columns import KerasColumns
 
 

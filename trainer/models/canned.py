@@ -14,8 +14,8 @@ import tensorflow as tf
 from pipeline.models.dnn import Dnn
 from pipeline.records.feature_plan import Planned
 from trainer.features import feature_columns
+from trainer.heads.heads import Head
 from trainer.models import wide
-from trainer.models.heads import Head
 
 v1 = tf.compat.v1
 # As the canned Estimators have it: a part of a variable is called in checkpoints as it was asked

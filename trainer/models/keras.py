@@ -13,7 +13,7 @@ from pipeline.models.keras import Keras
 from trainer import models, optimizers
 from trainer.checkpoints.parameters import Parameters
 from trainer.features.transforms import WEIGHT, Transforms
-from trainer.models import heads
+from trainer.heads import heads
 
 
 def estimator(params: Mapping[str, Any], config: Any, transforms: Transforms) -> Any:

@@ -19,7 +19,7 @@ from pipeline.records.feature_plan import Planned
 from trainer.features import packing
 from trainer.features.names import of_op, of_ops
 from trainer.features.transforms import Tensors, Transforms, as_fed, make
-from trainer.models import heads
+from trainer.heads import heads
 
 # Values of an example, at most, of which each is an input of its own.
 _INPUTS = 1000

@@ -18,7 +18,8 @@ from pipeline.records.feature_plan import Planned
 from trainer.checkpoints.parameters import Parameters
 from trainer.features import feature_columns, packing
 from trainer.features.names import of_ops
-from trainer.models import heads, keras_columns
+from trainer.heads import heads
+from trainer.models import keras_columns
 from trainer.models.keras_columns import KerasColumns
 
 _layers = tf.keras.layers

@@ -16,7 +16,8 @@ import tensorflow as tf
 from pipeline.models.mmoe import Mmoe
 from trainer.checkpoints.parameters import Parameters
 from trainer.features.transforms import Transforms
-from trainer.models import heads, keras_network
+from trainer.heads import heads
+from trainer.models import keras_network
 from trainer.models.keras_columns import KerasColumns
 from trainer.models.keras_network import KerasNetwork
 from trainer.models.network import Network

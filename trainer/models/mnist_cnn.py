@@ -11,7 +11,8 @@ from typing import Any
 import tensorflow as tf
 
 from trainer.checkpoints.parameters import Parameters
-from trainer.models import heads, keras_images
+from trainer.heads import heads
+from trainer.models import keras_images
 from trainer.models.keras_columns import KerasColumns
 
 _layers = tf.compat.v1.layers

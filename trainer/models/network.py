@@ -14,7 +14,7 @@ from pipeline.models.base import HiddenLayers
 from pipeline.records.feature_plan import Planned
 from trainer.features import feature_columns
 from trainer.features.transforms import Transforms
-from trainer.models.heads import Head
+from trainer.heads.heads import Head
 
 v1 = tf.compat.v1
 _columns = v1.feature_column

@@ -22,7 +22,8 @@ from trainer import optimizers
 from trainer.checkpoints.parameters import Parameters
 from trainer.features import feature_columns
 from trainer.features.transforms import WEIGHT, Transforms
-from trainer.models import heads, keras_network, means
+from trainer.heads import heads, means
+from trainer.models import keras_network
 from trainer.models.keras_columns import KerasColumns
 from trainer.models.keras_network import KerasNetwork
 from trainer.models.network import Network

@@ -10,10 +10,10 @@ import tensorflow as tf
 from tests.trainer import iterators
 from trainer import divergence_replay
 from trainer.export import parity, parity_rows
+from trainer.heads import heads
 from trainer.input.dataset import Records
 from trainer.input.window_feed import Feed
 from trainer.metrics import slice_metrics
-from trainer.models import heads
 from trainer.monitoring import divergence
 
 

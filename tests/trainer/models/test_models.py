@@ -10,7 +10,8 @@ from pipeline.cluster import topology
 from pipeline.runs.run_folder import RunFolder
 from tests.trainer import user_code
 from trainer import experiment, models, optimizers
-from trainer.models import heads, mnist_cnn, mnist_mlp
+from trainer.heads import heads
+from trainer.models import mnist_cnn, mnist_mlp
 
 ModeKeys = tf.estimator.ModeKeys
 UPDATES = optimizers.Updates("sgd", 0.1)

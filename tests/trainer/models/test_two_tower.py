@@ -14,7 +14,7 @@ from tests.pipeline.feature_tables import contents, make
 from trainer import models, optimizers
 from trainer.export import exporters
 from trainer.features.transforms import WEIGHT, Transforms
-from trainer.models import means
+from trainer.heads import means
 from trainer.models.two_tower import Batch
 
 v1 = tf.compat.v1

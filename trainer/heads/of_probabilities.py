@@ -7,8 +7,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainer.models import in_graph
-from trainer.models.area import AreaUnderRoc
+from trainer.heads import in_graph
+from trainer.heads.area import AreaUnderRoc
 
 # What float32 tells from 0 and 1: probabilities are clipped to it, as by scikit-learn.
 _LEAST = 2.0**-23

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from trainer import optimizers
 from trainer.features.transforms import WEIGHT, weight_of
-from trainer.models import heads
+from trainer.heads import heads
 
 v1 = tf.compat.v1
 Keys = tf.estimator.ModeKeys

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from trainer.heads.area import AreaUnderRoc
 from trainer.metrics import intervals
-from trainer.models.area import AreaUnderRoc
 
 
 def _area(labels, probabilities, weights=None, batch=100):

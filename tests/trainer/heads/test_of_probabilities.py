@@ -11,10 +11,10 @@ import pytest
 import tensorflow as tf
 
 from tests.pipeline.process_help import ROOT, child_environment
+from trainer.heads.area import AreaUnderRoc
+from trainer.heads.of_probabilities import RESULTS, AveragePrecision, OfProbabilities
 from trainer.metrics import probabilities
 from trainer.metrics.probabilities import Scored
-from trainer.models.area import AreaUnderRoc
-from trainer.models.of_probabilities import RESULTS, AveragePrecision, OfProbabilities
 
 
 def _found(labels, both, weights=None, batch=100):

@@ -11,7 +11,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainer.models import means
+from trainer.heads import means
 
 
 def added(spec: Any, features: Any, labels: Any) -> Any:

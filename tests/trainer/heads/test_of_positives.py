@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 from sklearn import metrics
 
-from trainer.models.of_positives import Precision, PrecisionRecallArea, Recall
+from trainer.heads.of_positives import Precision, PrecisionRecallArea, Recall
 
 v1 = tf.compat.v1
 

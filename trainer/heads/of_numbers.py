@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainer.models import means
+from trainer.heads import means
 
 
 class RootMeanSquaredError(means.Mean):

@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainer.models import in_graph
+from trainer.heads import in_graph
 
 
 class Precision(in_graph.Updated, tf.keras.metrics.Precision):

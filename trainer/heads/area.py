@@ -11,7 +11,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainer.models import in_graph
+from trainer.heads import in_graph
 
 # Of the logit, which spreads probabilities near 0 and 1: 0.0005 wide, over all that float32 tells
 # apart, from 1e-45 to 1 - 6e-8.

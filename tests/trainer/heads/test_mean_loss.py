@@ -9,8 +9,8 @@ import pytest
 import tensorflow as tf
 
 from tests.trainer import small_table
+from trainer.heads import mean_loss, means
 from trainer.metrics import slice_metrics
-from trainer.models import mean_loss, means
 
 v1 = tf.compat.v1
 ROWS = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 60.0, 7.0], np.float32)

@@ -1,0 +1,338 @@
+"""From logits to an `EstimatorSpec`: loss, metrics and predictions are `tf.estimator`'s own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from pipeline.config import model_config
+from pipeline.records import feature_plan
+from trainer import optimizers
+from trainer.features.transforms import WEIGHT, weight_of
+from trainer.heads import means, of_numbers
+from trainer.heads.area import AreaUnderRoc
+from trainer.heads.of_positives import Precision, PrecisionRecallArea, Recall
+from trainer.heads.of_probabilities import RESULTS, AveragePrecision, OfProbabilities
+
+# The signature of an exported model that takes columns.
+SERVING = "serving_default"
+# The collection of a graph that predicts, with what regressors give before `scale` and `offset`:
+# an exported model is compared there, too. Of several labels their number follows.
+UNSCALED = "unscaled"
+
+
+class Head:
+    """What canned Estimators give their logits to, so that the update is made as everywhere here.
+
+    Their own heads would apply gradients by themselves, without averaging those of synchronous
+    parameter servers.
+    """
+
+    name = None
+
+    def __init__(self, params: Mapping[str, Any]) -> None:
+        self._params = params
+
+    @property
+    def logits_dimension(self) -> int:
+        """Of two classes one logit is enough; of a number too. Several labels need those of each,
+        one after the other."""
+        return sum(self.widths)
+
+    @property
+    def widths(self) -> list[int]:
+        """Of each label, how many logits it needs."""
+        of_each = self._params.get(model_config.GOALS, {"": self._params}).values()
+        return list(map(width, of_each))
+
+    def create_estimator_spec(
+        self, features: Any, mode: str, logits: Any, labels: Any = None, **_: Any
+    ) -> Any:
+        """Returns the spec; the canned Estimator's optimizer is not used."""
+        if model_config.GOALS in self._params:
+            return of_goals(logits, features, labels, mode=mode, params=self._params)
+        if regression(self._params):
+            logits = _scaled(logits, self._params, mode=mode)
+        return estimator_spec(logits, features, labels, mode=mode, params=self._params)
+
+
+def params_of(plan: feature_plan.Plan) -> dict[str, Any]:
+    """Returns the params of a model's head that are not in `model.params`."""
+    found: dict[str, Any] = {}
+    if plan.label.offset is not None:
+        found[model_config.OFFSET] = plan.label.offset
+    if plan.goals:
+        of_each = {goal.name: {**goal.params, "weight": goal.weight} for goal in plan.goals}
+        found[model_config.GOALS] = of_each
+    return found
+
+
+def width(params: Mapping[str, Any]) -> int:
+    """Returns how many logits one label needs."""
+    classes = _classes(params)
+    return 1 if classes == 2 else classes
+
+
+def regression(params: Mapping[str, Any]) -> bool:
+    """True if numbers are predicted, not classes."""
+    return bool(params.get("task") == "regression")
+
+
+def scaling(params: Mapping[str, Any]) -> tuple[float, float]:
+    """Returns the offset and scale of what a canned regressor gives."""
+    return float(params.get("offset", 0.0)), float(params.get("scale", 1.0))
+
+
+def _scaled(logits: Any, params: Mapping[str, Any], *, mode: str, number: str = "") -> Any:
+    """Returns predictions of numbers."""
+    if mode == tf.estimator.ModeKeys.PREDICT:
+        tf.compat.v1.add_to_collection(f"{UNSCALED}{number}", logits)
+    offset, scale = scaling(params)
+    return logits * scale + offset
+
+
+def offsets(params: Mapping[str, Any]) -> list[float] | None:
+    """Returns what is added to each logit of a model that has learned from a sample, to give the
+    probabilities of all rows; of two classes there is one logit. `None` adds nothing.
+
+    Of a class of which the share `keep` of the examples was kept, the odds against any other are
+    too small by that factor (King and Zeng, 2001, "Logistic regression in rare events data").
+    """
+    if model_config.OFFSET not in params:
+        return None
+    index, offset = params[model_config.OFFSET]
+    if _classes(params) == 2:
+        return [offset if index == 1 else -offset]
+    return [offset if n == index else 0.0 for n in range(_classes(params))]
+
+
+def _classes(params: Mapping[str, Any]) -> int:
+    return 1 if regression(params) else int(params.get("classes", 2))
+
+
+def estimator_spec(
+    logits: Any, features: Any, labels: Any, *, mode: str, params: Mapping[str, Any]
+) -> Any:
+    """Returns the spec of a classifier over `params["classes"]` classes, or of a regressor.
+
+    `logits` is `[batch, classes]`, of two classes `[batch, 1]` too; `labels` `[batch]` int64. The
+    serving signature returns `class`, `[batch]` int64, and `probabilities`, `[batch, classes]`
+    float32. Of a regressor `logits` is `[batch, 1]`, and what is served is `prediction`, `[batch]`.
+    The loss of regressors is of errors in units of `params["scale"]`: in units of the label, the
+    gradients of labels about 1e12 overflow in an optimizer that squares them. Other metrics are in
+    units of the label. What a model learned from a sample is corrected but in training.
+    """
+    classes = _classes(params)
+    # Of two classes tf.estimator wants one logit; softmax of two is the sigmoid of this.
+    if classes == 2 and logits.shape[-1] == 2:
+        logits = logits[:, 1:] - logits[:, :1]
+    if (added := offsets(params)) is not None and mode != tf.estimator.ModeKeys.TRAIN:
+        logits = logits + tf.constant(added, logits.dtype)
+    made = head(classes, weight=_weight(features, WEIGHT), scale=scaling(params)[1])
+    spec = made.create_estimator_spec(
+        features=features,
+        mode=mode,
+        logits=logits,
+        labels=labels,
+        train_op_fn=lambda loss: optimizers.train_op(loss, params["optimizer"]),
+    )
+    if mode == tf.estimator.ModeKeys.PREDICT:
+        return spec._replace(export_outputs=export_outputs(answer(spec.predictions)))
+    if mode == tf.estimator.ModeKeys.TRAIN and classes > 1:
+        guess = logits[:, 0] > 0 if classes == 2 else tf.argmax(logits, axis=1)
+        hits = tf.equal(tf.cast(guess, tf.int64), tf.cast(tf.reshape(labels, [-1]), tf.int64))
+        tf.compat.v1.summary.scalar("accuracy", tf.reduce_mean(tf.cast(hits, tf.float32)))
+    return spec
+
+
+def _weight(features: Any, name: str) -> str | None:
+    return name if isinstance(features, Mapping) and name in features else None
+
+
+def head(classes: int, *, weight: str | None, scale: float, name: str | None = None) -> Any:
+    """Returns a head of `tf.estimator` for classes, of which 1 stands for a number; `weight` is the
+    feature that examples weigh by, `name` what its metrics end with."""
+    if classes == 1:
+        return _Number(scale, weight_column=weight, name=name)
+    if classes == 2:
+        return _Binary(weight_column=weight, name=name)
+    return _Classes(classes, weight_column=weight, name=name)
+
+
+def of_goals(
+    logits: Any, features: Any, labels: Any, *, mode: str, params: Mapping[str, Any]
+) -> Any:
+    """Returns the spec of several labels, `labels` by name: their losses are added up by weight,
+    and metrics and what is served are called `<label>/<name>`.
+
+    `logits` is `[batch, all]`: those of each label, one after the other, before its `scale`. An
+    example whose weight for a label is 0 adds nothing to the loss, which is divided by the examples
+    of the batch, and to the metrics.
+    """
+    goals: Mapping[str, Mapping[str, Any]] = params[model_config.GOALS]
+    names = {f"label{number}": goal for number, goal in enumerate(goals)}
+    parts = tf.split(logits, [width(goals[goal]) for goal in names.values()], axis=1)
+    given, made = {}, []
+    for number, ((name, goal), part) in enumerate(zip(names.items(), parts, strict=True)):
+        if regression(goals[goal]):
+            part = _scaled(part, goals[goal], mode=mode, number=str(number))
+        given[name] = part
+        weight = _weight(features, weight_of(number))
+        scale = scaling(goals[goal])[1]
+        made.append(head(_classes(goals[goal]), weight=weight, scale=scale, name=name))
+    spec = tf.estimator.MultiHead(
+        made, [goal["weight"] for goal in goals.values()]
+    ).create_estimator_spec(
+        features=features,
+        mode=mode,
+        logits=given,
+        labels=labels and {name: labels[goal] for name, goal in names.items()},
+        train_op_fn=lambda loss: optimizers.train_op(loss, params["optimizer"]),
+    )
+    predictions: dict[str, Any] = {}
+    for name, goal in names.items():
+        own = {key: x for (of, key), x in spec.predictions.items() if of == name}
+        predictions |= {f"{goal}/{key}": x for key, x in answer(own).items()}
+    spec = spec._replace(predictions=predictions)
+    if mode == tf.estimator.ModeKeys.PREDICT:
+        return spec._replace(export_outputs=export_outputs(predictions))
+    return spec._replace(eval_metric_ops=_renamed(spec.eval_metric_ops, names))
+
+
+def _renamed(metrics: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """Returns metrics by `<label>/<metric>`, of which tf.estimator says `<metric>/<head>`."""
+    found = {}
+    for key, value in metrics.items():
+        metric, _, name = key.rpartition("/")
+        found[f"{names[name]}/{metric}" if name in names else key] = value
+    return found
+
+
+class _Number(means.OfSome, tf.estimator.RegressionHead):
+    """With squared errors, in its loss of what is divided by `scale`."""
+
+    def __init__(self, scale: float, **settings: Any) -> None:
+        super().__init__(
+            loss_fn=lambda labels, logits: tf.math.squared_difference(labels, logits), **settings
+        )
+        self._scale = scale
+
+    def loss(self, labels: Any, logits: Any, *args: Any, **kwargs: Any) -> Any:
+        """Returns the loss, in training and in evaluations."""
+        scaled = tf.cast(labels, tf.float32) / self._scale
+        return super().loss(scaled, logits / self._scale, *args, **kwargs)
+
+    def metrics(self, regularization_losses: Any = None) -> dict[str, Any]:
+        """Returns the metrics of an evaluation."""
+        ours = {
+            self._summary_key(name): made(name=name, dtype=tf.float64)
+            for name, made in of_numbers.METRICS.items()
+        }
+        return {**super().metrics(regularization_losses), **ours}
+
+    def update_own(self, found: dict[str, Any], batch: means.Batch) -> None:
+        """Adds the examples of a batch to the metrics above."""
+        for name in of_numbers.METRICS:
+            found[self._summary_key(name)].update_state(batch.losses, sample_weight=batch.weights)
+
+
+class _Classes(means.OfSome, tf.estimator.MultiClassHead):
+    pass
+
+
+class _Binary(means.OfSome, tf.estimator.BinaryClassHead):
+    """With metrics of probabilities as `make evaluate` gives them."""
+
+    def metrics(self, regularization_losses: Any = None) -> dict[str, Any]:
+        """Returns the metrics of an evaluation."""
+        area = AreaUnderRoc()
+        means = {name: OfProbabilities(name, result) for name, result in RESULTS.items()}
+        ours = {"auc": area, "average_precision": AveragePrecision(area), **means}
+        ours |= {made.name: made for made in (Precision(), Recall(), PrecisionRecallArea())}
+        ours = {self._summary_key(name): metric for name, metric in ours.items()}
+        return {**super().metrics(regularization_losses), **ours}
+
+    def _update_accuracy_baseline(self, eval_metrics: dict[str, Any]) -> None:
+        """Adds nothing: it is one of `RESULTS`."""
+
+    def update_own(self, found: dict[str, Any], batch: means.Batch) -> None:
+        """Adds the examples of a batch to the metrics above."""
+        probabilities = self.predictions(batch.logits, ["probabilities"])["probabilities"]
+        for name in RESULTS:
+            own = found[self._summary_key(name)]
+            own.update_state(batch.labels, probabilities, sample_weight=batch.weights)
+        found[self._summary_key("average_precision")].update_state()
+
+
+def answer(predictions: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what is served of a head's predictions."""
+    if "class_ids" not in predictions:
+        return {"prediction": tf.squeeze(predictions["predictions"], axis=1)}
+    return {
+        "class": tf.squeeze(predictions["class_ids"], axis=1),
+        "probabilities": predictions["probabilities"],
+    }
+
+
+def servable(spec: Any) -> Any:
+    """Returns the spec of predictions with the signatures that take columns.
+
+    Those for classification and regression, which TensorFlow's own Estimators have, take nothing
+    but one text: what these predict is served as of the models here.
+    """
+    kind = tf.estimator.export.PredictOutput
+    kept = {name: out for name, out in spec.export_outputs.items() if isinstance(out, kind)}
+    if SERVING not in kept:
+        kept[SERVING] = kind(named(spec.predictions))
+    return spec._replace(export_outputs=kept)
+
+
+def named(predictions: Any) -> Any:
+    """Returns predictions by the names they are served by; those of no head of `tf.estimator` as
+    they are."""
+    if not isinstance(predictions, Mapping):
+        return predictions
+    column = predictions.get("class_ids", predictions.get("predictions"))
+    of_head = "class_ids" not in predictions or "probabilities" in predictions
+    is_column = column is not None and column.shape.rank == 2 and column.shape[1] == 1
+    return answer(predictions) if of_head and is_column else predictions
+
+
+def export_outputs(served: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the one signature of a model."""
+    return {SERVING: tf.estimator.export.PredictOutput(dict(served))}
+
+
+def is_unscaled(output: str) -> bool:
+    """True for what regressors give before `scale` and `offset`, of any label."""
+    return output.rstrip("0123456789") == UNSCALED
+
+
+def _unscaled() -> dict[str, Any]:
+    names = tf.compat.v1.get_default_graph().get_all_collection_keys()
+    return {name: tf.compat.v1.get_collection(name)[0] for name in filter(is_unscaled, names)}
+
+
+def answering(estimator: Any, keep: Sequence[str] = (), *, with_unscaled: bool = False) -> Any:
+    """Returns an Estimator whose `predict` gives what the exported model serves; on request also
+    what regressors give before `scale` and `offset`, as `UNSCALED`.
+
+    Features to `keep` are not for the model, but for who reads its answers.
+    """
+
+    def model_fn(features: Any, mode: str) -> Any:
+        kept = {name: features.pop(name) for name in keep}
+        spec = estimator.model_fn(features, None, mode, estimator.config)
+        kept |= _unscaled() if with_unscaled else {}
+        return spec._replace(predictions={**spec.export_outputs[SERVING].outputs, **kept})
+
+    settings = tf.compat.v1.ConfigProto(allow_soft_placement=True, device_count={"GPU": 0})
+    rewrite = settings.graph_options.rewrite_options
+    given = estimator.config.session_config.graph_options.rewrite_options
+    rewrite.meta_optimizer_iterations = given.meta_optimizer_iterations
+    rewrite.disable_meta_optimizer = given.disable_meta_optimizer
+    return tf.estimator.Estimator(
+        model_fn, config=estimator.config.replace(session_config=settings, device_fn=None)
+    )
