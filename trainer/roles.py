@@ -297,9 +297,11 @@ def _outlast(process: Process) -> None:
 
 
 def _sessions(task: topology.Task, parts: experiment.Experiment) -> Any:
-    if topology.PS not in task.cluster or parts.position is None:
+    if topology.PS not in task.cluster:
         return contextlib.nullcontext()
-    return session_manager.calling(parts.position.before_session)
+    # Records that are counted have a position; an input of the user's own has none.
+    position = parts.position
+    return session_manager.calling(None if position is None else position.before_session)
 
 
 def await_chief(run: RunFolder, states: Sequence[str], reporter: Reporter) -> None:

@@ -6,6 +6,7 @@ import types
 
 import pytest
 import tensorflow as tf
+from tensorflow.python.training import session_manager as tf_session_manager
 
 from pipeline import errors, storage
 from pipeline.cluster import topology
@@ -100,3 +101,16 @@ def test_a_process_that_waits_for_the_chief_makes_progress_when_the_chief_does(r
     monkeypatch.setattr(roles, "time", types.SimpleNamespace(sleep=sleep))
     roles.await_chief(run, ["starting"], worker)
     assert seen == [None, 1, 2, 3, 3, 3]
+
+
+@pytest.mark.parametrize("counted", [True, False])
+def test_sessions_on_servers_are_ours_whatever_the_input_is(counted):
+    """TensorFlow's own leaves a worker asleep for half a minute after the loss of a server."""
+    position = types.SimpleNamespace(before_session=lambda session: None)
+    parts = types.SimpleNamespace(position=position if counted else None)
+    theirs = tf_session_manager.SessionManager
+    task = topology.Task(topology.WORKER, 0, {"worker": ("h:1",), "ps": ("h:2",)})
+    with roles._sessions(task, parts):
+        assert tf_session_manager.SessionManager is not theirs
+    with roles._sessions(topology.Task(topology.CHIEF, 0), parts):
+        assert tf_session_manager.SessionManager is theirs

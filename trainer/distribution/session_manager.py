@@ -34,14 +34,15 @@ def lost_peer(error: Exception) -> errors.RetryableError:
 
 
 class _Manager(session_manager.SessionManager):
-    def __init__(self, before: Callable[[Any], None], *args: Any, **kwargs: Any) -> None:
+    def __init__(self, before: Callable[[Any], None] | None, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._before = before
 
     def prepare_session(self, master: str, *args: Any, config: Any = None, **kwargs: Any) -> Any:
         """Makes the chief's session, with the parameters of a checkpoint or initial ones."""
-        with self._bare(master, config) as session:
-            self._before(session)
+        if self._before is not None:
+            with self._bare(master, config) as session:
+                self._before(session)
         return super().prepare_session(master, *args, config=config, **kwargs)
 
     def wait_for_session(
@@ -51,7 +52,8 @@ class _Manager(session_manager.SessionManager):
         deadline = time.monotonic() + (math.inf if max_wait_secs is None else max_wait_secs)
         with self._bare(master, config) as session:
             while True:
-                self._before(session)
+                if self._before is not None:
+                    self._before(session)
                 try:
                     return super().wait_for_session(master, config=config, max_wait_secs=0)
                 except tf.errors.DeadlineExceededError:
@@ -67,10 +69,9 @@ class _Manager(session_manager.SessionManager):
 
 
 @contextlib.contextmanager
-def calling(before: Callable[[Any], None]) -> Iterator[None]:
-    """Has `before` called ahead of each session that is made, with a bare one on the same graph.
-
-    A worker that waits for variables calls it again and again.
+def calling(before: Callable[[Any], None] | None) -> Iterator[None]:
+    """Has `before`, if it is given, called ahead of each session that is made, with a bare one on
+    the same graph. A worker that waits for variables looks, and calls it, twice a second.
     """
     theirs = session_manager.SessionManager
     session_manager.SessionManager = functools.partial(_Manager, before)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import types
 
 import pytest
 import tensorflow as tf
@@ -60,6 +61,24 @@ def test_a_worker_calls_until_variables_have_values(server):
         with _train.MonitoredSession(creator) as session:
             assert int(session.run(value)) == 0
     assert called.is_set() and len(calls) == 2
+
+
+def test_a_worker_with_nothing_to_call_looks_again_soon(server, monkeypatch):
+    step = _train.get_or_create_global_step()
+    initial, value = step.initializer, step.read_value()
+    looked = []
+
+    def give_a_value(seconds):
+        looked.append(seconds)
+        with tf.compat.v1.Session(server) as session:
+            session.run(initial)
+
+    monkeypatch.setattr(signals, "stop_requested", types.SimpleNamespace(wait=give_a_value))
+    with session_manager.calling(None):
+        creator = _train.WorkerSessionCreator(master=server, max_wait_secs=60)
+        with _train.MonitoredSession(creator) as session:
+            assert int(session.run(value)) == 0
+    assert len(looked) == 1 and looked[0] < 1
 
 
 def test_a_worker_does_not_wait_for_ever(server):
