@@ -16,6 +16,8 @@ class Limits(Section):
 
     distance: Share | None = None
     """Largest distance. Not set: `drift.categories` or `drift.numbers`, as the column is."""
+    lengths: Share | None = None
+    """Largest distance of the lengths of lists. Not set: `drift.lengths`."""
     missing: Share | None = None
     """Largest change of the share of missing values. Not set: `drift.missing`."""
 
@@ -31,6 +33,8 @@ class Drift(Section):
     """Largest Jensen-Shannon distance (base 2) of columns of categories."""
     numbers: Share = 0.1
     """Largest Kolmogorov-Smirnov statistic of columns of numbers."""
+    lengths: Share = 0.1
+    """Largest Kolmogorov-Smirnov statistic of the number of items a row, of columns of lists."""
     missing: Share = 0.05
     """Largest change of the share of missing values."""
     columns: dict[str, Limits] = pydantic.Field(default={})

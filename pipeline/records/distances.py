@@ -40,6 +40,9 @@ class Distance:
         """Half of what lies between the bounds."""
         return (self.greatest - self.least) / 2
 
+    def __str__(self) -> str:
+        return f"{self.middle:.3f} ± {self.error:.3f}"
+
 
 _NONE = Distance(0.0, 0.0)
 

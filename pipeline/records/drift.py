@@ -39,7 +39,8 @@ class Side:
 class Compared:
     """One column of both. `distance` is in terms of `measure`, `JS` or `KS`.
 
-    `missing` are the shares of missing values in A and B. Limits include what chance does.
+    `lengths` is that of how many items the lists have, by `KS`. `missing` are the shares of missing
+    values in A and B. Limits include what chance does.
     `problem` says why there is nothing to compare; if that itself is a change, it is `broken`.
     """
 
@@ -47,6 +48,8 @@ class Compared:
     measure: str = ""
     distance: Distance | None = None
     limit: float = 1.0
+    lengths: Distance | None = None
+    lengths_limit: float = 1.0
     missing: tuple[float, float] = (0.0, 0.0)
     missing_limit: float = 1.0
     problem: str = ""
@@ -55,20 +58,33 @@ class Compared:
     @property
     def drifted(self) -> bool:
         """Tells if a limit is crossed for certain."""
-        far = self.distance is not None and self.distance.least > self.limit
+        far = any(distance.least > limit for distance, limit in self._distances)
         return self.broken or far or abs(self.missing[1] - self.missing[0]) > self.missing_limit
 
     @property
     def undecided(self) -> bool:
         """Tells if statistics as rough as these cannot say whether the limit is crossed."""
-        far = self.distance is not None and self.distance.greatest > self.limit
+        far = any(distance.greatest > limit for distance, limit in self._distances)
         return far and not self.drifted
 
     @property
     def severity(self) -> float:
-        """How many times the limit it is, distance or missing values, whichever is worse."""
-        far = self.distance.middle / max(self.limit, 1e-9) if self.distance else 0.0
-        return max(far, abs(self.missing[1] - self.missing[0]) / max(self.missing_limit, 1e-9))
+        """How many times the limit it is: values, lengths or missing values, whichever is worst."""
+        far = [distance.middle / max(limit, 1e-9) for distance, limit in self._distances]
+        return max(*far, abs(self.missing[1] - self.missing[0]) / max(self.missing_limit, 1e-9), 0)
+
+    @property
+    def _distances(self) -> list[tuple[Distance, float]]:
+        pairs = ((self.distance, self.limit), (self.lengths, self.lengths_limit))
+        return [(distance, limit) for distance, limit in pairs if distance is not None]
+
+    @property
+    def remark(self) -> str:
+        """What there is to say besides the distance of the values and the missing ones."""
+        if self.lengths is None:
+            return self.problem
+        of_lists = f"items a row KS {self.lengths}, limit {self.lengths_limit:.3f}"
+        return f"{self.problem}; {of_lists}" if self.problem else of_lists
 
 
 def find(name: str, storage_root: str) -> Side:
@@ -138,13 +154,17 @@ def _compare(name: str, a: Side, b: Side, *, limits: Drift) -> Compared:
     measure, distance, limit = _distance(columns[0], one, other, limits=limits)
     if own is not None and own.distance is not None:
         limit = own.distance
+    lengths, lengths_limit = _lengths(one, other)
+    of_lists = limits.lengths if own is None or own.lengths is None else own.lengths
     return Compared(
         name,
         measure,
         distance,
         max(limit, _chance(measure, one, other)),
-        shares,
-        max(allowed, chance),
+        lengths,
+        max(of_lists, lengths_limit),
+        missing=shares,
+        missing_limit=max(allowed, chance),
         problem="" if distance else _why_not(columns[0], one, other),
     )
 
@@ -171,6 +191,16 @@ def _distance(
     if column.type == "string" or (column.vocabulary and counted):
         return "JS", distances.jensen_shannon(one, other), limits.categories
     return "KS", distances.kolmogorov_smirnov(one, other), limits.numbers
+
+
+def _lengths(
+    one: manifest.ColumnStatistics, other: manifest.ColumnStatistics
+) -> tuple[Distance | None, float]:
+    """Returns how far apart the lengths of lists are, and what chance does; `None` of no lists."""
+    if one.lengths is None or other.lengths is None:
+        return None, 0.0
+    by_chance = distances.numbers_by_chance(one.lengths.count, other.lengths.count)
+    return distances.kolmogorov_smirnov(one.lengths, other.lengths), by_chance
 
 
 def _chance(
@@ -208,14 +238,14 @@ def table(found: Sequence[Compared], a: Side, b: Side) -> str:
     for one in found:
         distance = limit = ""
         if one.distance is not None:
-            distance = f"{one.measure} {one.distance.middle:.3f} ± {one.distance.error:.3f}"
+            distance = f"{one.measure} {one.distance}"
             limit = f"{one.limit:.3f}"
         line = f"{one.column:{width}}  "
         if not one.broken:
             line += f"{distance:>19}  {limit:>6}"
             line += f"  {one.missing[0]:>9.2%}  {one.missing[1]:>9.2%}  "
         verdict = "drifted" if one.drifted else "undecided" if one.undecided else ""
-        remarks = [text for text in (verdict, one.problem) if text]
+        remarks = [text for text in (verdict, one.remark) if text]
         lines.append(f"{line}{': '.join(remarks)}".rstrip())
     return "\n".join(lines)
 

@@ -168,7 +168,7 @@ def _far(one: Compared) -> tuple[str, ...]:
         return one.column, verdict, "", "", "", "", one.problem
     distance = limit = ""
     if one.distance is not None:
-        distance = f"{one.measure} {one.distance.middle:.3f} ± {one.distance.error:.3f}"
+        distance = f"{one.measure} {one.distance}"
         limit = f"{one.limit:.3f}"
     shares = (f"{share:.2%}" for share in one.missing)
-    return one.column, verdict, distance, limit, *shares, one.problem
+    return one.column, verdict, distance, limit, *shares, one.remark

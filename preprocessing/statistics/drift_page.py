@@ -39,7 +39,10 @@ def _section(one: Compared, a: Side, b: Side) -> str:
         verdict = '<b class="bad">drifted</b>'
     plot = ""
     if not one.broken:
-        plot = _plot(one.measure, a.column(one.column), b.column(one.column))
+        of_a, of_b = a.column(one.column), b.column(one.column)
+        plot = _plot(one.measure, of_a, of_b)
+        if of_a.lengths and of_b.lengths:
+            plot += f"<figcaption>items a row</figcaption>{_plot('KS', of_a.lengths, of_b.lengths)}"
     return (
         f"<section><h2>{html.escape(one.column)} <small>{verdict}</small></h2>"
         f'<div class="splits"><figure>{plot}</figure>{_figures(one)}</div></section>'
@@ -51,8 +54,10 @@ def _figures(one: Compared) -> str:
         return f"<p>{html.escape(one.problem)}</p>"
     pairs = [("distance", one.problem)]
     if one.distance is not None:
-        shown = f"{one.measure} {one.distance.middle:.3f} ± {one.distance.error:.3f}"
-        pairs = [("distance", shown), ("limit", f"{one.limit:.3f}")]
+        pairs = [("distance", f"{one.measure} {one.distance}"), ("limit", f"{one.limit:.3f}")]
+    if one.lengths is not None:
+        pairs.append(("distance of items a row", f"KS {one.lengths}"))
+        pairs.append(("limit of items a row", f"{one.lengths_limit:.3f}"))
     pairs += [("missing in A", f"{one.missing[0]:.2%}"), ("missing in B", f"{one.missing[1]:.2%}")]
     pairs.append(("limit of the change", f"{one.missing_limit:.2%}"))
     rows = "".join(f"<dt>{key}</dt><dd>{html.escape(value)}</dd>" for key, value in pairs)

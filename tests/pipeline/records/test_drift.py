@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import io
+import re
 
 import numpy as np
 import pytest
@@ -173,3 +174,44 @@ def test_an_image_is_no_number(root):
     )
     (size,) = (one for one in drift.compare(side, other, Drift()) if one.column == "size")
     assert size.drifted and size.problem == "float32 in before, image in before"
+
+
+def _lists(root, name: str, emptied: float) -> None:
+    """Makes records of 400 lists of 1 to 5 words, a share of which is emptied."""
+    rng = np.random.default_rng(len(name))
+    lines = []
+    for i in range(400):
+        words = [f"w{word}" for word in rng.integers(0, 3, rng.integers(1, 6))]
+        lines.append(f"{'|'.join([] if rng.random() < emptied else words)},{i % 2}")
+    (root / f"{name}.csv").write_text("\n".join(["tags,label", *lines]) + "\n")
+    tags = {"type": "string", "list": True, "max_items": 9, "separator": "|", "vocabulary": {}}
+    columns = {"tags": tags, "label": {"type": "int64", "vocabulary": {}}}
+    made = tables.make_config(root / f"{name}.csv", columns, csv={"missing": []})
+    with contextlib.redirect_stdout(io.StringIO()):
+        job.run(made.model_copy(update={"name": name}), str(root))
+
+
+def test_lists_that_lost_their_items_have_drifted(tmp_path):
+    """What items are left are those there were: only how many there are a row has changed."""
+    _lists(tmp_path, "whole", 0.0)
+    _lists(tmp_path, "emptied", 0.5)
+    found, sides = _compare(tmp_path, "whole", "emptied")
+    tags = found[0]
+    assert tags.column == "tags" and tags.drifted and not found[1].drifted
+    assert tags.distance.least < tags.limit and tags.missing == (0.0, 0.0)
+    assert abs(tags.lengths.middle - 0.5) < 0.1
+    assert re.search(r"drifted: items a row KS 0\.\d+ ± 0\.\d+, limit", drift.table(found, *sides))
+    page = drift_page.render(found, *sides)
+    assert "<figcaption>items a row</figcaption><svg" in page
+    assert "<dt>distance of items a row</dt><dd>KS 0." in page
+    found, _ = _compare(tmp_path, "whole", "emptied", columns={"tags": {"lengths": 0.7}})
+    assert not any(one.drifted for one in found)
+    found, _ = _compare(tmp_path, "whole", "emptied", lengths=0.7)
+    assert not any(one.drifted for one in found)
+
+
+def test_lists_of_which_all_are_empty_have_drifted(tmp_path):
+    _lists(tmp_path, "whole", 0.0)
+    _lists(tmp_path, "none", 1.0)
+    found, sides = _compare(tmp_path, "whole", "none")
+    assert found[0].drifted and "no values; items a row KS 1.000" in drift.table(found, *sides)
