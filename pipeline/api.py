@@ -65,7 +65,8 @@ class Run:
 
 @dataclasses.dataclass(frozen=True)
 class Estimate:
-    """The value of a metric, and its 95 % confidence interval; `None` if that is unknown."""
+    """The value of a metric, and its 95 % confidence interval; `None` if that is unknown, also of
+    records that are all alike."""
 
     value: float
     low: float | None
@@ -216,10 +217,10 @@ def _run(folder: RunFolder) -> Run:
 
 
 def _slice(row: Mapping[str, Any]) -> Slice:
-    metrics = {
-        name: Estimate(found["value"], found.get("low"), found.get("high"))
-        for name, found in row["metrics"].items()
-    }
+    metrics = {}
+    for name, found in row["metrics"].items():
+        ends = (None if found.get("alike") else found.get(end) for end in ("low", "high"))
+        metrics[name] = Estimate(found["value"], *ends)
     return Slice(row["slice"], row["records"], metrics, row["baseline"])
 
 

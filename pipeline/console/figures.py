@@ -33,6 +33,14 @@ def size(count: int) -> str:
     return f"{count / 1e6:,.1f} MB"
 
 
-def interval(low: float, high: float) -> str:
-    """Returns both ends of an interval."""
-    return f"[{figure(low)}, {figure(high)}]"
+# In place of an interval that would look like knowledge.
+TOO_FEW = "too few records"
+ALIKE = "unknown: all alike"
+
+
+def interval(low: float, high: float, *, few: bool = False, alike: bool = False) -> str:
+    """Returns both ends of an interval, or why there is none: there are too `few` records, or they
+    are all `alike`."""
+    if alike:
+        return ALIKE
+    return TOO_FEW if few else f"[{figure(low)}, {figure(high)}]"

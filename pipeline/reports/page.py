@@ -289,8 +289,8 @@ def _slice(row: dict[str, Any], name: str, one: dict[str, Any]) -> tuple[str, ..
 
 
 def _interval(one: dict[str, Any]) -> str:
-    few = one.get("few")
-    return "too few records" if few else figures.interval(one["low"], one["high"])
+    few, alike = (one.get(key, False) for key in ("few", "alike"))
+    return figures.interval(one["low"], one["high"], few=few, alike=alike)
 
 
 def _config(facts: Facts) -> str:

@@ -126,3 +126,16 @@ def test_the_cells_of_the_notebook_run_in_order(tmp_path):
     assert sum(count for name, count, _ in slices[1:]) == slices[0][1] == records["test"]
     assert runs == [("notebook", "done", 200)]
     assert re.search(r"train\.batch_size: .*greater than 0, got -5", done.stdout)
+
+
+def test_records_that_are_all_alike_have_no_interval():
+    known = {"value": 0.9, "low": 0.8, "high": 1.0, "few": False}
+    metrics = {
+        "auc": known,
+        "rmse": {"value": 0.3, "low": 0.3, "high": 0.3, "few": True, "alike": True},
+    }
+    found = api._slice({"slice": "all", "records": 50, "metrics": metrics, "baseline": {}})
+    assert found.metrics == {
+        "auc": api.Estimate(0.9, 0.8, 1.0),
+        "rmse": api.Estimate(0.3, None, None),
+    }

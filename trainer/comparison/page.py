@@ -16,7 +16,6 @@ from trainer.comparison.paired import Difference
 from trainer.comparison.result import Result, Slice
 
 _WIDTH = 220
-_FEW = "too few records"
 _CLASSES = {"better": "good", "worse": "bad"}
 # Of longer tables the first rows are shown.
 _ROWS, _TEXT = 200, 60
@@ -65,7 +64,7 @@ def verdict(found: Result) -> str:
     """Returns in one sentence what the deciding metric says."""
     if found.metric is None and found.wanted in found.defined:
         return (
-            f"No verdict, there are {_FEW}: {found.wanted!r} is not defined on these "
+            f"No verdict, there are {figures.TOO_FEW}: {found.wanted!r} is not defined on these "
             f"{found.whole.records:,}"
         )
     if found.metric is None:
@@ -75,8 +74,10 @@ def verdict(found: Result) -> str:
         )
     one = found.whole.metrics[found.metric]
     change = f"{found.metric} {_signed(one.change.value)} {_interval(one)}"
+    if one.change.alike:
+        return f"No verdict, all records change alike: {change}"
     if one.change.few:
-        return f"No verdict, there are too few records: {change}"
+        return f"No verdict, there are {figures.TOO_FEW}: {change}"
     if not found.verdict:
         return f"B is neither certainly better nor certainly worse than A: {change}"
     return f"B is {found.verdict} {'from' if found.verdict == 'different' else 'than'} A: {change}"
@@ -120,7 +121,8 @@ def _signed(value: float) -> str:
 
 
 def _interval(one: Difference) -> str:
-    return _FEW if one.change.few else figures.interval(one.change.low, one.change.high)
+    found = one.change
+    return figures.interval(found.low, found.high, few=found.few, alike=found.alike)
 
 
 def _cells(found: Result, part: Slice) -> Iterable[tuple[str, ...]]:

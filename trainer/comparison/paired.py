@@ -142,14 +142,21 @@ def _means(a: np.ndarray, b: np.ndarray, groups: np.ndarray | None) -> Differenc
 
 def _accuracy(a: np.ndarray, b: np.ndarray, groups: np.ndarray | None) -> Difference:
     one, other = intervals.wilson(_count(a), len(a)), intervals.wilson(_count(b), len(b))
-    change = newcombe(
-        both=_count(a & b), only_a=_count(a & ~b), only_b=_count(~a & b), neither=_count(~a & ~b)
-    )
-    found = Difference(one.value, other.value, change)
-    if groups is None:
-        return found
-    clustered = _means(a.astype(float), b.astype(float), groups)
-    return dataclasses.replace(found, change=intervals.wider(change, clustered.change))
+    pairs = {
+        "both": _count(a & b),
+        "only_a": _count(a & ~b),
+        "only_b": _count(~a & b),
+        "neither": _count(~a & ~b),
+    }
+    change = newcombe(**pairs)
+    if groups is not None:
+        clustered = _means(a.astype(float), b.astype(float), groups).change
+        if clustered.low == clustered.high:
+            # Nothing tells how alike records of a group are: each group counts once.
+            units = len(np.unique(groups))
+            change = newcombe(**{name: round(n * units / len(a)) for name, n in pairs.items()})
+        change = intervals.wider(change, clustered)
+    return Difference(one.value, other.value, change)
 
 
 def newcombe(*, both: int, only_a: int, only_b: int, neither: int) -> Estimate:
@@ -190,12 +197,12 @@ def area_under_roc(
         pairs.append((above, 1 - intervals.share_below(of_negative, of_positive)))
     areas = [float(np.mean(above)) for above, _ in pairs]
     changes = [pairs[1][n] - pairs[0][n] for n in (0, 1)]
-    few = min(counts) < intervals.FEW
+    few = min(intervals.count_units(groups, of) for of in (positive, ~positive)) < intervals.FEW
     value = areas[1] - areas[0]
     if min(counts) < 2:
         return Difference(areas[0], areas[1], Estimate(value, value, value, few=True))
     spread = _Z * math.sqrt(sum(float(np.var(x, ddof=1)) / len(x) for x in changes))
-    found = Estimate(value, value - spread, value + spread, few)
+    found = intervals.checked(Estimate(value, value - spread, value + spread, few))
     if groups is not None:
         influence = np.empty(len(labels))
         influence[positive] = (changes[0] - value) * len(labels) / counts[0]

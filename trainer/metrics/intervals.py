@@ -13,17 +13,21 @@ _Z = 1.959963984540054  # of 95 %, two-sided
 
 # Below so many examples (of each label, for an area) an interval says little more than that.
 FEW = 10
+# Relative to a figure: what float32 does not tell apart is rounding.
+_NO_WIDTH = 1e-6
 
 
 @dataclasses.dataclass(frozen=True)
 class Estimate:
     """A figure, and the interval it is in with 95 % confidence if examples are independent; `few`
-    if there are too few of them to say anything by it."""
+    if there are too few of them to say anything by it, also if enough examples are all `alike`:
+    what others would add is unknown then, and `low` and `high` are the figure."""
 
     value: float
     low: float
     high: float
     few: bool = False
+    alike: bool = False
 
 
 # On what scale an interval is computed, so that it stays in the range of its metric: the slope of
@@ -60,21 +64,49 @@ def by_influence(
     variance = units / (units - 1) * float(np.sum(np.square(sums))) / len(influence) ** 2
     step = t(units - 1) * math.sqrt(variance) * slope(value)
     few = few or units < FEW
-    return Estimate(value, step_from(value, -step), step_from(value, step), few)
+    return checked(Estimate(value, step_from(value, -step), step_from(value, step), few))
+
+
+def checked(found: Estimate) -> Estimate:
+    """Returns an estimate whose interval has no width as one of examples that are all alike. That
+    those seen do not vary, whose variance was estimated, is no proof that others do not."""
+    return found if found.high - found.low > _NO_WIDTH * abs(found.value) else unknown(found)
+
+
+def unknown(found: Estimate) -> Estimate:
+    """Returns an estimate without an interval, of examples that are all alike."""
+    alike = (found.alike or not found.few) and math.isfinite(found.value)
+    return Estimate(found.value, found.value, found.value, few=True, alike=alike)
+
+
+def are_alike(values: np.ndarray) -> bool:
+    """Tells if values, `[examples]`, differ by rounding only."""
+    return bool(np.ptp(values) <= _NO_WIDTH * np.max(np.abs(values)))
 
 
 def wider(one: Estimate, other: Estimate) -> Estimate:
     """Returns `one` with an interval that covers that of `other` too."""
     low, high = min(one.low, other.low), max(one.high, other.high)
-    return Estimate(one.value, low, high, one.few or other.few)
+    few = any(each.few and not each.alike for each in (one, other))
+    return checked(Estimate(one.value, low, high, few))
+
+
+def count_units(groups: np.ndarray | None, chosen: np.ndarray) -> int:
+    """Returns how many groups the `chosen` examples, a mask, are of: without groups, how many
+    examples they are."""
+    return int(np.count_nonzero(chosen)) if groups is None else len(np.unique(groups[chosen]))
 
 
 def share(hits: np.ndarray, groups: np.ndarray | None = None) -> Estimate:
     """Returns the share of true `hits`, `[examples]` bool, with Wilson's interval (1927), or that
-    of `by_influence` if its `groups` make that wider."""
+    of `by_influence` if its `groups` make that wider. Where all hits are alike, nothing tells how
+    alike examples of a group are: each group then counts once."""
     found = wilson(int(np.count_nonzero(hits)), len(hits))
-    if groups is None or not 0 < found.value < 1:
+    if groups is None:
         return found
+    if not 0 < found.value < 1:
+        units = len(np.unique(groups))
+        return wilson(round(found.value) * units, units)
     return wider(found, by_influence(found.value, hits - found.value, LOGIT, groups=groups))
 
 
@@ -92,12 +124,13 @@ def wilson(hits: int, n: int) -> Estimate:
 
 def mean(values: np.ndarray) -> Estimate:
     """Returns the mean of `[examples]` values that are 0 or more, with the interval of its
-    logarithm by the delta method, so that it ends above zero; one example has none."""
+    logarithm by the delta method, so that it ends above zero; one example has none, nor have
+    examples that are all alike."""
     n, value = len(values), float(np.mean(values))
     if n < 2 or not value:
-        return Estimate(value, value, value, n < FEW)
+        return checked(Estimate(value, value, value, n < FEW))
     ratio = math.exp(t(n - 1) * float(np.std(values, ddof=1)) / math.sqrt(n) / value)
-    return Estimate(value, value / ratio, value * ratio, n < FEW)
+    return checked(Estimate(value, value / ratio, value * ratio, n < FEW))
 
 
 def t(freedom: int) -> float:
@@ -115,7 +148,7 @@ def root_mean_square(values: np.ndarray) -> Estimate:
     """Returns the root of the mean square, with the roots of the ends of its interval."""
     square = mean(np.square(values))
     low, value, high = (math.sqrt(x) for x in (square.low, square.value, square.high))
-    return Estimate(value, low, high, square.few)
+    return Estimate(value, low, high, square.few, square.alike)
 
 
 def area_under_roc(
@@ -126,21 +159,23 @@ def area_under_roc(
     `labels` is `[examples]` of 0 and 1. The interval covers two: that of Newcombe (2006, method 5),
     which holds its promise for few examples and for areas near 1, and DeLong's (1988), of the
     logit, which follows how the scores really lie, and with `groups` that of `by_influence` too.
+    Of an area of 0 or 1 only Newcombe's has a width, in which each group then counts once.
     `None` if only one label is there.
     """
     of_positive, of_negative = scores[labels == 1], scores[labels != 1]
     counts = len(of_positive), len(of_negative)
     if not all(counts):
         return None
+    units = count_units(groups, labels == 1), count_units(groups, labels != 1)
     # How often each positive example is above the negative ones, and each negative one below.
     above, below = share_below(of_positive, of_negative), 1 - share_below(of_negative, of_positive)
     area = float(np.mean(above))
-    low, high = _newcombe(area, *counts)
+    low, high = _newcombe(area, *(counts if 0 < area < 1 else units))
     if min(counts) > 1 and 0 < area < 1:
         variance = sum(float(np.var(x, ddof=1)) / len(x) for x in (above, below))
         half, middle = _Z * math.sqrt(variance) / (area * (1 - area)), math.log(area / (1 - area))
         low, high = min(low, _logistic(middle - half)), max(high, _logistic(middle + half))
-    found = Estimate(area, low, high, min(counts) < FEW)
+    found = Estimate(area, low, high, min(units) < FEW)
     if groups is None or not 0 < area < 1:
         return found
     influence = np.empty(len(labels))

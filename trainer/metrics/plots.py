@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from pipeline.console import figures
 from pipeline.pages import charts, document
 from pipeline.pages.charts import Frame, Point
 from trainer.metrics import intervals
@@ -246,6 +247,12 @@ def _residuals(found: Numbers) -> str:
     return frame.draw(frame.boxes(boxes), frame.mark(0.0, "#999"))
 
 
+def _ends(one: Estimate) -> str:
+    if one.few:
+        return figures.interval(one.low, one.high, few=one.few, alike=one.alike)
+    return f"[{one.low:,.3g}, {one.high:,.3g}]"
+
+
 def _deciles(found: Numbers, scale: tuple[float, float]) -> str:
     deciles, reach = found.deciles(), found.reach / 4
     frame = Frame(scale, (-reach, reach), "mean prediction", "mean residual")
@@ -259,7 +266,7 @@ def _deciles(found: Numbers, scale: tuple[float, float]) -> str:
             f"{d.count:,}",
             f"{d.predicted:,.4g}",
             f"{d.observed:,.4g}",
-            f"{d.residual.value:,.3g} [{d.residual.low:,.3g}, {d.residual.high:,.3g}]",
+            f"{d.residual.value:,.3g} {_ends(d.residual)}",
             f"{d.rmse:,.4g}",
         )
         for d in deciles

@@ -99,8 +99,8 @@ def calibration(scored: Scored) -> Influenced | None:
         return None
     value = mean / rate
     influence = value * ((probability - mean) / mean - (scored.positive - rate) / rate)
-    positives = int(np.count_nonzero(scored.positive))
-    return Influenced(value, influence, intervals.LOG, positives < intervals.FEW)
+    few = intervals.count_units(scored.groups, scored.positive) < intervals.FEW
+    return Influenced(value, influence, intervals.LOG, few)
 
 
 def average_precision(scored: Scored) -> Influenced | None:
@@ -116,7 +116,8 @@ def average_precision(scored: Scored) -> Influenced | None:
     precision = np.cumsum(here[::-1])[::-1] / called
     unknown = bool(np.isnan(scored.probability).any())
     value = math.nan if unknown else min(1.0, float(np.sum(here * precision)) / positives)
-    few = min(positives, count - positives) < intervals.FEW
+    of = (scored.positive, ~scored.positive)
+    few = min(intervals.count_units(scored.groups, one) for one in of) < intervals.FEW
     # Of an example: its own precision, if positive, and what it does to that of lower positives.
     gain = (precision + np.cumsum(here / called) - value)[place] * scored.positive
     cost = np.cumsum(here * precision / called)[place]
@@ -131,9 +132,12 @@ def influences(scored: Scored) -> dict[str, Influenced]:
 
 def _estimate(name: str, one: Influenced, scored: Scored) -> Estimate:
     if name == "average_precision" and one.value == 1:
-        positives = int(np.count_nonzero(scored.positive))
-        return Estimate(1.0, intervals.wilson(positives, positives).low, 1.0, one.few)
-    return one.estimate(scored.groups)
+        units = intervals.count_units(scored.groups, scored.positive)
+        return Estimate(1.0, intervals.wilson(units, units).low, 1.0, one.few)
+    found = one.estimate(scored.groups)
+    if name == "normalized_entropy" and intervals.are_alike(scored.losses):
+        return intervals.unknown(found)  # the labels vary, the losses do not
+    return found
 
 
 def metrics(scored: Scored, rate: float) -> tuple[dict[str, Estimate], dict[str, float]]:

@@ -23,8 +23,6 @@ CONTENT_NAME = "evaluation.json"
 Found = Mapping[str, Sequence[Row]]
 
 COLUMNS = ("split", "slice", "records", "metric", "value", "95 % interval", "baseline")
-# In place of an interval that would look like knowledge.
-TOO_FEW = "too few records"
 # Their axes end at 1.
 RATES = (
     "accuracy",
@@ -40,7 +38,7 @@ _WIDTH = 200
 
 def interval(one: Estimate) -> str:
     """Returns the interval as text."""
-    return TOO_FEW if one.few else figures.interval(one.low, one.high)
+    return figures.interval(one.low, one.high, few=one.few, alike=one.alike)
 
 
 def cells(found: Found) -> list[tuple[str, ...]]:
@@ -85,7 +83,8 @@ def page(title: str, found: Mapping[str, SliceResult]) -> str:
         "label of the split, or its mean; of probabilities, always the share of positives; of an "
         "area under the ROC, a half; within groups, an order by chance. Each record counts once. "
         "Hollow dots are of too few records to say anything: fewer than ten, or ten of each label, "
-        "or ten groups. Axes do not depend on the model."
+        "or ten groups; or of records that are all alike, which do not tell how others vary. Axes "
+        "do not depend on the model."
     )
     sections = [
         document.section(

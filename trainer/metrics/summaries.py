@@ -248,7 +248,7 @@ def _decile(sums: np.ndarray) -> Decile:
     if n > 1:
         variance = max(0.0, square - n * mean * mean) / (n - 1)
         half = intervals.t(int(n) - 1) * (variance / n) ** 0.5
-    estimate = Estimate(mean, mean - half, mean + half, n < intervals.FEW)
+    estimate = intervals.checked(Estimate(mean, mean - half, mean + half, n < intervals.FEW))
     return Decile(int(n), predicted / n, (predicted - residual) / n, estimate, (square / n) ** 0.5)
 
 

@@ -49,3 +49,5 @@ def test_numbers_of_any_size(value, text):
 def test_more_decimals_and_intervals():
     assert figures.figure(0.5, 5) == "0.50000" and figures.figure(1.23456789e-7, 5) == "1.2346e-07"
     assert figures.interval(2e-7, 0.5) == "[2e-07, 0.5000]"
+    assert figures.interval(0.2, 1.0, few=True) == "too few records"
+    assert figures.interval(1.0, 1.0, few=True, alike=True) == "unknown: all alike"

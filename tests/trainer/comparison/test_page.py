@@ -40,6 +40,7 @@ def _result(change, **others):
 
 
 WORSE = _change(0.8, 0.7, 0.05)
+ALIKE = Difference(0.8, 0.7, Estimate(-0.1, -0.1, -0.1, few=True, alike=True))
 
 
 def test_the_table():
@@ -81,6 +82,7 @@ def test_a_metric_that_there_is_not():
         (WORSE, None, "B is different from A: auc"),
         (_change(0.8, 0.7, 0.2), True, "B is neither certainly better nor certainly worse than A"),
         (_change(0.8, 0.7, 0.01, True), True, "No verdict, there are too few records: auc -0.1"),
+        (ALIKE, True, "No verdict, all records change alike: auc -0.1000 unknown: all alike"),
     ],
 )
 def test_the_verdict(change, higher, words):

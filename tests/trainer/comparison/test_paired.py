@@ -221,3 +221,24 @@ def test_metrics_are_named_whether_these_records_define_them_or_not():
     grouped = _answers(labels, np.array([0.7]), np.array([0]))
     assert "ndcg@5" in paired.of_probabilities(grouped, 5)
     assert paired.of_probabilities(Answers(labels, labels, None, labels), 10) == ()
+
+
+def test_changes_that_are_all_alike_have_no_interval():
+    labels = np.arange(60) % 2
+    found = paired.of_numbers(labels, labels + 0.5, labels + 0.25)
+    for name, one in found.items():
+        assert (one.change.few, one.change.alike, one.verdict(False)) == (True, True, ""), name
+    sure = _answers(labels, 0.8 * labels + 0.1)
+    assert paired.of_classes(sure, sure, 10)["auc"].change.alike
+
+
+def test_groups_count_where_no_record_changes():
+    labels = np.arange(80) % 2
+    found = {
+        count: paired.of_classes(
+            *[_answers(labels, 0.8 * labels + 0.1, np.arange(80) // 2 % count)] * 2, 10
+        )["accuracy"].change
+        for count in (2, 20, 40)
+    }
+    assert _width(found[2]) > _width(found[20]) > _width(found[40])
+    assert [one.few for one in found.values()] == [True, False, False]

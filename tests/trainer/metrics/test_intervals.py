@@ -102,7 +102,52 @@ def test_one_example():
 def test_means_of_errors_are_above_zero():
     found = intervals.root_mean_square(np.array([*np.full(50, 0.01), 20.0]))
     assert 0 < found.low < found.value < found.high
-    assert intervals.mean(np.zeros(20)) == intervals.Estimate(0.0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize("error", [0.0, 0.3, 1e9])
+@pytest.mark.parametrize("estimate", [intervals.mean, intervals.root_mean_square])
+def test_errors_that_are_all_alike_have_no_interval(estimate, error):
+    found = estimate(np.full(50, error))
+    assert (found.value, found.few, found.alike) == (pytest.approx(error), True, True)
+    assert found.low == found.high == found.value
+    few = estimate(np.full(5, error))
+    assert (few.few, few.alike) == (True, False)
+
+
+@pytest.mark.parametrize("area", [0, 1])
+def test_groups_count_at_the_edges_of_an_area(area):
+    labels, groups = np.arange(80) % 2, np.arange(80) // 2
+    scores = labels if area else -labels
+    whole = intervals.area_under_roc(labels, scores)
+    each = intervals.area_under_roc(labels, scores, groups)
+    assert (each.value, each.low, each.high) == (area, whole.low, whole.high)
+    for count, few in ((2, True), (9, True), (20, False)):
+        found = intervals.area_under_roc(labels, scores, groups % count)
+        alone = np.repeat([0, 1], count)
+        once = intervals.area_under_roc(alone, alone if area else -alone)
+        assert (found.low, found.high, found.few) == (once.low, once.high, few)
+
+
+def test_positives_of_few_groups_are_few():
+    labels = np.arange(200) < 100
+    groups = np.where(labels, 0, np.arange(200))
+    scores = labels + np.random.default_rng(5).normal(size=200)
+    assert intervals.area_under_roc(labels.astype(int), scores, groups).few
+    assert not intervals.area_under_roc(labels.astype(int), scores).few
+
+
+@pytest.mark.parametrize("hit", [False, True])
+def test_groups_count_at_the_edges_of_a_share(hit):
+    for count, few in ((2, True), (20, False)):
+        found = intervals.share(np.full(80, hit), np.arange(80) % count)
+        assert found == intervals.wilson(count * hit, count)
+        assert found.few == few
+    assert intervals.share(np.ones(0, bool), np.zeros(0, int)) == intervals.wilson(0, 0)
+
+
+def test_groups_that_are_all_alike_leave_the_interval_of_examples():
+    hits, groups = np.arange(80) % 2 == 0, np.arange(80) // 2
+    assert intervals.share(hits, groups) == intervals.share(hits)
 
 
 def test_student():

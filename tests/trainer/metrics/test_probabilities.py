@@ -113,3 +113,27 @@ def test_the_baseline_of_one_class_is_zero_and_positive():
 def test_predictions_that_are_not_numbers():
     found, _ = probabilities.metrics(_scored(np.arange(30) < 9, np.full(30, math.nan)), 0.3)
     assert all(math.isnan(one.value) and one.few for one in found.values())
+
+
+@pytest.mark.parametrize("positives", [40, 24])
+def test_saturated_and_perfect_predictions_are_not_certain(positives):
+    """Others may be wrong: that these losses do not vary says nothing of how much they cost."""
+    positive = np.arange(80) < positives
+    found, _ = probabilities.metrics(_scored(positive, positive.astype(np.float32)), 0.5)
+    for name in ("log_loss", "normalized_entropy", "calibration"):
+        assert (found[name].few, found[name].alike) == (True, True), name
+    assert found["average_precision"].low < 0.95 and not found["average_precision"].few
+
+
+def test_a_perfect_ranking_of_two_groups_says_nothing():
+    scored = _scored(np.arange(80) % 2 == 1, np.arange(80) % 2 * 0.5 + 0.25, np.arange(80) // 40)
+    found = probabilities.metrics(scored, 0.5)[0]["average_precision"]
+    assert found.few and found.low == intervals.wilson(2, 2).low
+
+
+def test_positives_of_few_groups_are_few():
+    positive, groups = np.arange(200) < 100, np.maximum(0, np.arange(200) - 99)
+    probability = np.random.default_rng(7).random(200)
+    found, _ = probabilities.metrics(_scored(positive, probability, groups), 0.5)
+    assert found["calibration"].few and found["average_precision"].few
+    assert not found["log_loss"].few

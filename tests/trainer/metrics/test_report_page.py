@@ -19,7 +19,11 @@ FOUND = {
         Row(
             "a=<b>",
             5,
-            {"accuracy": Estimate(0.4, 0.1, 0.8), "auc": Estimate(1, 0.3, 1, few=True)},
+            {
+                "accuracy": Estimate(0.4, 0.1, 0.8),
+                "auc": Estimate(1, 0.3, 1, few=True),
+                "log_loss": Estimate(1e-7, 1e-7, 1e-7, few=True, alike=True),
+            },
             {},
         ),
     ],
@@ -44,6 +48,7 @@ def test_a_line_for_each_slice_and_metric():
         ["300", "test", "all", "1,500", "accuracy", "0.9000", "[0.8800,", "0.9200]", "0.5000"],
         ["300", "test", "a=<b>", "5", "accuracy", "0.4000", "[0.1000,", "0.8000]"],
         ["300", "test", "a=<b>", "5", "auc", "1.0000", "too", "few", "records"],
+        ["300", "test", "a=<b>", "5", "log_loss", "1e-07", "unknown:", "all", "alike"],
     ]
 
 
