@@ -95,11 +95,10 @@ def column(name: str, found: Found, rows: int, *, wide: bool = False) -> Column:
         made.notes.append("another value in every row: no feature")
         what = "text" if found.kind == "string" else "number"
         made.unused = f"each row has another {what}"
-    elif traits.is_identifier(name, found) and (
-        found.values < traits.LEARNT * found.count_of_different
-    ):
-        made.notes.append(f"identifiers in less than {traits.LEARNT} rows each: no feature")
-        made.unused = f"these identifiers have less than {traits.LEARNT} rows each"
+    elif traits.is_identifier(name, found) and (rare := traits.unlearnt_share(found)):
+        tail = f"{rare:.0%} of the rows have an identifier of less than {traits.LEARNT} rows"
+        made.notes.append(f"{tail}: no feature")
+        made.unused = tail
     elif traits.is_identifier(name, found) and found.count_of_different > traits.CATEGORIES:
         made.notes.append("identifiers, no amounts")
         _hashed(found, made)

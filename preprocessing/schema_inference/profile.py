@@ -165,18 +165,19 @@ class Found:
 
     def _count(self, values: pa.Array, counts: np.ndarray) -> None:
         if self.different is None:
-            self._estimate(values)
+            self._estimate(values, counts)
             return
         self.different.update(dict(zip(values.to_pylist(), counts.tolist(), strict=True)))
         if len(self.different) > self.most:
             # From all parts of what was read so far, as rows may be sorted.
             step = max(1, len(self.different) // FIRST)
             self.first = tuple(itertools.islice(self.different, 0, step * FIRST, step))
-            self._estimate(pa.array(self.different, values.type))
+            times = np.fromiter(self.different.values(), np.int64)
+            self._estimate(pa.array(self.different, values.type), times)
             self.different = None
 
-    def _estimate(self, values: pa.Array) -> None:
-        self.beyond.see(values)
+    def _estimate(self, values: pa.Array, times: np.ndarray) -> None:
+        self.beyond.see(values, times)
         if "float32" in self.kinds and len(self.by_kind["float32"].refused_values) <= FEW:
             self.apart.see(values, self.csv)
 
@@ -184,6 +185,13 @@ class Found:
     def count_of_different(self) -> int:
         """How many different values there are; within 2 % if they are more than `most`."""
         return self.beyond.count if self.different is None else len(self.different)
+
+    def share_of_rare(self, below: int) -> float:
+        """Returns the share of the rows whose value occurs less than `below` times; an estimate if
+        there are more different ones than `most`."""
+        if self.different is None:
+            return min(1.0, self.beyond.rows_of_rare(below) / self.values)
+        return sum(n for n in self.different.values() if n < below) / max(1, self.values)
 
     def _look_at_text(self, values: pa.Array) -> None:
         listed = pa.array([token.encode() for token in TOKENS])

@@ -21,9 +21,10 @@ from preprocessing.sources import csv_numbers
 FEW, OFTEN = 20, 20
 # Whole numbers with so few different values are more likely categories than amounts.
 CATEGORIES = 32
-# Identifiers that occur less often, on average, are too rare to learn what each stands for, and
-# whole numbers that do are amounts.
-LEARNT = 5
+# Values that occur less often are too rare to learn what each stands for. Identifiers of which more
+# than this share of the rows has such ones make no feature; whole numbers that are so rare on
+# average are amounts.
+LEARNT, _MOST_RARE = 5, 0.5
 # Identifiers that occur so often, on average, are no keys.
 RETURNS = 2
 # More different texts, of so many words on average, are read word by word.
@@ -126,6 +127,13 @@ def is_identifier(name: str, found: Found) -> bool:
     called so."""
     called = _KEY.search(name) or _THING.fullmatch(name)
     return bool(called) and found.kind in ("int64", "string") and not found.lengths
+
+
+def unlearnt_share(found: Found) -> float | None:
+    """Returns the share of the rows whose identifier is too rare to learn what it stands for, if
+    that is most of them: a long tail behind the frequent ones does no harm."""
+    share = found.share_of_rare(LEARNT)
+    return share if share > _MOST_RARE else None
 
 
 def is_code(found: Found) -> bool:

@@ -38,3 +38,19 @@ def test_numbers_are_counted_by_their_bits(kind, different):
     for part in (numbers, np.array([0.0, -0.0], kind), numbers[::-1].copy()):
         counted.see_numbers(part)
     assert counted.count == truth if truth < 4096 else abs(counted.count / truth - 1) < 0.05
+
+
+def test_rows_of_rare_values():
+    """However much the frequent ones weigh, in any number of parts."""
+    values = np.concatenate([np.repeat(np.arange(3), 50_000), np.arange(10, 60_010)])
+    values = np.concatenate([values, np.arange(100, 20_100)])  # which then occur twice
+    np.random.default_rng(3).shuffle(values)
+    found = Distinct()
+    for part in np.array_split(values, 7):
+        unique, times = np.unique(part, return_counts=True)
+        found.see(pa.array(unique), times)
+    assert found.rows_of_rare(2) == pytest.approx(40_000, rel=0.08)
+    assert found.rows_of_rare(3) == pytest.approx(80_000, rel=0.08)
+    few = Distinct()
+    few.see(pa.array([1, 2, 3, 3]))
+    assert (few.rows_of_rare(2), few.rows_of_rare(3), Distinct().rows_of_rare(2)) == (2, 4, 0)
