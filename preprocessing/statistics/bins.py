@@ -14,13 +14,30 @@ _HALVES = 2.0**52
 
 
 def shared(everyone: Sequence[manifest.ColumnStatistics]) -> np.ndarray:
-    """Returns edges of bins that hold all but the outermost percents of everyone's numbers."""
+    """Returns edges of bins that hold all but the outermost percents of everyone's numbers.
+
+    Each bin of whole numbers holds equally many of them; the last one may reach beyond the numbers.
+    """
     low = min(other.quantiles[1] for other in everyone if other.quantiles)
     high = max(other.quantiles[99] for other in everyone if other.quantiles)
-    few = high - low < _BINS and max(abs(low), abs(high)) < _HALVES
-    if few and all(isinstance(other.min, int) for other in everyone):
-        return np.arange(low - 0.5, high + 1)  # one bin for each integer
+    whole = all(isinstance(other.min, int) for other in everyone)
+    if whole and max(abs(low), abs(high)) < _HALVES:
+        width = _whole_width(int(high) - int(low) + 1)
+        return np.arange(low - 0.5, high + width, width)
     return np.linspace(low, high if high > low else low + 1, _BINS + 1)
+
+
+def _whole_width(numbers: int) -> int:
+    """Returns how many whole numbers a bin holds: of at least half as many bins as there may be,
+    those of which the last one is the fullest."""
+    least = -(-numbers // _BINS)
+    widths = range(least, min(2 * least, least + _BINS))
+    return min(widths, key=lambda width: -numbers % width / width)
+
+
+def are_whole(edges: np.ndarray) -> bool:
+    """Tells if bins are those of whole numbers, from a half to a half."""
+    return bool(edges[0] % 1 == 0.5 and (edges[1] - edges[0]) % 1 == 0)
 
 
 def edges_of(found: manifest.ColumnStatistics) -> np.ndarray:
@@ -44,11 +61,11 @@ def by_percentiles(quantiles: Sequence[float], edges: np.ndarray) -> np.ndarray:
     """Returns which share of the values lies from each edge up to the next, by their percentiles.
 
     Each percent is taken as spread evenly between its two quantiles; equal ones are a single spot,
-    and so is every one where a bin is that of one integer.
+    and so is every one where bins are those of whole numbers.
     """
     shares = np.zeros(len(edges) - 1)
     starts, ends = np.array(quantiles[:-1]), np.array(quantiles[1:])
-    if edges[0] % 1 == 0.5 and edges[1] - edges[0] == 1:
+    if are_whole(edges):
         starts = ends
     spot = starts == ends
     inside = spot & (starts >= edges[0]) & (starts <= edges[-1])

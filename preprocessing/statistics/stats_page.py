@@ -113,7 +113,7 @@ def columns_drawn(heights: np.ndarray, color: str) -> str:
 
 def axes(drawn: str, edges: np.ndarray) -> str:
     """Returns the plot of bars over `edges`, with the numbers at its ends."""
-    half = 0.5 if edges[0] % 1 == 0.5 and edges[1] - edges[0] == 1 else 0.0
+    half = 0.5 if bins.are_whole(edges) else 0.0
     low, high = float(edges[0] + half), float(edges[-1] - half)
     # As many as tell the ends apart, such as two moments of one day in Unix seconds.
     digits = next((n for n in _DIGITS if f"{low:.{n}g}" != f"{high:.{n}g}"), _DIGITS[0])

@@ -40,6 +40,28 @@ def test_integers_have_a_bin_each():
     np.testing.assert_allclose(shares, [0.1, 0.2, 0.4, 0.2, 0.1], atol=0.011)
 
 
+@pytest.mark.parametrize(
+    ("low", "high"), [(18, 89), (0, 99), (-300, 300), (1, 41), (1900, 2024), (0, 10**7), (5, 101)]
+)
+def test_each_bin_holds_equally_many_whole_numbers(low, high):
+    """Of 40 bins over 72 ages every fourth or fifth would have one age, the others two."""
+    quantiles = tuple(float(low + (high - low) * n // 100) for n in range(101))
+    one = manifest.ColumnStatistics(count=9, min=low, max=high, quantiles=quantiles)
+    edges = bins.shared([one])
+    widths = set(np.diff(edges).tolist())
+    assert len(widths) == 1 and widths.pop() % 1 == 0 and edges[0] % 1 == 0.5
+    assert 2 <= len(edges) - 1 <= 40
+    assert edges[0] < quantiles[1] and quantiles[99] < edges[-1]
+
+
+def test_uniform_whole_numbers_have_an_even_histogram():
+    values = np.tile(np.arange(18, 90), 300)
+    found = _counted({"type": "int64"}, {"train": values})["train"]
+    assert set(found.histogram.counts) == {600}
+    page = stats_page.axes("", bins.edges_of(found))
+    assert ">18<" in page and ">89<" in page
+
+
 def _counted(columns, splits):
     """Statistics of splits, from values by split."""
     data = tables.make_config("x").data
