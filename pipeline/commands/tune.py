@@ -75,7 +75,7 @@ _DRY_RUN = flags.DEFINE_bool("dry_run", False, "Only check the space, and show t
 
 _FOLDER, _JOURNAL, _CONFIG_FILE = "tune", "journal.jsonl", "config.yaml"
 _RESULT = "tune.json"
-# Of `median` and `pbt`: a rung costs a start of the trial.
+# `median` and `pbt` have few rungs, as each costs a start of the trial.
 _USUAL_RUNGS = {"asha": 3, "median": 4, "pbt": 4, "full": 1}
 # What a tag may be, too.
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,35}")

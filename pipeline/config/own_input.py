@@ -18,7 +18,7 @@ _KEYS = ("input_fn", "serving_input_fn")
 # What stands for both functions, and for the model, in the config of a run that a script has begun
 # with `trainer.run`.
 OF_SCRIPT = "trainer:run"
-# Of records, and given by every job that has any.
+# Keys that describe records; every job with records gives them.
 _REQUIRED: dict[str, Any] = {"inputs": {}, "columns": {}, "label": ""}
 
 

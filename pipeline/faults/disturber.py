@@ -93,8 +93,8 @@ class Disturber:
             and not strategy_table.STRATEGIES[self.scene.job.cluster.strategy].synchronous
         )
         steps = [s.step for s in self.scene.run.statuses.values() if s.has_stepped and s.step]
-        # Of all that is more than one process, each that trains has to make a step beyond the one
-        # it is found at, as after the loss of a parameter server.
+        # If there are several processes, each that trains has to make a step beyond the one it is
+        # found at, as after the loss of a parameter server.
         restart = Restart(
             role=role if alone and fault.target != FORK_SERVER else topology.PS,
             index=int(index) if alone else 0,

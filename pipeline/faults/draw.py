@@ -26,7 +26,7 @@ _LASTS = {  # seconds, from and to
     "slow_disk": (5.0, 20.0),
     "network": (1.0, 5.0),
 }
-# Of the training, in which faults are put: it has to begin, and to end.
+# The part of training in which faults happen: a run has to begin, and to end.
 _FROM, _TO = 0.05, 0.85
 # Training needs so many steps for a fault, and so many seconds of steps.
 _STEPS_EACH, _SECONDS_EACH = 10, 1.0

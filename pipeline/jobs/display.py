@@ -48,7 +48,7 @@ class Display:
         is_script: bool = False,
     ) -> None:
         """How many steps a script makes may stay unknown, and what it does after them does."""
-        # Of epochs the chief finds it out.
+        # Unknown until the chief has counted the steps of train.epochs.
         self._max_steps = max_steps
         self._is_script = is_script
         self._stream = sys.stdout if stream is None else stream

@@ -21,7 +21,7 @@ COPIED = (
 )
 
 
-# Of the base image: what is sent to a worker must come from the same one.
+# The base image's version; what is sent to a worker must come from the same one.
 PYTHON = (3, 11)
 
 

@@ -58,7 +58,8 @@ class Measured(pydantic.BaseModel):
     longest_input: float = 0.0
     periods: list[float]
     staleness: float | None = None
-    # Of the run as a whole: until the first step, of a save, of an evaluation; bytes of memory.
+    # For the run as a whole: seconds until the first step, for a save and for an evaluation, and
+    # bytes of memory.
     start_seconds: float
     save_seconds: float
     evaluation_seconds: float | None = None

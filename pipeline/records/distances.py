@@ -15,7 +15,7 @@ import numpy as np
 from pipeline import config
 from pipeline.records.manifest import ColumnStatistics
 
-# Of one in a thousand: of the normal distribution, one- and two-sided, and of Kolmogorov's.
+# Quantiles for one in a thousand: the normal distribution, one- and two-sided, and Kolmogorov's.
 _NORMAL, _TWO_SIDED, _KOLMOGOROV = 3.09, 3.29, 1.95
 # What manifests of earlier versions keep of a percentile, and do not say.
 _BITS_BEFORE = 10

@@ -29,7 +29,7 @@ def length(job: config.Config, records: int, *, step: int = 0, read: int = 0) ->
 
 
 def _steps(examples: float, examples_per_step: int) -> int:
-    # Of floats: 0.1 epochs of 1,000 examples are not a hair more than 100.
+    # Rounded, as floats make 0.1 epochs of 1,000 examples a hair more than 100.
     return max(0, math.ceil(round(examples / examples_per_step, 6)))
 
 

@@ -19,7 +19,7 @@ from pipeline.records import item_shares, label_check, manifest
 from pipeline.steps import base
 from pipeline.steps.base import Kind, Step, Values
 
-# Of a column without a number in train nothing can be learned, so any statistics do.
+# Nothing can be learned from a column without a number in train, so any statistics do.
 _OF_NO_NUMBERS = {
     "quantiles": tuple(percent / 100 for percent in range(101)),
     "mean": 0.5,
@@ -136,7 +136,7 @@ class Plan:
     columns: Mapping[str, config.Column]
     label: PlannedLabel
     goals: tuple[PlannedGoal, ...] = ()
-    # Of the rows of train, for a model that asks for it.
+    # Counted in the rows of train, for a model that asks for it.
     item_shares: np.ndarray | None = dataclasses.field(default=None, compare=False)
 
     @property

@@ -149,9 +149,9 @@ class Manifest(config.Section):
     """What preprocessing made: schema, splits and where they came from."""
 
     version: int = VERSION
-    # Of the data section and the raw files; equal fingerprints need no second run.
+    # A hash of the data section and the raw files; equal fingerprints need no second run.
     fingerprint: str
-    # Of the data section alone; `None` in records of earlier versions.
+    # A hash of the data section alone; `None` in records of earlier versions.
     settings: str | None = None
     columns: dict[str, config.Column]
     label: str

@@ -16,7 +16,7 @@ from pipeline import storage
 from pipeline.records import file_kinds, manifest, tfrecord, verified
 from pipeline.storage import patience
 
-# Of payloads of one block: index of the first that is no good, and why; or None.
+# Takes the payloads of one block. Returns the index of the first bad one and why, or None.
 Check = Callable[[Sequence[bytes]], tuple[int, str] | None]
 
 _CHUNK = 8 << 20

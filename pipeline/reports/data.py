@@ -17,7 +17,7 @@ from pipeline.runs import run_record, run_search
 from pipeline.runs.run_folder import RunFolder
 from pipeline.runs.run_record import RunRecord
 
-# Of more columns a page would be all table.
+# More columns than this would make a page all table.
 _COLUMNS = 50
 _TRAIN = "train"
 

@@ -17,7 +17,7 @@ from pipeline.runs import run_folder
 from pipeline.runs.run_folder import RunFolder, Status
 
 FILE_NAME = "history.json"
-# Of more samples every other one is dropped, and from then on half as many are taken.
+# With more samples than this, every other one is dropped, and half as many are taken from then on.
 MOST = 300
 # A process stands still if it has made no step for so many seconds, and for so many times as long
 # as the one before took.

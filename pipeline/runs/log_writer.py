@@ -20,7 +20,7 @@ from pipeline import errors, storage
 from pipeline.runs.run_folder import RunFolder
 from pipeline.storage import mirror
 
-# Of the one log that is kept for a run on gs://.
+# Copies the one log that is kept for a run on gs://.
 _copies: mirror.Copies | None = None
 
 

@@ -262,11 +262,11 @@ class Status:
     seen: float | None = None
     step: int | None = None
     max_steps: int | None = None
-    # Of what trains: the global step that its newest session began with, as the checkpoint had it,
+    # If it trains: the global step that its newest session began with, as the checkpoint had it,
     # and when, in Unix time: {"step": int, "time": float}.
     continued: dict[str, float] | None = None
     loss: float | None = None
-    # Of a script, whose loss may be unknown: true once it has made a step.
+    # If it is a script, whose loss may be unknown: true once it has made a step.
     stepped: bool = False
     examples_per_second: float | None = None
     # The long piece of work that it is at: {"what": str, "done": int, "total": int or None}.
@@ -276,15 +276,15 @@ class Status:
     # Where the time of a step goes, in seconds: see `trainer.monitoring.trace_hook`. Of the chief
     # also "checkpoints", what all saves have taken.
     seconds: dict[str, float] | None = None
-    # Of each parameter server, what a step of this process asks of it: {"rows": of tables, "bytes":
-    # to and from it, "pulled": those of them that come from it}.
+    # What a step of this process asks of each parameter server: {"rows": of tables, "bytes": to and
+    # from it, "pulled": those of them that come from it}.
     servers: list[dict[str, float]] | None = None
-    # Of a parameter server: bytes that were free on its host before it held variables.
+    # If it is a parameter server: bytes that were free on its host before it held variables.
     memory: int | None = None
-    # Of asynchronous processes: by how many updates of others how many of its own were late.
+    # If it trains asynchronously: how many of its updates came after how many updates of others.
     staleness: dict[str, int] | None = None
-    # Of the chief: what has been read by the newest checkpoint, per epoch, and a line for each that
-    # has ended since it started. See `trainer.exactly_once.report`.
+    # If it is the chief: what has been read by the newest checkpoint, per epoch, and a line for
+    # each that has ended since it started. See `trainer.exactly_once.report`.
     input: list[dict[str, int]] | None = None
     epochs: list[str] | None = None
     # If it has continued with other records: {"step": int, "applied": int}, the step from which on,

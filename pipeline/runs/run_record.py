@@ -90,7 +90,7 @@ class RunRecord(pydantic.BaseModel):
     # Its name; of a script, what that is called.
     config: str
     strategy: str
-    # Of a script: the command, without secrets.
+    # The command of a script, without secrets.
     command: list[str] | None = None
     # Role to number of processes.
     topology: dict[str, int]
@@ -119,7 +119,7 @@ class RunRecord(pydantic.BaseModel):
     # Export to SHA-256 of each of its files.
     sha256: dict[str, dict[str, str]] = {}
     restarts: list[Restart] = []
-    # Of the newest launch; `topology` is what they have led to.
+    # Those of the newest launch; `topology` is what they have led to.
     scalings: list[Scaling] = []
     # Per epoch, by the newest checkpoint's own count: records due; applied once, more often, or
     # never; skipped because they cannot be read; left to be read. Of more than a thousand epochs

@@ -14,7 +14,7 @@ from pipeline import errors, redaction
 from pipeline.cluster import topology
 from pipeline.runs.run_folder import RunFolder
 
-# Of what never opens a port.
+# The address of a process that never opens a port.
 _UNUSED = "127.0.0.1:1"
 _NO_NAME = re.compile(r"[^a-z0-9_-]+")
 _MODEL_DIR = re.compile(r"--?model[_-]dir(?:=(.*))?", re.DOTALL)

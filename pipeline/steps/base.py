@@ -48,7 +48,7 @@ Follows = Literal["forgotten", "unchanged", "monotonic", "linear"]
 # Shares of the range by which mapped percentiles may be out of order (those of times such as 5:99
 # are) or off a line.
 _ORDER, _LINE = 0.05, 1e-6
-# Of the range of what is mapped, the share by which a step may leave a line, to be nearly one.
+# A step is nearly a line if it leaves one by at most this share of the range that it maps.
 _FEW = 0.2
 # Relative distance of percentiles that are one value, rounded.
 _SAME = 1e-12

@@ -24,7 +24,7 @@ from pipeline import errors
 from pipeline.console import work
 from pipeline.storage import gcs, gcs_files, patience
 
-# Of what has a folder of its own, such as a run.
+# Names of what has a folder of its own, such as a run.
 NAME_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,62}$"
 _SCHEME = re.compile(r"^([a-z][a-z0-9+.-]*)://")
 _WILD = re.compile(r"[*?\[]")

@@ -32,7 +32,8 @@ def dumps(value: Any, *, indent: int | None = None, sort_keys: bool = False) -> 
 def loads(text: str) -> Any:
     """Returns what `dumps` was given. Raises `json.JSONDecodeError` for what is not JSON."""
     found = json.loads(text)
-    # Of large files without such a text, a walk through all that was read would take most time.
+    # For large files without such a text, walking through all that was read would take most of the
+    # time.
     return restored(found) if any(f'"{number}"' in text for number in _NUMBERS) else found
 
 

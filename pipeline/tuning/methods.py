@@ -51,8 +51,8 @@ class Trial:
     replaces: int | None = None
     copied_at: int = -1
     error: str = ""
-    # Of each rung reached by itself, by number: {"step", "examples", "seconds", "input_sha256",
-    # "manifest", "interrupted"}.
+    # For each rung that it reached by itself, by number: {"step", "examples", "seconds",
+    # "input_sha256", "manifest", "interrupted"}.
     facts: dict[int, dict[str, Any]] = dataclasses.field(default_factory=dict)
 
     def at(self, rung: int) -> float | None:
@@ -172,7 +172,7 @@ def _promoted(
     for rung in range(plan.rungs - 1):
         ranked = _ranked(plan, trials, rung)
         quota = len(ranked) // plan.reduction
-        # Of few trials the best continues, once no other can reach this rung.
+        # If there are few trials, the best continues once no other can reach this rung.
         if not any(reached <= rung for reached in under_way) and not _comes(plan, trials, rung):
             quota = max(1, quota)
         for one in ranked[:quota]:

@@ -102,7 +102,7 @@ class Study:
         that name and the trial's number."""
         number = len(self._study.get_trials(deepcopy=False))
         reached = parent.reached if parent else ()
-        # Of a copy it is decided together with the others when it trains on.
+        # A copy's target is decided together with the others', when it continues.
         target = len(reached) - 1 if parent else 0
         attributes: dict[str, Any] = {"run": f"{run}-{number:03d}", "target": target}
         if parent is not None:

@@ -9,9 +9,9 @@ from pipeline import config, errors
 from pipeline.records import coarse, manifest
 from preprocessing.rows.split import existing, read_from
 
-# Of fewer records in all, measures say next to nothing.
+# Metrics of fewer records in all say next to nothing.
 _FEW = 100
-# Of fewer rows for each class, on average, none can be learned.
+# With fewer rows for each class, on average, none can be learned.
 _PER_CLASS = 2
 # The roots of the largest float32, and of the smallest with all its digits.
 _LARGEST_ROOT, _SMALLEST_ROOT = 1.84e19, 1.08e-19

@@ -98,7 +98,7 @@ def _build(
     resume.say_why_not(left)
     record_folders.sweep(records, base, left.folders)
     files = source.files()
-    # Of files that are used in place each has its checksum in the manifest.
+    # Files that are used in place each have a checksum in the manifest.
     with background_hash.hashing([] if data.in_place else files) as hashes:
         # What a transform of the user's own will read is not known without files.
         if files and not options.force:

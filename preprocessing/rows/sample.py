@@ -27,7 +27,7 @@ def staying(
     column = batch.column(rule.column)
     hits = pc.equal(column, pa.scalar(rule.value, column.type)).fill_null(False)
     sampled = hits.to_numpy(zero_copy_only=False) & (splits == SPLITS.index("train"))
-    # Of another salt than that of the split, or those that are left of it would be no sample.
+    # Another salt than the split's, or what a split leaves would be no random sample.
     bits = hashing.of_keys(row_keys, f"sample {rule.salt}", hashing.FOR_SPLIT)
     kept: np.ndarray = ~sampled | (bits < np.uint64(int(rule.keep * 2.0**64)))
     return kept

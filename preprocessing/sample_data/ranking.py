@@ -31,7 +31,7 @@ USERS, ITEMS, TAGS, TOPICS, DAYS = 400_000, 100_000, 200, 20, 7
 SMALLEST = 3  # values of a category, whatever the scale
 MOST_TAGS, MOST_CLICKED = 5, 30
 _ZIPF = 1.1
-# Of each kind of effect on the logit of a click, its deviation.
+# The deviation of each kind of effect on the logit of a click.
 _CATEGORY, _NUMBER, _USER, _ITEM, _TAG, _CROSS = 0.22, 0.25, 0.5, 0.5, 0.3, 0.35
 _TASTE = 3.0  # for a share of the clicked items that are about the topic of this one
 _BASE = -1.6
@@ -164,7 +164,7 @@ def _clicked(
     places = []
     for place in range(MOST_CLICKED):
         ids = draw.zipf("clicked", items, place)
-        # Of three items that could be clicked, one that is to the user's taste.
+        # The one of three items that could be clicked that is most to the user's taste.
         for other in range(2):
             next_ids = draw.zipf(f"clicked else {other}", items, place)
             ids = np.where(_topic(ids, seed) == taste, ids, next_ids)

@@ -20,7 +20,7 @@ from preprocessing.sources import files
 
 # Bytes of lines that are not ASCII, by which an encoding is recognised.
 _SAMPLE, _BLOCK = 1 << 16, 1 << 20
-# Of lines that are not ASCII, a share that is UTF-8 in files that are; the others are damaged.
+# If this share of the lines that are not ASCII is UTF-8, so is the file; other lines are damaged.
 _SOME = 0.1
 # Share of damaged lines up to which a file is UTF-8 if nothing speaks for another encoding.
 _FEW = 0.01
@@ -67,7 +67,7 @@ _LETTERS = re.compile(rb"[A-Za-z\x80-\xff]+")
 _OF_LATIN = 0.45
 # How much worse than the best a reading may be to count: in disorder, in likeness to a language.
 _DISORDER, _LIKENESS = 0.05, 0.15
-# Of longer lines only what is not ASCII counts, with what is next to it.
+# In longer lines only what is not ASCII counts, with what is next to it.
 _DELIMITER = re.compile(rb"[,;|\t]")
 _LONG_LINE = 1000
 _CONTROL = re.compile(r"[\0-\x08\x0e-\x1a\x1c-\x1f\x7f-\x84\x86-\x9f\ufffe\uffff]")
@@ -299,7 +299,7 @@ def _decodes(head: bytes, name: str) -> bool:
 
 def _readings(data: bytes, names: Sequence[str]) -> list[_Reading]:
     """Returns what encodings make of bytes, the most likely text first."""
-    # Of use for few files, and not for those that are read again and again.
+    # Imported here, as few files need it.
     import charset_normalizer
 
     found = charset_normalizer.from_bytes(

@@ -15,7 +15,7 @@ from typing import Any
 from preprocessing.schema_inference import outliers, precision, suggest_dates, suggest_lists, traits
 from preprocessing.schema_inference.profile import Found
 
-# Of fewer values, in a smaller share of the rows, train may have none.
+# If there are fewer values, in a smaller share of the rows, train may have none.
 _SPARSE, _SPARSE_SHARE = 10, 0.1
 # Texts with more different values are hashed. Runs of words are hashed to so many ids.
 _VOCABULARY, _BUCKETS = 10_000, 16_384

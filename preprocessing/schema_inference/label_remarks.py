@@ -7,7 +7,7 @@ import collections
 from preprocessing.schema_inference import suggest_label, traits
 from preprocessing.schema_inference.profile import Found
 
-# Of so many rows, a class that has one is no class.
+# In a table of so many rows, a class of a single row is no class.
 _MANY = 200
 # Groups of spellings that are named.
 _SHOWN = 3

@@ -15,7 +15,7 @@ from preprocessing.arrow import cast
 from preprocessing.sources import csv_numbers
 from preprocessing.statistics import distinct
 
-# Of different numbers float32 tells at least this share apart, or too many become equal.
+# float32 has to tell this share of different numbers apart, or too many become equal.
 _APART = 0.9
 # float64 has all whole numbers up to this, and then only some.
 _EXACT = 2**53

@@ -40,7 +40,7 @@ TOKENS = (
 # A column with more different values is not counted by value; of many columns each gets a share of
 # what a table may have in all, about 150 bytes each, but some.
 MAX_DIFFERENT, _IN_ALL, _AT_LEAST = 100_000, 4_000_000, 1000
-# Of such a column so many values are kept, at most.
+# So many values of such a column are kept, at most.
 FIRST = 100
 # Texts that are digits but name something, such as postal codes: as numbers they lose their zeros.
 _CODE = r"^-?0[0-9xX]"

@@ -234,7 +234,7 @@ def _of_partial(partial: Partial, column: config.Column) -> manifest.ColumnStati
     shown = partial.values and not column.sensitive
     if partial.values is not None and (column.vocabulary or shown):
         rules = column.vocabulary or config.Vocabulary(top_k=_LISTED)
-        # Of equally frequent values the smaller one comes first.
+        # The smaller of two equally frequent values comes first.
         ordered = sorted(partial.values.items(), key=lambda item: (-item[1], item[0]))
         listed = tuple((v, n) for v, n in ordered if n >= rules.min_count)[: rules.top_k]
     quantiles = bits = None

@@ -213,7 +213,7 @@ def _body(request: Request) -> bytes:
 
 class _Handler(serving.WSGIRequestHandler):
     server_version, sys_version = "estimator-pipeline", ""
-    # Of what is no request; the oldest version would have an answer without a status.
+    # Assumed for what is no request; the oldest version's answers have no status.
     default_request_version = "HTTP/1.0"
     # Seconds that a client may keep silent.
     timeout = 10

@@ -167,7 +167,7 @@ class Evaluation:
         if done is None or not done["reason"].startswith(("steps", run_folder.PAUSED)):
             return done
         # One of an earlier start of this run, before it was given more steps.
-        # Of epochs it is found out again by each chief.
+        # Each chief counts the steps of train.epochs anew.
         wanted = epochs.of_run(self._job, self._run).train.max_steps
         return done if done["final_step"] >= wanted else None
 
@@ -234,7 +234,7 @@ class Evaluation:
             checkpoint,
             step=step,
             metrics=metrics,
-            # Of an earlier end at this step: the digests in it are of what is replaced.
+            # Written at an earlier end at this step: its digests are those of what is replaced.
             before_replacing=lambda export: self._run.remove(run_folder.RESULT),
             like=self._exported(best),
         )

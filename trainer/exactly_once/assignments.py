@@ -77,7 +77,7 @@ class Assignments:
         self._end, self._exhausted = end, False
         self._waiting: dict[int, epoch_order.Piece] = {}
         self._ready: dict[int, epoch_order.Piece] = {}
-        # Of the ready ones, those that no pipeline has asked for.
+        # Those of the ready ones that no pipeline has asked for.
         self._queue: collections.deque[epoch_order.Piece] = collections.deque()
         # Records that are ready and not applied.
         self._ahead = 0

@@ -37,7 +37,7 @@ def settle(
     values = values_in(checkpoint)
     applied = int(np.sum(values.get(saved_counts.APPLIED, 0), dtype=np.int64))
     values |= saved_counts.unread(blocks)
-    # Of another name, so that a kill leaves the old one whole.
+    # Under another name, so that a kill leaves the old one whole.
     written = storage.join(run.path, f"restarted-{blocks.identity:x}.ckpt-{step}")
     write_checkpoint(values, written)
     older = [path for path in checkpoint_list.read(run.path) if path != written]

@@ -57,7 +57,7 @@ class Position:
         readers = task.num_readers * (3 if self.shared else 1)
         number = epoch_order.open_blocks(blocks, job.train.open_blocks, readers)
         self.feed = window_feed.Feed(blocks, job.train.seed, number)
-        # Of one step of this process: its replicas make it together.
+        # The batch of one step of this process, which its replicas make together.
         self.batch = batch = topology.examples_per_process(job)
         self.sizes = assignments.sizes(blocks.records, batch, number)
         self.together = not strategy_table.STRATEGIES[job.cluster.strategy].asynchronous

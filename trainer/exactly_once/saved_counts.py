@@ -21,9 +21,9 @@ REACHED = "input/reached"
 READERS = "input/readers"
 # And whose counts they are, a scalar int64: `Blocks.identity` in the lower 60 bits, `FORMAT` above.
 IDENTITY = "input/identity"
-# Of what the variables mean. To be raised with any change by which older checkpoints would be read
-# wrong: they can then be resumed with an epoch's start only. Every number has a golden checkpoint,
-# see tests/golden/README.md.
+# The version of what the variables mean. Raise it with any change by which older checkpoints would
+# be read wrong: they can then be resumed with an epoch's start only. Every number has a golden
+# checkpoint, see tests/golden/README.md.
 FORMAT = 0
 _IDENTITY_BITS = 60
 # The same in every checkpoint, so that any number of processes can resume from it. Ranks beyond it

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from trainer.metrics.groups import Counts, names
 
-# Of so many slices the names are listed.
+# The names of so many slices are listed.
 _NAMED = 5
 
 

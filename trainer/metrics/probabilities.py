@@ -15,7 +15,7 @@ import numpy as np
 from trainer.metrics import intervals
 from trainer.metrics.intervals import Estimate
 
-# Of the metrics here.
+# The metrics computed here.
 NAMES = ("log_loss", "normalized_entropy", "calibration", "average_precision")
 
 

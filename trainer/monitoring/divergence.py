@@ -76,7 +76,7 @@ class DivergenceHook(tf.compat.v1.train.SessionRunHook):
     ) -> None:
         """Remembers batches of `2 * train.save_steps` steps, in at most `most_bytes` of memory."""
         self._run, self._task, self._blocks = run, task, blocks
-        # Of asynchronous processes only the shared count says where their steps belong.
+        # Only the shared count says where steps of asynchronous processes belong.
         strategy = strategy_table.STRATEGIES[job.cluster.strategy]
         self._counts_alone = not strategy.asynchronous or not task.cluster
         # The newest checkpoint may be broken, and the one before it is not.

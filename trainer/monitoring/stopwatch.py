@@ -42,7 +42,7 @@ class Stopwatch:
         self._began, self._state, self._since = time.time(), "start", clock()
         self._seconds = dict.fromkeys(accounts.STATES, 0.0)
         self._examples = self._timed = 0
-        # Of states that follow a step, their seconds when it was made.
+        # Seconds of the states that follow a step, when it was made.
         self._at_step: dict[str, float] = {}
         # Until there is an account, seconds of `input` have what is hidden, of `step` the exchange.
         self._work = StepWork()

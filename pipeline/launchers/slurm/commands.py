@@ -46,7 +46,7 @@ ENDED = (
     "REVOKED",
     "TIMEOUT",
 )
-# Of one that has no node yet.
+# States of a job that has no node yet.
 WAITING = ("PENDING", "REQUEUED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT")
 
 
