@@ -60,6 +60,7 @@ LAYERS = {
     "trainer": (
         ("distribution", "features", "optimizers"),
         ("checkpoints", "heads"),
+        ("networks",),
         ("models",),
         ("input",),
         ("metrics", "monitoring"),

@@ -28,7 +28,7 @@ from trainer.input import parsing
 from trainer.input.dataset import Records
 from trainer.migration import migrated, networks
 from trainer.migration.migrated import Migrated
-from trainer.models.keras_columns import KerasColumns
+from trainer.networks.keras_columns import KerasColumns
 
 
 class Migration:

@@ -18,8 +18,9 @@ from pipeline.models import MODELS
 from trainer import models
 from trainer.checkpoints.parameters import Parameters
 from trainer.heads import heads
-from trainer.models import keras, keras_columns
-from trainer.models.keras_columns import KerasColumns
+from trainer.models import keras
+from trainer.networks import keras_columns
+from trainer.networks.keras_columns import KerasColumns
 
 
 def check(model: model_config.Model) -> None:

@@ -14,10 +14,10 @@ from pipeline.models.deepfm import DeepFm
 from pipeline.records.feature_plan import Planned
 from trainer.checkpoints.parameters import Parameters
 from trainer.features.transforms import Transforms
-from trainer.models import keras_network, wide
-from trainer.models.keras_columns import KerasColumns
-from trainer.models.keras_network import KerasNetwork
-from trainer.models.network import Network
+from trainer.networks import keras_network, wide
+from trainer.networks.keras_columns import KerasColumns
+from trainer.networks.keras_network import KerasNetwork
+from trainer.networks.network import Network
 
 _layers = tf.keras.layers
 v1 = tf.compat.v1

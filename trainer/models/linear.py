@@ -7,9 +7,9 @@ from typing import Any
 
 from trainer.checkpoints.parameters import Parameters
 from trainer.features.transforms import Transforms
-from trainer.models.canned import Canned
-from trainer.models.keras_columns import KerasColumns
-from trainer.models.keras_network import KerasNetwork
+from trainer.networks.canned import Canned
+from trainer.networks.keras_columns import KerasColumns
+from trainer.networks.keras_network import KerasNetwork
 
 
 def estimator(params: Mapping[str, Any], config: Any, transforms: Transforms) -> Any:

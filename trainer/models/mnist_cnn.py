@@ -12,8 +12,8 @@ import tensorflow as tf
 
 from trainer.checkpoints.parameters import Parameters
 from trainer.heads import heads
-from trainer.models import keras_images
-from trainer.models.keras_columns import KerasColumns
+from trainer.networks import keras_images
+from trainer.networks.keras_columns import KerasColumns
 
 _layers = tf.compat.v1.layers
 _keras = tf.keras.layers

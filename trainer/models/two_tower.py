@@ -23,10 +23,10 @@ from trainer.checkpoints.parameters import Parameters
 from trainer.features import feature_columns
 from trainer.features.transforms import WEIGHT, Transforms
 from trainer.heads import heads, means
-from trainer.models import keras_network
-from trainer.models.keras_columns import KerasColumns
-from trainer.models.keras_network import KerasNetwork
-from trainer.models.network import Network
+from trainer.networks import keras_network
+from trainer.networks.keras_columns import KerasColumns
+from trainer.networks.keras_network import KerasNetwork
+from trainer.networks.network import Network
 
 v1 = tf.compat.v1
 _columns = v1.feature_column

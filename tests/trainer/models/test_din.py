@@ -13,7 +13,7 @@ from tests.support.sets import slow
 from tests.trainer import clicks
 from trainer.checkpoints.parameters import Parameters
 from trainer.migration import networks
-from trainer.models.keras_columns import KerasColumns
+from trainer.networks.keras_columns import KerasColumns
 
 _TABLE = "dnn/input_from_feature_columns/input_layer/item_embedding/embedding_weights"
 

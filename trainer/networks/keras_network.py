@@ -1,6 +1,7 @@
 """Networks of the features of a config as Keras models, with parameters of a checkpoint.
 
-The names of variables are those that `trainer.models.network` and the canned Estimators give them.
+The names of variables are those that `trainer.networks.network` and the canned Estimators give
+them.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from trainer.checkpoints.parameters import Parameters
 from trainer.features import feature_columns, packing
 from trainer.features.names import of_ops
 from trainer.heads import heads
-from trainer.models import keras_columns
-from trainer.models.keras_columns import KerasColumns
+from trainer.networks import keras_columns
+from trainer.networks.keras_columns import KerasColumns
 
 _layers = tf.keras.layers
 _LINEAR = "linear/linear_model"

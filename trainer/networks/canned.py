@@ -1,6 +1,6 @@
 """The Estimators that TensorFlow brings along, built from the features of the config.
 
-Their network is that of `tf.compat.v1.estimator`, their linear part is `trainer.models.wide`. All
+Their network is that of `tf.compat.v1.estimator`, their linear part is `trainer.networks.wide`. All
 variables are called, and have the shapes, as in TensorFlow's canned Estimators.
 """
 
@@ -15,7 +15,7 @@ from pipeline.models.dnn import Dnn
 from pipeline.records.feature_plan import Planned
 from trainer.features import feature_columns
 from trainer.heads.heads import Head
-from trainer.models import wide
+from trainer.networks import wide
 
 v1 = tf.compat.v1
 # As the canned Estimators have it: a part of a variable is called in checkpoints as it was asked

@@ -11,7 +11,7 @@ import tensorflow as tf
 from pipeline.records import feature_plan
 from tests.pipeline.feature_tables import contents, make
 from trainer.features import embedding, feature_columns
-from trainer.models import wide
+from trainer.networks import wide
 
 v1 = tf.compat.v1
 _COLUMNS = {

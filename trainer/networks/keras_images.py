@@ -8,8 +8,8 @@ from typing import Any
 import tensorflow as tf
 
 from trainer.checkpoints.parameters import Parameters
-from trainer.models import keras_columns
-from trainer.models.keras_columns import KerasColumns
+from trainer.networks import keras_columns
+from trainer.networks.keras_columns import KerasColumns
 
 _layers = tf.keras.layers
 

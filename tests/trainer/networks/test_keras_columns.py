@@ -16,8 +16,8 @@ from pipeline.steps import STEPS
 from pipeline.steps.base import NUMBERS, Step
 from tests.pipeline.feature_tables import contents, make
 from trainer.features.transforms import Transforms
-from trainer.models import keras_columns
-from trainer.models.keras_columns import KerasColumns, Spec
+from trainer.networks import keras_columns
+from trainer.networks.keras_columns import KerasColumns, Spec
 
 
 def _png(height, width):
