@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import pathlib
+import pkgutil
 import re
 import subprocess
 import sys
@@ -100,6 +101,16 @@ def test_the_pitfalls_name_what_exists():
         spec = importlib.util.find_spec(path.partition("/")[0])
         source = (pathlib.Path(spec.origin).parent.parent / path).read_text()
         assert not [name for name in re.findall(r"`(\w+)`", names) if name not in source], path
+
+
+def test_what_the_docs_name_for_code_of_ones_own_is_there():
+    text = "".join(path.read_text() for path in DOCS.glob("*.md"))
+    named = re.findall(r"`((?:pipeline|preprocessing|serving|trainer)(?:\.\w+)+)", text)
+    assert len(named) > 10
+    means = [f"trainer.models.means.{name}" for name in re.findall(r"\bmeans\.(\w+)", text)]
+    assert means
+    for name in (*named, *means):
+        pkgutil.resolve_name(name)  # an error says which part is missing
 
 
 @pytest.fixture
