@@ -7,7 +7,7 @@ Its fields are its settings in the config. Besides, a step says
 - which statistics of the records it needs (`needs`, `filled`);
 - what is known of the statistics behind it (`statistics_after`, `value`): nothing, by default;
 - its TensorFlow op (`apply`), for training, evaluation and the exported model;
-- its form in a Keras model (`layer`, `outside_keras`): the same op, by default.
+- its form in a Keras model (`layer`, `masked`, `outside_keras`): the same op, by default.
 
 TensorFlow is imported inside the methods that need it: commands read configs without it.
 """
@@ -88,8 +88,8 @@ class Step(Section):
 
     A step of this project is called like its class, `ZScore` is `z_score`; one of your own by
     `package.module:Class`. A class with an `apply` of its own inherits none of `layer`,
-    `statistics_after`, `together` and `layers_together`: what holds for one op need not hold for
-    another.
+    `masked`, `statistics_after`, `together` and `layers_together`: what holds for one op need not
+    hold for another.
     """
 
     step: str = ""
@@ -118,7 +118,7 @@ class Step(Section):
         super().__pydantic_init_subclass__(**kwargs)
         own = vars(cls)
         if "apply" in own:
-            for name in ("layer", "statistics_after", "together", "layers_together"):
+            for name in ("layer", "masked", "statistics_after", "together", "layers_together"):
                 if name not in own:
                     setattr(cls, name, getattr(Step, name))
         if not getattr(cls, "takes", ()):
@@ -231,6 +231,18 @@ class Step(Section):
     def layer(self, x: Any) -> Any:
         """Returns the same for a tensor of a Keras model, out of what Keras can save."""
         return self.apply(x)
+
+    def masked(self, x: Any, there: Any) -> Any:
+        """Returns what `apply` makes of lists, for tensors of a Keras model `[batch, longest]`: the
+        items, and which places hold one. Without it a step of `lists = "whole"` is applied outside.
+        """
+        raise NotImplementedError
+
+    @property
+    def in_keras(self) -> bool:
+        """Tells if a Keras model can have it inside."""
+        ragged = self.lists == "whole" and type(self).masked is Step.masked
+        return not (self.outside_keras or ragged)
 
     @property
     def layers_together(self) -> bool:

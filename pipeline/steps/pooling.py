@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+import math
+from typing import TYPE_CHECKING, Any, Literal
 
 from pipeline.steps.base import NUMBERS, Kind, Step
 
@@ -31,9 +32,21 @@ class Pool(Step):
         import tensorflow as tf
 
         count = tf.cast(x.row_lengths(), tf.float32)
+        return count if self.by == "count" else self._pooled(tf.cast(x, tf.float32), count)
+
+    def masked(self, x: tf.Tensor, there: tf.Tensor) -> tf.Tensor:
+        """Returns the same of items that are `there`."""
+        import tensorflow as tf
+
+        count = tf.reduce_sum(tf.cast(there, tf.float32), axis=1)
         if self.by == "count":
             return count
-        x = tf.cast(x, tf.float32)
+        neutral = {"min": math.inf, "max": -math.inf}.get(self.by, 0.0)
+        return self._pooled(tf.where(there, tf.cast(x, tf.float32), neutral), count)
+
+    def _pooled(self, x: Any, count: tf.Tensor) -> tf.Tensor:
+        import tensorflow as tf
+
         if self.by in ("mean", "sum"):
             total = tf.reduce_sum(x, axis=1)
             return total if self.by == "sum" else tf.math.divide_no_nan(total, count)

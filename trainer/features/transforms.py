@@ -225,8 +225,10 @@ def make(
                 made[planned.indicator] = step.indicated(value)
             if training or not step.in_training_only:
                 kind = planned.points[number + 1].kind
-                value = _applied(planned.name, step, kind, x=value, layers=layers)
-            if there is not None:
+                value = _applied(planned.name, step, kind, x=value, layers=layers, there=there)
+            if not planned.points[number + 1].listed:
+                there = None
+            elif there is not None:
                 there = lists.repeated(there, step.ids_of_each)
             if weights is not None:
                 weights = lists.repeated(weights, step.ids_of_each)
@@ -274,12 +276,17 @@ def _weights(
         return tf.cast(found, tf.float32).to_tensor(0.0)
 
 
-def _applied(feature: str, step: Step, kind: Kind, *, x: Any, layers: bool) -> tf.Tensor:
-    """Returns what a step makes of a batch. Raises `UsageError` if it is not what it says."""
+def _applied(
+    feature: str, step: Step, kind: Kind, *, x: Any, layers: bool, there: tf.Tensor | None
+) -> tf.Tensor:
+    """Returns what a step makes of a batch; of lists in a Keras model items are `there`. Raises
+    `UsageError` if it is not what it says."""
     where = f"features.{feature}: {step.step}"
     try:
         if isinstance(x, tf.RaggedTensor) and step.lists == "items":
             found = x.with_flat_values(step.apply(x.flat_values))
+        elif there is not None and step.lists == "whole":
+            found = step.masked(x, there)
         else:
             found = step.layer(x) if layers else step.apply(x)
         if step.ids_of_each > 1:

@@ -149,7 +149,7 @@ def _places(planned: Planned) -> list[int]:
     """Returns where the steps are that are done outside: with one that gets ragged lists, all steps
     of lists."""
     steps = planned.steps
-    found = [n for n, step in enumerate(steps) if step.outside_keras or step.lists == "whole"]
+    found = [n for n, step in enumerate(steps) if not step.in_keras]
     return found and [n for n in range(len(steps)) if n in found or planned.points[n].listed]
 
 

@@ -83,6 +83,15 @@ FEATURES = {
     "ngrams": {"of": "day", "steps": [{"ngrams": {"n": 2, "unit": "character", "buckets": 8}}]},
     "decode": {"of": "photo", "steps": [{"decode": {"height": 4, "width": 5}}, "scale"]},
     "pool": {"of": "prices", "steps": ["log1p", {"pool": {"by": "max"}}]},
+    **{
+        f"pool_{by}": {"of": "prices", "steps": [{"pool": {"by": by}}, "log1p"]}
+        for by in ("mean", "sum", "min", "count")
+    },
+    "pool_texts": {"of": "tags", "steps": [{"pool": {"by": "count"}}]},
+    "pool_ids": {
+        "of": "tags",
+        "steps": [{"hash": {"buckets": 9, "functions": 2}}, {"pool": {"by": "count"}}],
+    },
     # The text itself, its absence, and what is between steps, are all wanted inside.
     "tail": {
         "of": "tail",
@@ -215,6 +224,7 @@ def test_what_no_layer_can_do_is_fed(both):
     assert inputs["ngrams"] == Spec((None,), "int64")
     assert inputs["photo"] == Spec((4, 5, 3), "float32")
     assert not {"day", "late", "weight"} & set(inputs)
+    assert not [name for name in inputs if name.startswith("pool")]
     assert inputs["tail"] == Spec((), "string")
 
 
