@@ -23,6 +23,8 @@ from trainer.monitoring.status_reporter import Reporter
 
 # Holds the checkpoint of the best, which training would delete when it has saved others.
 _KEPT = "best"
+# Metrics of earlier versions.
+_SUCCESSORS = {"auc_precision_recall": "average_precision"}
 
 
 class BestExporter(tf.estimator.Exporter):
@@ -204,9 +206,11 @@ def check_metric(metric: str, reported: Iterable[str]) -> None:
     """Raises `UsageError` if the model does not report `eval.metric`."""
     known = sorted(set(reported) - {"global_step"})
     if metric not in known:
+        label, slash, name = metric.rpartition("/")
+        named = f"{label}{slash}{_SUCCESSORS.get(name, name)}"
+        hint = f" (did you mean {named!r}?)" if named in known else errors.nearest(metric, known)
         raise errors.UsageError(
-            f"eval.metric {metric!r}: the model reports {', '.join(known)}"
-            f"{errors.nearest(metric, known)}"
+            f"eval.metric {metric!r}: the model reports {', '.join(known)}{hint}"
         )
 
 

@@ -13,7 +13,7 @@ from trainer import optimizers
 from trainer.features.transforms import WEIGHT, weight_of
 from trainer.heads import means, of_numbers
 from trainer.heads.area import AreaUnderRoc
-from trainer.heads.of_positives import Precision, PrecisionRecallArea, Recall
+from trainer.heads.of_positives import Precision, Recall
 from trainer.heads.of_probabilities import RESULTS, AveragePrecision, OfProbabilities
 
 # The signature of an exported model that takes columns.
@@ -245,12 +245,18 @@ class _Classes(means.OfSome, tf.estimator.MultiClassHead):
 class _Binary(means.OfSome, tf.estimator.BinaryClassHead):
     """With metrics of probabilities as `make evaluate` gives them."""
 
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        # In place of its area under the curve of precision and recall, of 200 thresholds: where
+        # scores lie close together, or are few, that is far from what it should be.
+        self._auc_pr_key = self._summary_key("average_precision")
+
     def metrics(self, regularization_losses: Any = None) -> dict[str, Any]:
         """Returns the metrics of an evaluation."""
         area = AreaUnderRoc()
         means = {name: OfProbabilities(name, result) for name, result in RESULTS.items()}
         ours = {"auc": area, "average_precision": AveragePrecision(area), **means}
-        ours |= {made.name: made for made in (Precision(), Recall(), PrecisionRecallArea())}
+        ours |= {made.name: made for made in (Precision(), Recall())}
         ours = {self._summary_key(name): metric for name, metric in ours.items()}
         return {**super().metrics(regularization_losses), **ours}
 
@@ -263,7 +269,6 @@ class _Binary(means.OfSome, tf.estimator.BinaryClassHead):
         for name in RESULTS:
             own = found[self._summary_key(name)]
             own.update_state(batch.labels, probabilities, sample_weight=batch.weights)
-        found[self._summary_key("average_precision")].update_state()
 
 
 def answer(predictions: Mapping[str, Any]) -> dict[str, Any]:

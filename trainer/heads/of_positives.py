@@ -30,16 +30,3 @@ class Recall(in_graph.Updated, tf.keras.metrics.Recall):
     def result(self) -> Any:
         """Returns the recall, 0 / 0 of none."""
         return tf.squeeze(self.true_positives / (self.true_positives + self.false_negatives))
-
-
-class PrecisionRecallArea(in_graph.Updated, tf.keras.metrics.AUC):
-    """The area under the curve of precision and recall, as of tf.estimator; NaN without
-    positives."""
-
-    def __init__(self, name: str = "auc_precision_recall") -> None:
-        super().__init__(curve="PR", name=name)
-
-    def result(self) -> Any:
-        """Returns the area."""
-        positives = tf.reduce_max(self.true_positives + self.false_negatives)
-        return tf.where(positives > 0, super().result(), float("nan"))

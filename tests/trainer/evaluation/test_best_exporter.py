@@ -223,6 +223,13 @@ def test_a_metric_the_model_does_not_report_names_the_nearest(scene):
         scene.evaluated(100, 0.9, "eval.metric=acuracy")
 
 
+@pytest.mark.parametrize("label", ["", "click/"])
+def test_a_metric_of_earlier_versions_names_its_successor(label):
+    reported = [f"{label}{name}" for name in ("average_precision", "precision")]
+    with pytest.raises(errors.UsageError, match=rf"\(did you mean '{label}average_precision'\?\)"):
+        best_exporter.check_metric(f"{label}auc_precision_recall", reported)
+
+
 def test_a_step_saved_again_with_other_parameters_replaces_its_best_export(scene):
     first = scene.evaluated(100, 0.5)
     before = parameters(f"{first}/variables/variables")

@@ -44,6 +44,27 @@ def test_two_logits_and_one_are_the_same():
     assert "auc" in one
 
 
+@pytest.mark.parametrize("features", [{}, {WEIGHT: [1.0, 1.0, 1.0, 1.0]}])
+def test_precision_and_recall_have_one_area(features):
+    """That of thresholds is a half for these scores, which are in perfect order."""
+    found = _loss([[-9.1], [-9.0], [-8.9], [-8.8]], [0, 0, 1, 1], features, classes=2)
+    assert found["average_precision"] == found["auc"] == 1.0
+    assert set(found) == {
+        "accuracy",
+        "accuracy_baseline",
+        "auc",
+        "average_loss",
+        "average_precision",
+        "calibration",
+        "label/mean",
+        "log_loss",
+        "normalized_entropy",
+        "precision",
+        "prediction/mean",
+        "recall",
+    }
+
+
 def test_regression_is_of_squares():
     found = _loss([[2.0], [5.0]], [1, 2], task="regression")
     assert found["average_loss"] == pytest.approx((1 + 9) / 2)

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 from sklearn import metrics
 
-from trainer.heads.of_positives import Precision, PrecisionRecallArea, Recall
+from trainer.heads.of_positives import Precision, Recall
 
 v1 = tf.compat.v1
 
@@ -28,12 +28,9 @@ def test_where_they_are_defined_they_are_those_of_others():
     named = (answers > 0.5).astype(np.float32)
     assert _of(Precision, labels, named) == pytest.approx(metrics.precision_score(labels, named))
     assert _of(Recall, labels, named) == pytest.approx(metrics.recall_score(labels, named))
-    area = metrics.average_precision_score(labels, answers)
-    assert _of(PrecisionRecallArea, labels, answers) == pytest.approx(area, abs=0.01)
 
 
 def test_without_positives_they_are_not_defined():
     none, all_wrong = np.zeros(9, np.float32), np.ones(9, np.float32)
     assert np.isnan(_of(Recall, none, all_wrong)) and np.isnan(_of(Precision, none, none))
-    assert np.isnan(_of(PrecisionRecallArea, none, all_wrong))
     assert _of(Precision, none, all_wrong) == 0.0
