@@ -18,7 +18,7 @@ from preprocessing.statistics import distinct
 # float32 has to tell this share of different numbers apart, or too many become equal.
 _APART = 0.9
 # float64 has all whole numbers up to this, and then only some.
-_EXACT = 2**53
+EXACT = 2**53
 INT64 = range(-(2**63), 2**63)
 # So many whole numbers that int64 has no room for are kept.
 _KEPT = 1000
@@ -69,9 +69,9 @@ class Apart:
 def count_exactly(texts: Sequence[str]) -> int:
     """Returns how many different finite numbers texts are, to the last digit."""
     numbers = np.array(texts, float)
-    large = (np.abs(numbers) >= _EXACT) & np.isfinite(numbers)
+    large = (np.abs(numbers) >= EXACT) & np.isfinite(numbers)
     exact = {decimal.Decimal(texts[n]) for n in np.flatnonzero(large)}
-    return len(np.unique(numbers[np.abs(numbers) < _EXACT])) + len(exact)
+    return len(np.unique(numbers[np.abs(numbers) < EXACT])) + len(exact)
 
 
 def are_large(texts: Iterable[str]) -> bool:

@@ -61,7 +61,7 @@ class Found:
 
     `csv` says how numbers are written. `pointed` tells if some whole ones are written as 1.0,
     `classes` if these are taken for whole numbers though, `large` are those of more than 64 bits,
-    and `measured` tells if some numbers are not whole.
+    `measured` tells if some numbers are not whole, and `floats` if some are floats in the raw data.
     `different` counts values, as they lie in the raw data, and is `None` once they are more than
     `most`; `first` are some of these then, `beyond` estimates how many there are, and `apart` how
     many of these are numbers to float32.
@@ -82,6 +82,7 @@ class Found:
     classes: bool = False
     large: precision.Large = dataclasses.field(default_factory=precision.Large)
     measured: bool = False
+    floats: bool = False
     tokens: set[str] = dataclasses.field(default_factory=set)
     as_dates: dates.Seen = dataclasses.field(default_factory=dates.Seen)
     lines: stray_quotes.Lines = dataclasses.field(default_factory=stray_quotes.Lines)
@@ -142,9 +143,13 @@ class Found:
         if pa.types.is_temporal(values.type):
             self.kinds = ("string",)
             values = values.cast(pa.string())
-        if pa.types.is_uint64(values.type):
+        whole = pa.types.is_decimal(values.type) and values.type.scale <= 0
+        if whole or pa.types.is_uint64(values.type):
             # What is too large for int64 is a hash, of which a float would be another.
             self.kinds = tuple(kind for kind in self.kinds if kind != "float32")
+        if pa.types.is_floating(values.type):
+            self.floats = True
+            self.measured |= bool(pc.any(pc.not_equal(values, pc.trunc(values))).as_py())
         if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
             values = values.cast(pa.binary())
         if pa.types.is_binary(values.type):

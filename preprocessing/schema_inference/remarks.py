@@ -51,7 +51,9 @@ def of(
             )
             for text, n in texts.items()
         ]
-    for name in [name for name in columns if name in numbers]:
+    rounded = {name for name, column in columns.items() if traits.are_rounded(column)}
+    said += [_rounded(name) for name in columns if name in rounded]
+    for name in [name for name in columns if name in numbers and name not in rounded]:
         if few := traits.merged(columns[name]):
             many = columns[name].different is None
             different, apart = (
@@ -71,6 +73,13 @@ def of(
         else:
             said += _of_numbers(name, column, label=name in labels)
     return said
+
+
+def _rounded(name: str) -> str:
+    return (
+        f"{name!r} has whole numbers beyond 2^53 as float64, which has not all of these: if they "
+        "are ids, some were made equal when the file was written. Write them as int64 or as text"
+    )
 
 
 def _merged(name: str, different: str, apart: str, *, label: bool) -> str:

@@ -80,6 +80,16 @@ def merged(found: Found) -> tuple[int, int] | None:
     return (different, apart) if precision.is_loss(different, apart) else None
 
 
+def are_rounded(found: Found) -> bool:
+    """Tells if float64 in the raw data has whole numbers that it has not all, so close to each
+    other that they rather name something."""
+    if not found.floats or found.measured or found.kind not in ("int64", "float32"):
+        return False
+    about = found.about
+    largest = max(abs(about.least or 0), abs(about.greatest or 0))
+    return largest > precision.EXACT and merged(found) is not None
+
+
 def numbers(found: Found) -> tuple[np.ndarray, np.ndarray]:
     """Returns the finite ones of different numbers, int64 or float64, and how often each occurs; of
     very many the first, as if each occurred once."""
@@ -97,7 +107,7 @@ def numbers(found: Found) -> tuple[np.ndarray, np.ndarray]:
 def _plain(found: Found) -> pa.Array:
     """Returns different numbers as texts that Arrow reads; of very many the first."""
     counted = found.first if found.different is None else found.different
-    texts = [v if isinstance(v, bytes) else str(v).encode() for v in counted]
+    texts = [v if isinstance(v, bytes) else as_text(v).encode() for v in counted]
     return csv_numbers.plain(pa.array(texts, pa.binary()), found.csv)
 
 
@@ -244,5 +254,7 @@ def is_numbered(found: Found) -> bool:
 
 
 def as_text(value: Any) -> str:
-    """Returns a value that was counted as text."""
+    """Returns a value that was counted as text; whole floats as int64 is written."""
+    if isinstance(value, float) and precision.EXACT <= abs(value) < precision.INT64.stop:
+        return f"{value:.0f}"  # and not with an exponent
     return value.decode(errors="backslashreplace") if isinstance(value, bytes) else str(value)
