@@ -53,13 +53,13 @@ def asked(
 @dataclasses.dataclass(frozen=True)
 class Outlook:
     """A topology with what it comes to. `kept` is the share of the training time that saves,
-    preemptions and what they lose leave; `goodput` that of the whole time, in which the start and
-    the last evaluation count as well if it is known how long training is. Intervals are from low
-    to high; if they are `open`, it may take longer."""
+    preemptions and what they lose leave; `training_share` that of the whole time, in which the
+    start and the last evaluation count as well if it is known how long training is. Intervals are
+    from low to high; if they are `open`, it may take longer."""
 
     predicted: Predicted
     kept: float
-    goodput: float
+    training_share: float
     hours: Interval | None
     usd: Interval | None
     usd_an_hour: float
@@ -85,7 +85,7 @@ def counted(number: int, what: str) -> str:
 
 def outlook(found: Calibration, job: Job, predicted: Predicted) -> Outlook:
     """Returns what `job` takes on a topology."""
-    kept = goodput = _kept(found, job, predicted)
+    kept = share = _kept(found, job, predicted)
     run = found.runs[-1]
     ends = run.start_seconds + (run.evaluation_seconds or 0.0)
     most = math.inf if job.max_seconds is None else job.max_seconds
@@ -103,10 +103,10 @@ def outlook(found: Calibration, job: Job, predicted: Predicted) -> Outlook:
     hours = None
     if math.isfinite(slow):
         hours = ((ends + fast) / _HOUR, (ends + slow) / _HOUR)
-        goodput = kept * usual / (ends + usual)
+        share = kept * usual / (ends + usual)
     each = (job.usd_per_machine or 0.0) * predicted.processes
     usd = (hours[0] * each, hours[1] * each) if hours and job.usd_per_machine else None
-    return Outlook(predicted, kept, goodput, hours, usd, each, is_open)
+    return Outlook(predicted, kept, share, hours, usd, each, is_open)
 
 
 def _training(job: Job, rate: float) -> float:

@@ -22,7 +22,7 @@ _COLUMNS = (
     "busy",
     "staleness",
     "memory per ps",
-    "goodput",
+    "trains",
     "time",
     "USD",
 )
@@ -49,7 +49,7 @@ def _row(one: Outlook) -> tuple[str, ...]:
         "-" if busy is None else f"{busy:.0%}",
         "-" if found.staleness is None else f"{found.staleness:.1f}",
         figures.size(round(found.server_memory)) if found.servers else "-",
-        f"{one.goodput:.1%}",
+        f"{one.training_share:.1%}",
         _time(one),
         _usd(one),
     )

@@ -63,7 +63,7 @@ def test_training_ends_by_its_seconds(examples):
     one = outlook(costs.Job(examples, 1e9, usd_per_machine=2.0, max_seconds=3600.0))
     assert one.hours == pytest.approx(((3600 + _ENDS) / 3600,) * 2)
     assert one.usd == pytest.approx([hours * 2.0 * one.predicted.processes for hours in one.hours])
-    assert one.goodput == pytest.approx(3600 / (3600 + _ENDS), rel=1e-3)
+    assert one.training_share == pytest.approx(3600 / (3600 + _ENDS), rel=1e-3)
     assert target.Target("hours", 1.01).is_met(one)
     assert not target.Target("hours", 1.0).is_met(one)
 

@@ -70,17 +70,17 @@ def test_what_was_not_measured_meets_no_target():
 
 def test_preemptions_take_their_share():
     calm, shaken = (outlooks(preemptions=rate)[0] for rate in (0.0, 2.0))
-    assert shaken.goodput < calm.goodput < 1
+    assert shaken.training_share < calm.training_share < 1
     assert shaken.hours[0] > calm.hours[0]
 
 
-def test_goodput_counts_the_start_and_the_end_of_a_job_whose_length_is_known():
+def test_the_share_that_trains_counts_the_start_and_the_end_of_a_job_whose_length_is_known():
     """As in reports. Here a start takes 10 s and an evaluation 5 s."""
     [short] = outlooks([1], examples=1e4, save_examples=1e9)
     [endless] = outlooks([1], examples=None, save_examples=1e9)
     training = 1e4 / short.predicted.rate
-    assert short.goodput == pytest.approx(training / (training + 15), rel=1e-3)
-    assert endless.goodput == pytest.approx(1, abs=1e-3)
+    assert short.training_share == pytest.approx(training / (training + 15), rel=1e-3)
+    assert endless.training_share == pytest.approx(1, abs=1e-3)
     assert short.kept == endless.kept
 
 
