@@ -17,6 +17,8 @@ from pipeline.runs.run_record import RunRecord
 # So many signs of life may be missing.
 _MISSED = 3
 UNEVALUATED = "not evaluated yet: start --job_name=evaluator (a script by its TF_CONFIG)"
+# The state of a run whose folder was made, and that no command has begun.
+NOT_STARTED = "not started"
 # The states of a run that has running processes.
 AT_WORK = ("starting", "running")
 # Those of a process before a run has made its first step.
@@ -71,8 +73,9 @@ def state_of_run(
     now: float,
     host: str | None = None,
 ) -> tuple[str, str]:
-    """Returns the state of a run (starting, running, trained, done, stopped, failed or died) and
-    one line on why. What was recorded by hand of an end holds until the run is resumed."""
+    """Returns the state of a run (not started, starting, running, trained, done, stopped, failed
+    or died) and one line on why. What was recorded by hand of an end holds until the run is
+    resumed."""
     by_hand = record is None or record.launcher is None
     ended = record is not None and record.status != "running"
     if record is not None and ended and (not by_hand or record.status == "done"):
@@ -97,4 +100,13 @@ def state_of_run(
         return chief.state, chief.error or ""
     if by_hand and run.read(run_folder.TRAINING_DONE) is not None:
         return "trained", UNEVALUATED
+    if record is None and not statuses and _holds_nothing_of_its_own(run):
+        return NOT_STARTED, "no process of it has begun"
     return "died", dead or "no process of it is alive"
+
+
+def _holds_nothing_of_its_own(run: RunFolder) -> bool:
+    """Tells if all checkpoints of a run, if there are any, are those of the run it was copied
+    from."""
+    step = run_folder.saved_step(run)
+    return step is None or step == (run.read(run_folder.COPIED) or {}).get("step")

@@ -24,6 +24,7 @@ COLUMNS = ("run", "config", "status", "step", "best", "started", "took", "tags")
 SORTS = ("newest", "started", "metric", "name", "status", "step", "took")
 # What a run can be: of the last two, its files cannot be used.
 STATUSES = (
+    liveness.NOT_STARTED,
     "starting",
     "running",
     "trained",

@@ -13,7 +13,7 @@ def test_it_lists_the_runs_of_a_storage(tmp_path):
     assert done.returncode == 0, done.stderr
     head, row = done.stdout.splitlines()
     assert head.split() == ["run", "config", "status", "step", "best", "started", "took"]
-    assert row.split()[:3] == ["mine", "own", "died"]
+    assert row.split()[:4] == ["mine", "own", "not", "started"]
 
 
 def test_no_run_of_a_config_is_said(tmp_path):
@@ -40,7 +40,7 @@ def test_tags_sorting_and_the_page(tmp_path):
     assert done.stdout == "tags of one: base, good\n"
     done = run("runs", f"STORAGE={tmp_path}", "TAG=base", "SORT=name", "--page")
     head, row, page = done.stdout.splitlines()
-    assert head.split()[-1] == "tags" and row.split()[:3] == ["one", "own", "died"]
+    assert head.split()[-1] == "tags" and row.split()[:4] == ["one", "own", "not", "started"]
     assert page == f"page in {tmp_path}/runs.html" and (tmp_path / "runs.html").exists()
     done = run("runs", f"STORAGE={tmp_path}", "STATUS=done")
     assert done.stdout == f"no runs with status done in '{tmp_path}'; there are 2 others\n"
@@ -48,7 +48,7 @@ def test_tags_sorting_and_the_page(tmp_path):
 
 def test_a_status_there_is_not(tmp_path):
     done = run("runs", f"STORAGE={tmp_path}", "STATUS=done,don")
-    assert done.returncode == 64 and "--status 'don': must be one of starting, " in done.stderr
+    assert done.returncode == 64 and "--status 'don': must be one of not started, " in done.stderr
     assert "(did you mean 'done'?)" in done.stderr
 
 

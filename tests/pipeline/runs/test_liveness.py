@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pathlib
 import socket
 
 import pytest
@@ -109,12 +110,22 @@ def test_the_state_of_a_run_with_a_launcher(run, record):
             ("stopped", "stopped, saved at step 7"),
         ),
         ([status("failed", error="no such file")], ("failed", "no such file")),
-        ([], ("died", "no process of it is alive")),
+        ([], ("not started", "no process of it has begun")),
     ],
 )
 def test_the_state_of_a_run_by_hand(run, said, found):
     statuses = {one.task: one for one in said}
     assert liveness.state_of_run(run, None, statuses, now=NOW) == found
+
+
+@pytest.mark.parametrize(("copied", "state"), [(7, "not started"), (5, "died"), (None, "died")])
+def test_a_copy_that_nobody_has_begun_is_not_started(run, copied, state):
+    pathlib.Path(run.path).mkdir()
+    pathlib.Path(run.path, "checkpoint").write_text('model_checkpoint_path: "model.ckpt-7"\n')
+    pathlib.Path(run.path, "model.ckpt-7.index").touch()
+    if copied is not None:
+        run.write(run_folder.COPIED, {"of": "parent", "step": copied})
+    assert liveness.state_of_run(run, None, {}, now=NOW)[0] == state
 
 
 def test_a_run_by_hand_without_an_evaluator_is_trained(run):

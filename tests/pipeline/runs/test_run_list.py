@@ -140,7 +140,7 @@ def test_a_best_without_a_value_is_none_yet(add, tmp_path, best, sort):
     add("now", 65).write(run_folder.BEST, best)
     rows = run_list.chosen(run_list.read(str(tmp_path), NOW), sort=sort)
     assert rows[0].best is None
-    assert "died" in run_list.lines(rows)[1]
+    assert "not started" in run_list.lines(rows)[1]
 
 
 def test_only_runs_of_a_config(add, tmp_path):
