@@ -115,8 +115,14 @@ def goodput_of(facts: Facts) -> list[goodput.Part]:
     if not known:
         return []
     synchronous = strategy_table.STRATEGIES[facts.job.cluster.strategy].synchronous
-    survived = _survivors(facts, known)
-    return goodput.split(_launches(facts), known, survived=survived, synchronous=synchronous)
+    alone = facts.processes + facts.record.topology.get(topology.PS, 0) == 1
+    return goodput.split(
+        _launches(facts),
+        known,
+        survived=_survivors(facts, known),
+        synchronous=synchronous,
+        alone=alone,
+    )
 
 
 def _launches(facts: Facts) -> list[goodput.Launch]:

@@ -24,6 +24,7 @@ WHAT = {
     "evaluation": "between steps, in the process that trains",
     "lost work": "examples that were trained on again, or that no checkpoint has",
     "recovery": "from a loss to the next step",
+    "stopped": "steps in which the whole process stood still",
     "slower steps": "steps and hooks that took longer than the best sustained time",
     "end": "after the last step: the last checkpoint, evaluation and export",
 }
@@ -58,11 +59,13 @@ def split(
     *,
     survived: float,
     synchronous: bool,
+    alone: bool = False,
 ) -> list[Part]:
     """Returns the whole time of all launches in parts that add up to it, in the order of `WHAT`.
 
     `survived` are the examples that the newest checkpoint has. `synchronous` processes make each
-    step together, so all wait for what one of them does.
+    step together, so all wait for what one of them does. A process that is `alone` exchanges
+    nothing; if a step of others stalls while they run, it waits for another process.
     """
     tasks: dict[str, _Task] = {}
     known = sorted(accounts, key=lambda one: one.began)
@@ -72,10 +75,11 @@ def split(
             pairs = zip(known, number_of, strict=True)
             own = [one for one, of in pairs if of == number and one.task == task]
             span = launch.spans.get(task, (launch.began, launch.ended))
-            tasks.setdefault(task, _Task()).add(span, own)
+            tasks.setdefault(task, _Task(alone)).add(span, own)
     _divide_work(tasks, survived)
     if synchronous and len(tasks) > 1:
         _share_saves(tasks)
+        _share_input(tasks)
         _find_waiting(tasks)
     sums = {name: sum(task.seconds[name] for task in tasks.values()) for name in WHAT}
     whole = sum(sums.values())
@@ -94,10 +98,11 @@ def _launch_of(account: Account, launches: Sequence[Launch]) -> int:
 class _Task:
     """The time of one task, over all its processes and launches."""
 
-    def __init__(self) -> None:
+    def __init__(self, alone: bool) -> None:
+        self._causes = {**_CAUSES, "stalled": _WORK if alone else "exchange"}
         self.seconds = dict.fromkeys(WHAT, 0.0)
         self.work = 0.0  # steps and hooks between them, which is divided later
-        self.examples = self.timed = 0
+        self.examples = self.timed = self.starved = 0
         self.best: list[float] = []
 
     def add(self, span: tuple[float, float], own: Sequence[Account]) -> None:
@@ -107,9 +112,10 @@ class _Task:
         for account in own:
             left -= self._take(begins, min(left, account.began - cursor))
             for state, seconds in account.seconds.items():
-                left -= self._take(_cause(state, begins), min(left, seconds))
+                left -= self._take(self._cause(state, begins), min(left, seconds))
             self.examples += account.examples
             self.timed += account.timed
+            self.starved += min(account.starved, account.timed)
             self.best += [account.best] if account.best is not None else []
             begins, cursor, ended = "recovery", account.until, account.ended
         self._take("end" if ended else begins, left)
@@ -122,13 +128,12 @@ class _Task:
             self.seconds[cause] += seconds
         return seconds
 
+    def _cause(self, state: str, begins: str) -> str:
+        return begins if state == "start" else self._causes.get(state, state)
+
 
 _WORK = "work"
 _CAUSES = {"step": _WORK, "between": _WORK, "waiting": "waiting for others"}
-
-
-def _cause(state: str, begins: str) -> str:
-    return begins if state == "start" else _CAUSES.get(state, state)
 
 
 def _divide_work(tasks: Mapping[str, _Task], survived: float) -> None:
@@ -167,6 +172,19 @@ def _share_saves(tasks: Mapping[str, _Task]) -> None:
             moved = min(task.seconds[cause], longest - task.seconds["saving"])
             task.seconds[cause] -= moved
             task.seconds["saving"] += moved
+
+
+def _share_input(tasks: Mapping[str, _Task]) -> None:
+    """While a process waits for one whose batch is late its own next batch is made. If that is late
+    nevertheless, as in a `starved` step, without the other process it would have waited for that as
+    long: up to the time of the process that waits longest for its batches."""
+    trained = [task for task in tasks.values() if task.timed > 0]
+    longest = max((task.seconds["input"] / task.timed for task in trained), default=0.0)
+    for task in trained:
+        room = max(0.0, longest * task.timed - task.seconds["input"])
+        moved = min(room, task.seconds["exchange"] * task.starved / task.timed)
+        task.seconds["exchange"] -= moved
+        task.seconds["input"] += moved
 
 
 def _find_waiting(tasks: Mapping[str, _Task]) -> None:

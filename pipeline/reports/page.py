@@ -28,7 +28,13 @@ _WIDE = 480
 # What accompanies the report in the folder of a run, if it is there.
 _LINKS = ("evaluation.html", "config.yaml", "run.json", "logs/")
 # A color for each cause, all different.
-_CAUSE_COLORS = [*(c for c in charts.COLORS if c != charts.GREEN), "#9aa5b1", "#2f3e56", "#e3a6bd"]
+_CAUSE_COLORS = [
+    *(c for c in charts.COLORS if c != charts.GREEN),
+    "#9aa5b1",
+    "#2f3e56",
+    "#e3a6bd",
+    "#d4c13a",
+]
 _KINDS = ("compute", "exchange", "input", "other", "between_steps")
 
 

@@ -13,12 +13,15 @@ from pipeline.runs.run_folder import RunFolder
 
 FOLDER = "time"
 # What a process can be at, one at a time. `between` are hooks between two steps, `end` is all that
-# comes after the last step.
+# comes after the last step. A step that takes many times as long as others is `stopped` for as long
+# as the whole process stood still, and `stalled` for the rest of what it takes more.
 STATES = (
     "start",
     "step",
     "input",
     "exchange",
+    "stalled",
+    "stopped",
     "between",
     "saving",
     "evaluation",
@@ -31,7 +34,8 @@ STATES = (
 class Account(pydantic.BaseModel):
     """The time of one process from `began` to `until`, in Unix time, by state: its `seconds` add up
     to that. `examples` are those it has trained on, `timed` of them in steps whose time is known:
-    the first one after each start is part of that. `best` is the best sustained time of steps per
+    the first one after each start is part of that; `starved` of these in steps that waited for
+    their batch. `best` is the best sustained time of steps per
     example, in seconds, without input and exchange; `None` if no pace was kept for long enough."""
 
     model_config = pydantic.ConfigDict(extra="ignore")
@@ -42,6 +46,7 @@ class Account(pydantic.BaseModel):
     seconds: dict[str, float]
     examples: int = 0
     timed: int = 0
+    starved: int = 0
     best: float | None = None
     # Quantiles of the seconds from one step to the next, of the last thousand: from the shortest to
     # the longest.

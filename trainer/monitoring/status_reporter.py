@@ -25,6 +25,8 @@ from trainer.monitoring.stopwatch import Stopwatch
 _LOCAL_INTERVAL = 1.0  # seconds
 # Cloud Storage takes about one write a second of one object; other processes write theirs too.
 _REMOTE_INTERVAL = 15.0
+# Seconds that the thread which gives signs of life sleeps, and of how much more it takes notice.
+_REST, _LATE = 1.0, 1.0
 _LAST = 5.0  # seconds for which the last status is tried again
 
 
@@ -179,13 +181,23 @@ class Reporter:
     def beat_on(self) -> None:
         """Gives signs of life until the last word."""
         while self._status.state not in run_folder.ENDED:
-            time.sleep(self._beat)
+            self._rest()
             with self._lock:
                 # The first word is the process's own: others act on it.
                 ended = self._status.state in run_folder.ENDED
                 if ended or self._written is None or self._silence() < self._beat:
                     continue
                 self._store(seen=time.time())
+
+    def _rest(self) -> None:
+        """Sleeps until the next beat. If it wakes late, the process stood still."""
+        end = self._clock() + self._beat
+        while (before := self._clock()) < end:
+            piece = min(_REST, end - before)
+            time.sleep(piece)
+            late = self._clock() - before - piece
+            if late > _LATE:
+                self.watch.stood_still(late)
 
 
 def _bytes_below(folder: str) -> int:

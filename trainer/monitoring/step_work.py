@@ -5,6 +5,9 @@ of the time that they waited for their batch was hidden: ops that do not need it
 Others are taken to be like the last few traced ones that took about as long as usual: a traced step
 that waited for a process that stood still tells nothing of others. No step hides or exchanges more
 than it took, so no time is ever negative.
+
+A step without a trace that took many times as long as usual has stalled: what it took more is known
+apart, and is no work.
 """
 
 from __future__ import annotations
@@ -21,6 +24,9 @@ _BEST_SHARE = 0.1
 _TRACES, _UNTRACED = 5, 100
 # So many times as long as usual, a step is not like others.
 _UNLIKE = 2.0
+# A step that took longer than so many seconds, and than so many times as long as at least `_KNOWN`
+# others, has stalled.
+_STALL, _STALL_TIMES, _KNOWN = 2.0, 5.0, 10
 
 
 class _Step(NamedTuple):
@@ -53,6 +59,13 @@ class Traces:
     def add_untraced(self, step: _Step) -> None:
         """Adds a step without trace."""
         self._others.append(step)
+
+    def stall_of(self, step: _Step) -> float:
+        """Returns the seconds that a step without trace took more than usual, if it has stalled."""
+        if step.seconds <= _STALL or len(self._others) < _KNOWN:
+            return 0.0
+        usual = statistics.median(one.seconds for one in self._others)
+        return step.seconds - usual if step.seconds > _STALL_TIMES * usual else 0.0
 
     def add(self, step: _Step, parts: _Parts) -> bool:
         """Adds a traced step; returns whether it is like the others."""
@@ -107,6 +120,7 @@ class StepWork:
         self._length = _SUSTAINED
         self._traces = Traces()
         self._exchange = self._hidden = 0.0
+        self.stalled = 0.0  # seconds of steps beyond those of the others
         self._is_settled = False  # the parts of all steps are known
         # The last step, until it is known whether it was traced.
         self._last: _Step | None = None
@@ -127,6 +141,9 @@ class StepWork:
         step, self._last = self._last, None
         if step is None:
             return
+        stalled = self._traces.stall_of(step)
+        self.stalled += stalled
+        step = step._replace(seconds=step.seconds - stalled)
         self._traces.add_untraced(step)
         if self._traces.each is not None:
             self._count(step, self._traces.each)

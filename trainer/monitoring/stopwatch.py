@@ -21,6 +21,8 @@ from trainer.monitoring.step_work import StepWork
 _PERIODS, _QUANTILES = 1000, 20
 # Left only by a step that is made, or by the end.
 _STICKY = ("start", "recovery")
+# A step that waits for its batch for a larger part of its time is starved.
+_STARVED = 0.05
 _AFTER_STEP = ("between", "saving", "evaluation", "recovery")
 
 
@@ -41,7 +43,8 @@ class Stopwatch:
         self._writing = Tolerance(f"writing where the time of {task} goes", clock=clock)
         self._began, self._state, self._since = time.time(), "start", clock()
         self._seconds = dict.fromkeys(accounts.STATES, 0.0)
-        self._examples = self._timed = 0
+        self._examples = self._timed = self._starved = 0
+        self._stood = 0.0  # seconds of steps in which the whole process stood still
         # Seconds of the states that follow a step, when it was made.
         self._at_step: dict[str, float] = {}
         # Until there is an account, seconds of `input` have what is hidden, of `step` the exchange.
@@ -110,6 +113,7 @@ class Stopwatch:
             took = self._since - began
             waited = min(took, max(0.0, waited))
             self._timed += examples
+            self._starved += examples if waited > _STARVED * took else 0
             self._move("step", "input", waited)
             between = self._seconds["between"] - self._between
             self._between += between
@@ -121,6 +125,12 @@ class Stopwatch:
         it took about as long as others."""
         with self._lock:
             return self._work.trace(exchange, hidden)
+
+    def stood_still(self, seconds: float) -> None:
+        """No thread of the process has run for so long. That counts if it happened in a step."""
+        with self._lock:
+            if self._state in ("step", "between"):
+                self._stood += seconds
 
     def finish(self) -> None:
         """The last step was made. The save and the evaluation that followed it were of the end, and
@@ -148,8 +158,12 @@ class Stopwatch:
             seconds = {**self._seconds}
             hidden, exchange = self._work.hidden, self._work.exchange
             seconds["input"] -= hidden
-            seconds["step"] += hidden - exchange
+            stalled = self._work.stalled
+            stopped = min(self._stood, stalled)
+            seconds["step"] += hidden - exchange - stalled
             seconds["exchange"] += exchange
+            seconds["stopped"] += stopped
+            seconds["stalled"] += stalled - stopped
             seconds[self._state] += now - self._since
             return Account(
                 task=self._task,
@@ -158,6 +172,7 @@ class Stopwatch:
                 seconds={name: round(value, 4) for name, value in seconds.items() if value},
                 examples=self._examples,
                 timed=self._timed,
+                starved=self._starved,
                 best=self._work.best,
                 periods=_quantiles(self._periods),
                 ended=self._state == "end",

@@ -12,7 +12,17 @@ from pipeline.runs import accounts
 from pipeline.runs.accounts import Account
 
 
-def _account(task="chief-0", began=0.0, *, examples=0, timed=None, best=None, ended=True, **spent):
+def _account(
+    task="chief-0",
+    began=0.0,
+    *,
+    examples=0,
+    timed=None,
+    starved=0,
+    best=None,
+    ended=True,
+    **spent,
+):
     return Account(
         task=task,
         began=began,
@@ -20,13 +30,14 @@ def _account(task="chief-0", began=0.0, *, examples=0, timed=None, best=None, en
         seconds=spent,
         examples=examples,
         timed=examples if timed is None else timed,
+        starved=starved,
         best=best,
         ended=ended,
     )
 
 
-def _split(launches, known, survived=1e9, *, synchronous=False):
-    parts = goodput.split(launches, known, survived=survived, synchronous=synchronous)
+def _split(launches, known, survived=1e9, *, synchronous=False, alone=False):
+    parts = goodput.split(launches, known, survived=survived, synchronous=synchronous, alone=alone)
     assert [part.name for part in parts] == list(goodput.WHAT)
     return {part.name: part.seconds for part in parts if part.seconds}
 
@@ -123,6 +134,43 @@ def test_exchange_beyond_that_of_the_slowest_process_is_waiting():
     assert "waiting for others" not in _split(launches, known)
 
 
+def test_input_that_is_late_in_all_processes_is_not_waiting():
+    """The one whose batches come first waits for the other, and then for its own next batch."""
+    launches = [_launch(0, 100, "chief-0", "worker-0")]
+
+    def split(starved):
+        known = [
+            _account(step=20.0, input=20.0, exchange=60.0, examples=100, starved=starved, best=0.2),
+            _account("worker-0", step=20.0, input=75.0, exchange=5.0, examples=100, starved=100),
+        ]
+        return _split(launches, known, synchronous=True)
+
+    assert split(100) == pytest.approx({"useful": 40, "input": 150, "exchange": 10})
+    # Its own batches are in time.
+    late = {"useful": 40, "input": 95, "exchange": 10, "waiting for others": 55}
+    assert split(0) == pytest.approx(late)
+
+
+def test_a_process_that_is_stopped_is_waited_for_by_those_that_step_together():
+    known = [
+        _account(step=80.0, exchange=8.0, stalled=12.0, examples=100, best=0.8),
+        _account("worker-0", step=80.0, exchange=8.0, stopped=12.0, examples=100),
+    ]
+    found = _split([_launch(0, 100, "chief-0", "worker-0")], known, synchronous=True)
+    expected = {"useful": 160, "exchange": 16, "stopped": 12, "waiting for others": 12}
+    assert found == pytest.approx(expected)
+
+
+def test_a_step_that_stalls_waits_for_a_server_if_there_is_one():
+    known = [_account(step=88.0, stalled=12.0, examples=100, best=0.8)]
+    assert _split([_launch(0, 100)], known) == pytest.approx(
+        {"useful": 80, "exchange": 12, "slower steps": 8}
+    )
+    assert _split([_launch(0, 100)], known, alone=True) == pytest.approx(
+        {"useful": 80, "slower steps": 20}
+    )
+
+
 def test_a_save_is_one_of_all_that_step_together():
     known = [
         _account(step=50.0, saving=50.0, examples=100, best=0.5),
@@ -148,14 +196,22 @@ def test_of_no_time_nothing_has_a_share():
 
 _seconds = st.floats(0, 1e5)
 _accounts = st.builds(
-    lambda task, began, spent, examples, first, best, ended: _account(
-        task, began, examples=examples, timed=examples // first, best=best, ended=ended, **spent
+    lambda task, began, spent, examples, first, starved, best, ended: _account(
+        task,
+        began,
+        examples=examples,
+        timed=examples // first,
+        starved=starved,
+        best=best,
+        ended=ended,
+        **spent,
     ),
     task=st.sampled_from(["chief-0", "worker-0", "worker-1"]),
     began=_seconds,
     spent=st.dictionaries(st.sampled_from(accounts.STATES), st.floats(-1e3, 1e5)),
     examples=st.integers(0, 10**6),
     first=st.integers(1, 3),
+    starved=st.integers(0, 10**6),
     best=st.none() | st.floats(-1e3, 1e3),
     ended=st.booleans(),
 )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
+import time
+import types
 
 from pipeline.cluster import topology
 from pipeline.runs import accounts, run_folder
@@ -125,6 +127,22 @@ def test_the_last_word_stays_the_last(tmp_path):
     own.say("done")
     own.beat_on()  # returns
     assert run_folder.read_statuses(run)["ps-0"].state == "done"
+
+
+def test_a_process_that_wakes_late_in_a_step_stood_still(tmp_path, monkeypatch):
+    now, late = [0.0], iter([0.0, 11.5])
+    own = Reporter(RunFolder(str(tmp_path)), "chief-0", 50, beat=3.5, clock=lambda: now[0])
+    stood = []
+    monkeypatch.setattr(own.watch, "stood_still", stood.append)
+
+    def sleep(seconds):
+        now[0] += seconds + next(late)
+        if now[0] > 4:
+            own.say("done")
+
+    monkeypatch.setattr(status_reporter, "time", types.SimpleNamespace(sleep=sleep, time=time.time))
+    own.beat_on()
+    assert stood == [11.5]
 
 
 def test_the_first_word_is_its_own(tmp_path):

@@ -173,7 +173,9 @@ def test_traced_steps_that_stall_are_like_no_others(scene, stalled, stall):
     assert alike == [n not in traced for n in range(0, 60, 10)]
     exchange = 60 * 0.02 + stall * len(traced)
     assert scene.seconds["exchange"] == pytest.approx(exchange, rel=0.02)
-    assert scene.seconds["step"] == pytest.approx(60 * 0.48 + stall * (len(stalled) - len(traced)))
+    assert scene.seconds["step"] == pytest.approx(60 * 0.48)
+    untraced = stall * (len(stalled) - len(traced))
+    assert scene.seconds.get("stalled", 0.0) == pytest.approx(untraced, rel=0.02)
     assert scene.watch.account.best == pytest.approx(0.048, rel=0.01)
 
 
@@ -376,3 +378,35 @@ def test_a_model_that_blocks_in_python_is_not_input(tmp_path):
     seconds = watch.account.seconds
     assert seconds["input"] == pytest.approx(8 * 0.2, abs=0.4)
     assert seconds["step"] == pytest.approx(8 * 0.1, abs=0.4)
+
+
+def test_what_a_step_takes_many_times_as_long_as_others_has_stalled(scene):
+    for _ in range(20):
+        scene.step(0.1)
+    scene.step(12.1)
+    scene.step(0.1)
+    assert scene.seconds == {"start": 0.1, "step": 2.1, "stalled": 12}
+
+
+def test_a_step_in_which_the_process_stood_still_has_stopped(scene):
+    for _ in range(20):
+        scene.step(0.1)
+    scene.watch.enter("step")
+    scene.passes(12.1)
+    scene.watch.stood_still(11.5)
+    scene.watch.stepped(10, 0.0)
+    scene.step(0.1)
+    found = {name: pytest.approx(value) for name, value in scene.seconds.items()}
+    assert found == {"start": 0.1, "step": 2.1, "stalled": 0.5, "stopped": 11.5}
+
+
+def test_few_steps_do_not_tell_that_one_has_stalled(scene):
+    for seconds in (0.1, 0.1, 12.1, 0.1):
+        scene.step(seconds)
+    assert "stalled" not in scene.seconds
+
+
+def test_steps_that_wait_for_their_batch_are_starved(scene):
+    for waited in (0.0, 0.0, 0.01, 0.5, 0.5):
+        scene.step(1.0, waited)
+    assert (scene.watch.account.timed, scene.watch.account.starved) == (40, 20)
