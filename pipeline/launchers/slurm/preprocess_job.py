@@ -38,7 +38,7 @@ def submit(
         f"preprocess-{job.name}",
         ["-m", _MODULE, *request.arguments, f"--storage={root}", f"--num_workers={cpus}"],
         cpus=cpus,
-        output=log,
+        output=script.HERE if request.dry_run else log.replace("%", "%%"),
         folder=None,
     )
     if request.dry_run:

@@ -17,7 +17,8 @@ from pipeline.runs.run_folder import RunFolder
 MODULE = "pipeline.launchers.slurm.main"
 # What names the output of the script itself in the logs of a run.
 LOG = "slurm"
-_HERE = "slurm-%j.out"
+# Of a script that is shown, for which no folder is made: where the job runs.
+HERE = "slurm-%j.out"
 
 
 def comment(run: RunFolder, *, worker: int | None = None) -> str:
@@ -43,7 +44,7 @@ def render(
             f"--comment={comment(job.run)}",
             *_sizes(slurm, processes),
             f"--signal=B:TERM@{slurm.warn_seconds}",
-            f"--output={_output(job.run) if inline is None else _HERE}",
+            f"--output={_output(job.run) if inline is None else HERE}",
         ],
         {fatal.SUBMISSION: submission}
         | ({} if inline is None else {inline_config.VARIABLE: inline}),
@@ -87,13 +88,13 @@ def render_one(
     """Returns the script of a job that is one Python process with several processors."""
     sizes = ["--ntasks=1", "--nodes=1", f"--cpus-per-task={cpus}"]
     signal = f"--signal=B:TERM@{slurm.warn_seconds}"
-    options = [f"--job-name={name}", *sizes, signal, f"--output={output.replace('%', '%%')}"]
+    options = [f"--job-name={name}", *sizes, signal, f"--output={output}"]
     return _script(slurm, options, {}, arguments=arguments, folder=folder or os.getcwd())
 
 
 def _output(run: RunFolder, name: str = LOG) -> str:
     """Slurm writes it, on a disk: of a run on gs:// it stays where the job was submitted."""
-    return _HERE if storage.is_remote(run.path) else run.log_path(name).replace("%", "%%")
+    return HERE if storage.is_remote(run.path) else run.log_path(name).replace("%", "%%")
 
 
 def _sizes(slurm: Slurm, processes: int) -> list[str]:

@@ -74,4 +74,5 @@ def test_a_job_that_is_killed(slurm):
 def test_a_dry_run_only_shows_the_script(slurm):
     [text], submitted, error = slurm(dry_run=True)
     assert text.startswith("#!/bin/bash\n#SBATCH --job-name=preprocess-mnist\n")
+    assert "#SBATCH --output=slurm-%j.out\n" in text
     assert not submitted and error is None
