@@ -10,6 +10,7 @@ import signal
 import pytest
 
 from pipeline.runs import run_folder, run_lock
+from tests.pipeline.process_help import ROOT
 from tests.slurm import real
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -48,16 +49,28 @@ def check_done(run, steps: int) -> None:
 
 
 def test_the_script_that_a_dry_run_prints_trains(run, tmp_path):
-    """Nothing but the records has been made for it; a second one of the same run is refused."""
-    shown = run.shown(*GANG, "train.steps=200", f"slurm.options=[--output={tmp_path}/%j.out]")
+    """Nothing but the records has been made for it; a second one of the same run is refused, and
+    so is an array of it."""
+    shown = run.shown(*GANG, "train.steps=200")
     assert not run.storage.joinpath("runs", run.name).exists()
     script = tmp_path / "job.sh"
     script.write_text(shown)
-    number = run.cluster.ask("sbatch", "--parsable", str(script))
+    submit = ("sbatch", "--parsable", f"--output={tmp_path}/%j.out")
+    first = run.cluster.ask(*submit, "--array=1-2", str(script))
+    real.wait_for(
+        lambda: (
+            [w for n, w in run.cluster.jobs().items() if n.startswith(f"{first}_")]
+            == ["FAILED", "FAILED"]
+        ),
+        run.describe,
+    )
+    said = (tmp_path / f"{first}.out").read_text()
+    assert f"job {first} is one of an array, all of which would be run '{run.name}'" in said
+    number = run.cluster.ask(*submit, str(script))
     real.wait_for(lambda: run_folder.read_statuses(run.folder), run.describe)
     assert run.cluster.jobs()[number] == "RUNNING"
     assert run.job == number
-    other = run.cluster.ask("sbatch", "--parsable", str(script))
+    other = run.cluster.ask(*submit, str(script))
     real.wait_for(lambda: run.cluster.jobs()[other] == "FAILED", run.describe)
     said = (tmp_path / f"{other}.out").read_text()
     assert f"'{run.name}': is running as job {number} already. End it with make stop" in said
@@ -114,8 +127,18 @@ def test_a_lost_node_puts_the_job_back(run):
 
 
 def test_preprocessing_is_a_job_of_one_task(run, tmp_path):
-    run.storage = tmp_path
+    """The script of a dry run makes the same records, in a folder that nobody has made for it."""
+    run.storage = tmp_path / "out"
     options = ("--cluster=slurm", "--num_workers=2", f"--config={run.config_path}")
+    script = tmp_path / "job.sh"
+    script.write_text(run.call_without_run("preprocessing.main", *options, "--dry_run"))
+    number = run.cluster.ask("sbatch", "--parsable", str(script))
+    real.wait_for(lambda: run.cluster.jobs()[number] in ("COMPLETED", "FAILED"), run.describe)
+    output = ROOT / f"slurm-{number}.out"  # where the command is run
+    said = output.read_text()
+    output.unlink()
+    assert "test 500" in said
+    run.storage = tmp_path
     said = run.call_without_run("preprocessing.main", *options)
     assert "Slurm: completed" in said and "train 2,844, eval 156, test 500" in said
     assert "up to date" in run.call_without_run("preprocessing.main", *options)

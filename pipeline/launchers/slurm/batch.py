@@ -344,6 +344,11 @@ def _close(
 def run_part(run: RunFolder, storage_root: str) -> None:
     """Runs the job of a run in the allocation that this process is in."""
     started, number = time.time(), os.environ["SLURM_JOB_ID"]
+    if "SLURM_ARRAY_JOB_ID" in os.environ:
+        raise errors.UsageError(
+            f"job {number} is one of an array, all of which would be run {run.name!r}. Submit the "
+            "script without --array and SBATCH_ARRAY_INX, and another run by another make train"
+        )
     versions.require_estimators()
     again = int(os.environ.get("SLURM_RESTART_COUNT", "0"))
     by_hand = inline_config.VARIABLE in os.environ and not again

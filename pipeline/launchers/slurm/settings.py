@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Annotated
 
 import pydantic
@@ -13,6 +14,35 @@ Word = Annotated[str, Like(r"^[A-Za-z0-9_.][^\s'\"]*$", "gpu")]
 TimeLimit = Annotated[str, Like(r"^(\d+-)?\d{1,2}:\d{2}:\d{2}$", "1-12:00:00")]
 # A line of a script: whatever sbatch takes, and nothing that ends the line.
 Option = Annotated[str, Like(r"^--[a-z][^\n\r]*$", "--exclude=n7")]
+
+# Options of sbatch that the pipeline gives itself, or that would make another job of it, and what
+# to do instead.
+_OURS = {
+    "account": "use slurm.account",
+    "array": "a job is one run. For several call make train or make tune several times",
+    "chdir": "the job runs in the folder of the command",
+    "clusters": "the job is looked for on this cluster. Run the command on the other one",
+    "comment": "the job is found again by it",
+    "constraint": "use slurm.constraint",
+    "cpus-per-task": "use slurm.cpus",
+    "error": "make logs shows the output",
+    "gpus": "use slurm.gpus",
+    "gpus-per-task": "use slurm.gpus",
+    "job-name": "use RUN=",
+    "no-requeue": "use slurm.requeue",
+    "nodes": "use slurm.nodes",
+    "ntasks": "use cluster.workers and cluster.ps",
+    "open-mode": "make logs shows the output",
+    "output": "make logs shows it",
+    "partition": "use slurm.partition",
+    "qos": "use slurm.qos",
+    "requeue": "use slurm.requeue",
+    "signal": "use slurm.warn_seconds",
+    "test-only": "use DRY_RUN=1",
+    "time": "use slurm.time",
+    "wait": "the command follows the job",
+    "wrap": "the script is that of the pipeline",
+}
 
 
 class Slurm(PlaceSection):
@@ -47,7 +77,15 @@ class Slurm(PlaceSection):
     last_port: Annotated[int, pydantic.Field(ge=1024, le=65535)] = 32767
     """Last of these ports."""
     options: tuple[Option, ...] = ()
-    """Other options of sbatch, one an item, such as `--exclusive`."""
+    """Other options of sbatch, one an item, such as `--exclusive`; none that the pipeline gives
+    itself, and no arrays."""
+
+    @pydantic.field_validator("options")
+    @classmethod
+    def _options_leave_the_job_as_it_is(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for option in value:
+            _check_option(option)
+        return value
 
     @pydantic.model_validator(mode="after")
     def _ports_are_a_range(self) -> Slurm:
@@ -57,3 +95,18 @@ class Slurm(PlaceSection):
                 "1,000 apart"
             )
         return self
+
+
+def _check_option(option: str) -> None:
+    """Raises `ValueError` for an option that is not left to the user. Of a name sbatch takes any
+    beginning that no other has."""
+    try:
+        first, *others = shlex.split(option)
+    except ValueError as error:
+        raise ValueError(f"{option!r}: {error}") from None
+    if any(word.startswith("-") for word in others):
+        raise ValueError(f"{option!r}: must be one option; give each an item of its own")
+    name = first.partition("=")[0].removeprefix("--")
+    why = next((why for known, why in _OURS.items() if known.startswith(name)), None)
+    if why is not None:
+        raise ValueError(f"{option!r} is not allowed: {why}")

@@ -1,0 +1,41 @@
+"""What the `slurm:` section of a config may hold."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline import errors
+from pipeline.config import config_file
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        ("--array=1-2", "'--array=1-2' is not allowed: a job is one run. For several call make"),
+        ("--arr 1-2", "'--arr 1-2' is not allowed: a job is one run"),
+        ("--ntasks=3", "'--ntasks=3' is not allowed: use cluster.workers and cluster.ps"),
+        ("--nodes=3", "is not allowed: use slurm.nodes"),
+        ("--signal=USR1", "is not allowed: use slurm.warn_seconds"),
+        ("--output=/x", "is not allowed: make logs shows it"),
+        ("--no-requeue", "is not allowed: use slurm.requeue"),
+        ("--job-name=x", "is not allowed: use RUN="),
+        ("--wait", "is not allowed: the command follows the job"),
+        ("--exclusive -a 1-2", "must be one option; give each an item of its own"),
+        ("--exclusive --array=1-2", "must be one option; give each an item of its own"),
+        ("--comment='a", "No closing quotation"),
+    ],
+)
+def test_options_that_would_make_another_job_are_refused(option, words):
+    with pytest.raises(errors.UsageError, match=r"slurm\.options: ") as caught:
+        config_file.load("mnist", [f'slurm.options=["{option}"]'])
+    assert words in str(caught.value)
+
+
+def test_other_options_are_left_to_the_user():
+    options = ("--exclusive", "--nodelist n7", "--mem=0", "--gres=gpu:1", "--dependency=singleton")
+    found = config_file.load("mnist", [f"slurm.options=[{', '.join(options)}]"])
+    assert found.slurm.options == options
+
+
+def test_a_time_limit_needs_no_quotes():
+    assert config_file.load("mnist", ["slurm.time=12:00:00"]).slurm.time == "12:00:00"
