@@ -63,6 +63,7 @@ EnforcePartLimits=ALL
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 PartitionName=closed Nodes=ALL AllowAccounts=others MaxTime=INFINITE State=UP
 PartitionName=short Nodes=ALL MaxTime=00:10:00 State=UP
+PartitionName=narrow Nodes=ALL MaxNodes=2 MaxTime=INFINITE State=UP
 """
 
 
@@ -148,6 +149,19 @@ class Slurm:
             self._stop_daemon(node)
             self.start_daemon(node)
             self.wait_until_idle()
+
+    @contextlib.contextmanager
+    def lenient(self) -> Iterator[None]:
+        """Takes jobs that are over the limits of their partition, within the block: Slurm's
+        default."""
+        text = self.config.read_text()
+        self.config.write_text(text.replace("EnforcePartLimits=ALL", "EnforcePartLimits=NO"))
+        self.ask("scontrol", "reconfigure")
+        try:
+            yield
+        finally:
+            self.config.write_text(text)
+            self.ask("scontrol", "reconfigure")
 
     def _stop_daemon(self, name: str) -> None:
         self._processes[name].terminate()

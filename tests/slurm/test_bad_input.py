@@ -38,6 +38,16 @@ def no_controller(run, monkeypatch, tmp_path):
     return contextlib.nullcontext()
 
 
+def no_configuration(run, monkeypatch, tmp_path):
+    monkeypatch.setattr(run, "variables", {"SLURM_CONF": str(tmp_path / "nowhere.conf")})
+    return contextlib.nullcontext()
+
+
+def lenient(run, monkeypatch, tmp_path):
+    """Slurm takes jobs that it will never start."""
+    return run.cluster.lenient()
+
+
 def storage_of_its_own(run, monkeypatch, tmp_path):
     """The last node has an empty folder in the place of the shared one."""
     (tmp_path / "empty").mkdir()
@@ -73,6 +83,7 @@ class Row:
     code: int = 64
 
 
+NEVER = "error: Slurm job "
 REFUSED = "error: sbatch: Batch job submission failed: "
 ROWS = {
     "no programs": Row(
@@ -100,6 +111,47 @@ ROWS = {
         REFUSED,
         "Ask for less with slurm.time",
         settings=("slurm.partition=short", "slurm.time=01:00:00"),
+    ),
+    "more time than is ever given": Row(
+        NEVER,
+        " can never start (PartitionTimeLimit), and is cancelled. Ask for less with slurm.time",
+        settings=("slurm.partition=short", "slurm.time=01:00:00"),
+        plant=lenient,
+    ),
+    "more nodes than are ever given": Row(
+        NEVER,
+        ", and is cancelled. Ask for less with slurm.",
+        settings=("slurm.partition=narrow",),
+        plant=lenient,
+    ),
+    "a partition that is never given": Row(
+        NEVER,
+        ", and is cancelled. Choose an account and partition",
+        settings=("slurm.partition=closed",),
+        plant=lenient,
+    ),
+    "more processors than are ever given": Row(
+        NEVER, " can never start (PartitionConfig)", settings=("slurm.cpus=99",), plant=lenient
+    ),
+    "no such GPUs": Row(
+        "error: sbatch: Invalid generic",
+        "Ask for what sinfo --format='%P %G' shows",
+        settings=("slurm.gpus=1",),
+    ),
+    "no such feature": Row(
+        REFUSED, "Name features that sinfo", settings=("slurm.constraint=avx9",)
+    ),
+    "no such licence": Row(
+        REFUSED, "that scontrol show licenses", settings=("slurm.options=[--licenses=x]",)
+    ),
+    "no such reservation": Row(
+        REFUSED, "that scontrol show reservation", settings=("slurm.options=[--reservation=x]",)
+    ),
+    "more processors than a node has": Row(
+        REFUSED, "Ask for less with slurm.", settings=("slurm.cpus=99",)
+    ),
+    "no such configuration": Row(
+        "error: SLURM_CONF=", "not found. Name the slurm.conf", plant=no_configuration
     ),
     "storage that a node does not see": Row(
         f"error: node {LAST}: ",

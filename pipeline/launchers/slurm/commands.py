@@ -3,36 +3,30 @@
 from __future__ import annotations
 
 import functools
+import os
 import re
 import shutil
 from collections.abc import Sequence
 
 from pipeline import errors
 from pipeline.launchers import program
+from pipeline.launchers.slurm import advice
 
 # How the record of a run names a job: slurm/<number>.
 JOB = "slurm/"
 # What Slurm's programs print before what they have to say.
 _WHO = re.compile(r"^(?:sbatch|srun|scontrol|squeue|scancel|slurmstepd[^:]*): (?:error|fatal): ")
-# In what they say when the controller does not answer: it may be back soon.
+# In what they say when the controller does not answer, or takes no jobs: it may do so soon.
 _UNREACHABLE = (
     "unable to contact slurm controller",
     "socket timed out",
     "connection refused",
     "zero bytes were transmitted",
     "slurm backup controller",
+    "temporarily un",
 )
-# What to do about a refusal, by words that it has.
-_FIXES = {
-    "partition specified": "Choose one that sinfo shows, with slurm.partition",
-    "account": "Choose an account and partition that you may use, with slurm.account and "
-    "slurm.partition",
-    "qos": "Choose a QOS that you may use, with slurm.qos, or ask for less",
-    "time limit": "Ask for less with slurm.time, or choose another slurm.partition",
-    "node": "Ask for less with slurm.nodes, slurm.cpus, slurm.memory_gb or slurm.gpus, or choose "
-    "another slurm.partition",
-    "limit": "Ask for less, or wait until other jobs of yours have ended",
-}
+# Reasons why a job waits that Slurm has for what is too much, and for what is down, too.
+_OF_SIZE = ("PartitionNodeLimit", "PartitionConfig")
 # States of a job that will not run any more.
 ENDED = (
     "BOOT_FAIL",
@@ -58,6 +52,16 @@ def require() -> None:
             f"CLUSTER=slurm: no {', '.join(missing)} on this machine. Run the command where jobs "
             "are submitted, such as a login node"
         )
+    _check_configuration()
+
+
+def _check_configuration() -> None:
+    """Raises `UsageError` for a file that is not there: Slurm's programs wait a minute for it."""
+    path = os.environ.get("SLURM_CONF")
+    if path and not os.path.exists(path):
+        raise errors.UsageError(
+            f"SLURM_CONF={path!r}: not found. Name the slurm.conf of the cluster, or unset it"
+        )
 
 
 def ping() -> None:
@@ -72,6 +76,7 @@ def ask(*command: str, text: str | None = None) -> str:
     Raises `RetryableError` if the controller does not answer, and `UsageError` with Slurm's own
     words if it refuses.
     """
+    _check_configuration()
     refusal = functools.partial(_refused, command[0])
     return program.ask(*command, place="slurm", refusal=refusal, text=text)
 
@@ -80,7 +85,7 @@ def _refused(name: str, said: str) -> errors.PipelineError:
     words = own_words(said) or "it gives no reason"
     if any(text in said.lower() for text in _UNREACHABLE):
         return errors.RetryableError(f"{name}: {words}. {program.AGAIN}")
-    fix = next((fix for key, fix in _FIXES.items() if key in words.lower()), None)
+    fix = advice.on_refusal(words)
     return errors.UsageError(f"{name}: {words}" + (f". {fix}" if fix else ""))
 
 
@@ -104,6 +109,40 @@ def state(job: str) -> tuple[str, str]:
         return "COMPLETED", ""
     word, _, reason = (said.splitlines() or ["COMPLETED|"])[0].partition("|")
     return word.strip(), "" if reason.strip() == "None" else reason.strip()
+
+
+def described(word: str, reason: str) -> str:
+    """Returns the state of a job as a line, with what to do about it if it waits."""
+    wait = advice.on_wait(reason) if word in WAITING else None
+    text = word.lower() + (f" ({reason})" if reason else "")
+    return text if wait is None else f"{text}. {wait.advice}"
+
+
+def hopeless(job: str, word: str, reason: str) -> errors.UsageError | None:
+    """Returns why a job that waits will never run under the limits of its partition, account or
+    QOS; `None` for one that may."""
+    wait = advice.on_wait(reason) if word in WAITING else None
+    if wait is None or not wait.is_final or not _is_confirmed(job, reason):
+        return None
+    return errors.UsageError(
+        f"Slurm job {job} can never start ({reason}), and is cancelled. {wait.advice}"
+    )
+
+
+def _is_confirmed(job: str, reason: str) -> bool:
+    """False if the job may run in another of its partitions, or waits for nodes that are down, for
+    which Slurm has the same words as for more than there are."""
+    said = ask("squeue", "--noheader", f"--jobs={job}", "--format=%P|%D|%c").strip()
+    if not said or "," in said:
+        return False
+    if not reason.startswith(_OF_SIZE):
+        return True
+    partition, nodes, cpus = said.split("|")
+    rows = ask("sinfo", "--noheader", "--Node", f"--partition={partition}", "--format=%s|%c")
+    sizes, each = zip(*(row.split("|") for row in rows.split()), strict=True)
+    least, _, most = sizes[0].partition("-")  # such as 1-2, or 1-infinite
+    highest = min(int(most), len(sizes)) if most.isdigit() else len(sizes)
+    return not int(least) <= int(nodes) <= highest or int(cpus) > max(map(int, each))
 
 
 def exit_of(job: str) -> str:

@@ -59,13 +59,15 @@ class SlurmLauncher(RemoteLauncher):
 
     def look(self, name: str) -> State:
         """Asks squeue."""
-        word, reason = commands.state(_number(name))
+        number = _number(name)
+        word, reason = commands.state(number)
         phase = Phase.ENDED if word in commands.ENDED else Phase.RUNNING
         return State(
             Phase.WAITING if word in commands.WAITING else phase,
             word.lower(),
-            word.lower() + (f" ({reason})" if reason else ""),
+            commands.described(word, reason),
             was_cancelled=word == "CANCELLED",
+            answer=commands.hopeless(number, word, reason),
         )
 
     def has_ended(self, name: str) -> bool:
@@ -74,6 +76,12 @@ class SlurmLauncher(RemoteLauncher):
             return self.look(name).phase is Phase.ENDED
         except errors.PipelineError:
             return False
+
+    def hopeless(self, job: Job, state: State) -> errors.PipelineError | None:
+        """Returns why Slurm took a job that it never starts, as it does unless EnforcePartLimits is
+        set."""
+        found: errors.UsageError | None = state.answer
+        return found
 
     def cancel(self, name: str) -> None:
         """Cancels the job: its processes get SIGTERM first."""

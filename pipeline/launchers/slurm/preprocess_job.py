@@ -65,11 +65,15 @@ def _follow(
     while True:
         state, reason = commands.state(number)
         if state != before:
-            say(f"Slurm: {state.lower()}" + (f" ({reason})" if reason else ""))
+            say(f"Slurm: {commands.described(state, reason)}")
         before = state
         read = _say_new(log, read, say, whole=state in commands.ENDED)
         if state in commands.ENDED:
             break
+        hopeless = commands.hopeless(number, state, reason)
+        if hopeless is not None:
+            commands.cancel(number)
+            raise hopeless
         sleep(_POLL)
     exit_code = commands.exit_of(number)
     code, _, signal = exit_code.partition(":")

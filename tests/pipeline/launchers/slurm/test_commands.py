@@ -56,7 +56,18 @@ def test_a_job_is_submitted_by_its_script(program):
             "sbatch: error: Batch job submission failed: User's group not permitted to use this "
             "partition",
             errors.UsageError,
-            "User's group not permitted to use this partition$",
+            r"User's group not permitted to use this partition\. Choose a partition that",
+        ),
+        (
+            "squeue: error: resolve_ctls_from_dns_srv: res_nsearch error: Unknown host\n"
+            "squeue: fatal: Could not establish a configuration source",
+            errors.UsageError,
+            r"Could not establish a configuration source\. This machine is of no cluster\. Run",
+        ),
+        (
+            "sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying",
+            errors.RetryableError,
+            "sleeping and retrying. Run the same command again.$",
         ),
         (
             "slurm_load_jobs error: Unable to contact slurm controller (connect failure)",
@@ -89,3 +100,51 @@ def test_a_job_is_found_by_its_comment(program):
     assert commands.find("a:/y") == "4"
     assert commands.find("a:/x|b") == "5"
     assert commands.find("a:/x") is None
+
+
+def test_a_configuration_that_is_not_there_is_not_waited_for(program, tmp_path, monkeypatch):
+    program("squeue", out="RUNNING|None")
+    monkeypatch.setenv("SLURM_CONF", str(tmp_path / "nowhere.conf"))
+    with pytest.raises(errors.UsageError, match=r"^SLURM_CONF='.*nowhere.conf': not found\. Name"):
+        commands.state("3")
+
+
+@pytest.mark.parametrize(
+    ("where", "reason", "final"),
+    [
+        ("short|1|1", "PartitionTimeLimit", True),
+        ("short,main|1|1", "PartitionTimeLimit", False),
+        ("main|3|1", "PartitionNodeLimit", True),
+        ("main|1|1", "PartitionNodeLimit", False),  # the nodes there are may be down
+        ("main|1|9", "PartitionConfig", True),
+        ("main|1|8", "PartitionConfig", False),
+        ("main|1|1", "Job's account not known, so it can't use this partition", True),
+        ("main|1|1", "ReqNodeNotAvail, UnavailableNodes:n1", False),
+        ("main|1|1", "Resources", False),
+        ("main|1|1", "", False),
+        ("", "PartitionTimeLimit", False),  # it is gone
+    ],
+)
+def test_a_job_that_waits_for_ever(program, where, reason, final):
+    program("squeue", out=where)
+    program("sinfo", out="1-2|4\n1-2|8\n1-2|4")
+    found = commands.hopeless("3", "PENDING", reason)
+    assert (found is not None) is final
+    if found is not None:
+        assert str(found).startswith(f"Slurm job 3 can never start ({reason}), and is cancelled. ")
+    assert commands.hopeless("3", "RUNNING", reason) is None
+
+
+@pytest.mark.parametrize(("nodes", "final"), [(2, False), (3, True)])
+def test_a_partition_without_a_limit_has_its_nodes(program, nodes, final):
+    program("squeue", out=f"main|{nodes}|1")
+    program("sinfo", out="1-infinite|4\n1-infinite|4")
+    assert (commands.hopeless("3", "PENDING", "PartitionNodeLimit") is not None) is final
+
+
+def test_a_state_with_what_to_do():
+    assert commands.described("PENDING", "Resources") == "pending (Resources)"
+    assert commands.described("RUNNING", "") == "running"
+    assert commands.described("PENDING", "JobHeldUser") == (
+        "pending (JobHeldUser). It is held: scontrol release lets it start"
+    )

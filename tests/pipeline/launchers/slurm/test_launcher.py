@@ -142,6 +142,19 @@ def test_ctrl_c_may_cancel_the_job(controller, wanted):
     assert run_record.read(wanted.run).status == "stopped"
 
 
+def test_a_job_that_never_starts_is_cancelled(controller, wanted, monkeypatch):
+    def hopeless(number, word, reason):
+        return errors.UsageError(f"Slurm job {number} can never start")
+
+    monkeypatch.setattr(commands, "hopeless", hopeless)
+    controller.states = ["PENDING"]
+    with pytest.raises(errors.UsageError, match=r"^Slurm job 41 can never start$"):
+        go(wanted)
+    assert controller.cancelled == ["41"]
+    record = run_record.read(wanted.run)
+    assert (record.status, record.exit_code) == ("failed", 64)
+
+
 def test_a_job_is_found_whose_submission_was_not_recorded(controller, wanted):
     controller.found, controller.states = "7", ["RUNNING", "^C"]
     with pytest.raises(errors.StoppedError, match="keeps running as Slurm job 7"):

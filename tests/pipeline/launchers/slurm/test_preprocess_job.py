@@ -71,6 +71,15 @@ def test_a_job_that_is_killed(slurm):
     assert str(error) == "Slurm job 5 ended as node_fail by signal 9. Run the same command again."
 
 
+def test_a_job_that_never_starts_is_cancelled(slurm, monkeypatch):
+    cancelled: list[str] = []
+    monkeypatch.setattr(commands, "cancel", cancelled.append)
+    never = errors.UsageError("Slurm job 5 can never start")
+    monkeypatch.setattr(commands, "hopeless", lambda number, word, reason: never)
+    _, _, error = slurm("PENDING")
+    assert error is never and cancelled == ["5"]
+
+
 def test_a_dry_run_only_shows_the_script(slurm):
     [text], submitted, error = slurm(dry_run=True)
     assert text.startswith("#!/bin/bash\n#SBATCH --job-name=preprocess-mnist\n")

@@ -1,0 +1,82 @@
+"""What to do about what Slurm says."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline.launchers.slurm import advice
+
+
+@pytest.mark.parametrize(
+    ("said", "fix"),
+    [
+        ("invalid partition specified: gres", "Choose one that sinfo shows"),
+        ("Invalid account or account/partition combination specified", "Choose an account"),
+        ("Requested node configuration is not available", "Ask for less with slurm.nodes"),
+        ("Node count specification invalid", "Ask for less with slurm.nodes"),
+        ("Requested time limit is invalid (missing or exceeds some limit)", "slurm.time"),
+        ("More processors requested than permitted", "Ask for less with slurm.cpus"),
+        ("Requested more tasks than available processors", "Ask for less with slurm.cpus"),
+        ("Invalid generic resource (gres) specification", "slurm.gpus"),
+        ("Invalid feature specification", "slurm.constraint"),
+        ("Requested reservation is invalid", "scontrol show reservation"),
+        ("Invalid license specification", "scontrol show licenses"),
+        ("Access/permission denied", "Ask the cluster's administrator whether you may submit"),
+        ("User's group not permitted to use this partition", "that your group may use"),
+        (
+            "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)",
+            "It is a limit of your account or QOS",
+        ),
+        ("Invalid qos specification", "Choose a QOS"),
+        ("Memory required by task is not available", "slurm.memory_gb"),
+        ("Job dependency problem", "--dependency"),
+        ("auth_p_pack: Munge encode failed: Failed to access the socket", "munge has to run here"),
+        ("Invalid authentication credential", "munge has to run here"),
+    ],
+)
+def test_refusals(said, fix):
+    assert fix in advice.on_refusal(f"Batch job submission failed: {said}")
+
+
+def test_a_refusal_that_nobody_knows():
+    assert advice.on_refusal("Requested operation is presently disabled") == ""
+
+
+@pytest.mark.parametrize(
+    ("reason", "words", "final"),
+    [
+        ("PartitionTimeLimit", "slurm.time", True),
+        ("PartitionNodeLimit", "slurm.nodes", True),
+        ("AssocMaxWallDurationPerJobLimit", "Ask for less", True),
+        ("AssocMaxCpuPerNode", "Ask for less", True),
+        ("QOSMaxGRESPerJob", "Ask for less", True),
+        ("MaxMemPerLimit", "Ask for less", True),
+        ("QOSMinGRES", "Ask for more", True),
+        ("InvalidAccount", "slurm.account", True),
+        ("PartitionConfig", "slurm.cpus", True),
+        ("Job's account not permitted to use this partition (x allows y)", "slurm.account", True),
+        ("Job's QOS not permitted to use this partition (x allows y)", "slurm.qos", True),
+        ("AccountNotAllowed", "slurm.account", True),
+        ("InvalidQOS", "slurm.qos", True),
+        ("BadConstraints", "slurm.constraint", True),
+        ("DependencyNeverSatisfied", "--dependency", True),
+        ("ReservationDeleted", "--reservation", True),
+        ("AssocGrpCpuLimit", "for all jobs of your account", False),
+        ("AssocMaxJobsLimit", "for all jobs of your account", False),
+        ("QOSMaxCpuPerUserLimit", "for all jobs of your account", False),
+        ("QOSMaxSubmitJobPerUserLimit", "for all jobs of your account", False),
+        ("MaxMemoryPerAccount", "for all jobs of your account", False),
+        ("ReqNodeNotAvail, UnavailableNodes:n[1-2]", "sinfo shows them", False),
+        ("PartitionDown", "takes no jobs now", False),
+        ("JobHeldAdmin", "administrator", False),
+        ("launch failed requeued held", "scontrol release", False),
+    ],
+)
+def test_reasons(reason, words, final):
+    found = advice.on_wait(reason)
+    assert found is not None and words in found.advice and found.is_final is final
+
+
+@pytest.mark.parametrize("reason", ["", "Resources", "Priority", "BeginTime", "Dependency"])
+def test_reasons_that_pass(reason):
+    assert advice.on_wait(reason) is None
