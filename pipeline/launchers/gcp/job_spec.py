@@ -11,9 +11,9 @@ from typing import Any
 
 from pipeline import config, errors, storage
 from pipeline.cluster import gpus, topology
-from pipeline.config import strategy_table
+from pipeline.config import own_code, strategy_table
 from pipeline.jobs.job import Job
-from pipeline.launchers import container, inline_config
+from pipeline.launchers import container, image, image_name, inline_config
 from pipeline.launchers.gcp.settings import Gcp, Machine
 from pipeline.processes import exits
 from pipeline.runs import evaluator_patience, own_package, start_patience
@@ -23,12 +23,10 @@ def render(job: Job, submission: str, *, inline: str = "") -> dict[str, Any]:
     """Returns the body of `projects.locations.customJobs.create`.
 
     Processes read the config in the run folder, or the text `inline`, which is then part of the
-    job. Raises `UsageError` for a config without project, region, bucket and image, and for a run
-    that the machines would not find.
+    job. Raises what `check` does.
     """
     gcp = Gcp.of(job.config)
-    gcp.check()
-    check_storage(job)
+    check(job)
     pools = [_pool(job, role, submission, inline=inline) for role in topology.ROLES]
     while not pools[-1]:
         pools.pop()
@@ -48,8 +46,28 @@ def render(job: Job, submission: str, *, inline: str = "") -> dict[str, Any]:
     }
 
 
-def check_storage(job: Job) -> None:
-    """Raises `UsageError` for a run on a disk of this machine."""
+def check(job: Job) -> list[str]:
+    """Returns the modules that `gcp.package` must have: the config names them, and the image does
+    not have them.
+
+    Raises `UsageError` for a config without project, region, bucket and image, for an image that
+    may change, for a run that the machines would not find, and for modules that are nowhere.
+    """
+    gcp = Gcp.of(job.config)
+    gcp.check()
+    image_name.check(str(gcp.image), "gcp")
+    _check_storage(job)
+    missing = image.lacks(own_code.modules(job.config), gcp.image_modules)
+    if missing and gcp.package is None:
+        raise errors.UsageError(
+            f"CLUSTER=gcp: the config names {', '.join(missing)}, which the image does not "
+            "have. Upload a wheel with it to gs:// and name that in gcp.package; or build "
+            "an image that has it, and name it in gcp.image_modules"
+        )
+    return missing
+
+
+def _check_storage(job: Job) -> None:
     if not storage.is_remote(job.run.path):
         raise errors.UsageError(
             f"CLUSTER=gcp: STORAGE is {job.storage_root!r}, which Google's machines do not see. "

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from pipeline import errors
-from pipeline.config import own_code, price_table
+from pipeline.config import price_table
 from pipeline.jobs.job import Job
 from pipeline.launchers import base, image, image_name, inline_config, remote_records
 from pipeline.launchers.gcp import job_spec, price_list, service_client
@@ -43,10 +43,9 @@ class GcpLauncher(RemoteLauncher):
     def prepare(self, job: Job) -> Job:
         """Checks config, storage and records, and returns the job with the build it asks for."""
         gcp = Gcp.of(job.config)
-        gcp.check()
-        image_name.check(str(gcp.image), "gcp")
-        job_spec.check_storage(job)
-        _check_modules(job, gcp)
+        missing = job_spec.check(job)
+        if missing and gcp.package is not None:
+            own_package.check(gcp.package, missing, image.packages())
         found = gcs_preflight.check_bucket(job.storage_root, gcp.region)
         for note in [*found, *_notes(gcp)]:
             print(f"note: {note}", flush=True)
@@ -129,19 +128,6 @@ class GcpLauncher(RemoteLauncher):
         needs = f"IMAGE={gcp.image} and the records in {job.storage_root!r} must be there before"
         notes = [f"would {head}, with the JSON above", needs, image.described(), cost]
         return base.Shown(body, "\n\n".join(notes))
-
-
-def _check_modules(job: Job, gcp: Gcp) -> None:
-    """Raises `UsageError` if the machines could not import what the config names."""
-    missing = image.lacks(own_code.modules(job.config), gcp.image_modules)
-    if missing and gcp.package is None:
-        raise errors.UsageError(
-            f"CLUSTER=gcp: the config names {', '.join(missing)}, which the image does not "
-            "have. Upload a wheel with it to gs:// and name that in gcp.package; or build "
-            "an image that has it, and name it in gcp.image_modules"
-        )
-    if missing and gcp.package is not None:
-        own_package.check(gcp.package, missing, image.packages())
 
 
 def _notes(gcp: Gcp) -> list[str]:

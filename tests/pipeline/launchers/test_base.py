@@ -34,6 +34,19 @@ def test_a_job_that_would_be_refused_is_not_shown():
         base.choose("gcp").show(plan(storage_root="/local"))
 
 
+@pytest.mark.parametrize("place", ["gcp", "k8s"])
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("gcp.image=foo:latest", "IMAGE=foo:latest: means another image after the next push"),
+        ("model.name=mine.models:net", "the config names mine.models, which the image does not"),
+    ],
+)
+def test_a_job_that_could_not_run_in_its_image_is_not_shown(place, override, words):
+    with pytest.raises(errors.UsageError, match=f"^CLUSTER={place}: {words}"):
+        base.choose(place).show(plan(override))
+
+
 def test_a_tfjob_is_yaml_and_says_that_its_operator_is_a_legacy_one():
     shown = base.choose("k8s").show(plan("k8s.kind=tfjob"))
     assert shown.document.startswith("# For the Training Operator v1, a legacy one")
