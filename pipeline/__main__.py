@@ -21,6 +21,9 @@ from pipeline.command_line.table import COMMANDS
 def main() -> None:
     """Runs the command that was typed, as `python -m` would run its module."""
     os.environ.setdefault(hints.VIA, "command")
+    # Models and hooks of the user's own lie in the current folder, where `python -m` finds them.
+    if "" not in sys.path and os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
     try:
         name, words = _command(sys.argv[1:])
     except errors.UsageError as error:
@@ -29,9 +32,6 @@ def main() -> None:
     if name is None:
         return
     sys.argv = [f"{hints.PROGRAM} {name}", *words]
-    # Models and hooks of the user's own lie in the current folder, where `python -m` finds them.
-    if "" not in sys.path and os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())
     runpy.run_module(COMMANDS[name].module, run_name="__main__", alter_sys=True)
 
 

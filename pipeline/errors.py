@@ -15,6 +15,8 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from importlib import metadata
 
+from pipeline import packages
+
 # Control characters, and what ends lines and paragraphs.
 _BREAKS = ("Cc", "Zl", "Zp")
 
@@ -96,8 +98,6 @@ def of_exit_code(code: int, text: str, *, stopped: bool = False) -> PipelineErro
     return error
 
 
-_OURS = ("pipeline", "trainer", "preprocessing", "serving")
-
 # Failures that come from the operating system, by what the user has to do about them.
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 _LOST = (errno.ENOENT, errno.EIO, errno.ESTALE, errno.ENOTCONN)
@@ -170,7 +170,7 @@ def of_import(error: BaseException) -> UsageError | None:
     frames = [frame.f_globals["__name__"] for frame, _ in traceback.walk_tb(error.__traceback__)]
     tops = [name.partition(".")[0] for name in frames]
     library = next((top for top in reversed(tops) if top != "importlib"), None)
-    if library in _OURS or library not in metadata.packages_distributions():
+    if library in packages.NAMES or library not in metadata.packages_distributions():
         return None
     return UsageError(
         f"{library} cannot be imported: {first_line(error)}. Something it needs is missing here, "

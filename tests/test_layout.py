@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from pipeline import packages
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # What a training image, a Beam worker and `make help` need not have.
 FORBIDDEN = {
@@ -21,7 +23,8 @@ FORBIDDEN = {
 # is a part of its own, on which the config stands; the rest is `launchers.*`.
 LAYERS = {
     "pipeline": (
-        ("errors", "redaction", "sections"),
+        ("packages", "redaction", "run_module", "sections"),
+        ("errors",),
         ("launchers.*.settings", "places"),
         (
             "command_line",
@@ -75,7 +78,16 @@ LAYERS = {
 }
 # What may lie at the top of a package besides its commands: what all of it stands on or comes to.
 CENTRES = {
-    "pipeline": {"api", "cli", "errors", "places", "redaction", "sections", "versions"},
+    "pipeline": {
+        "api",
+        "cli",
+        "errors",
+        "packages",
+        "places",
+        "redaction",
+        "sections",
+        "versions",
+    },
     "preprocessing": set(),
     "serving": set(),
     "trainer": {
@@ -306,6 +318,7 @@ def test_commands_start_without_tensorflow_and_beam(module):
 def test_a_wheel_has_every_package():
     """What setup.py looks for is folders with an `__init__.py`."""
     assert f"_PACKAGES = {tuple(FORBIDDEN)}".replace("'", '"') in _text("setup.py")
+    assert tuple(FORBIDDEN) == packages.NAMES
     plain = {
         str(path.parent.relative_to(ROOT))
         for package in FORBIDDEN

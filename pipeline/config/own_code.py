@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import pathlib
+from collections.abc import Iterator
 
+from pipeline import packages
 from pipeline.config import Config, own_input
 
 _PROJECT = "pipeline"
@@ -30,11 +32,19 @@ def version(job: Config) -> str:
     package, or of the folder of a module in none. One that cannot be found has no part in it."""
     found = hashlib.sha256()
     for name in sorted({module.partition(".")[0] for module in modules(job)}):
-        spec = importlib.util.find_spec(name)
-        if spec is None or spec.origin is None:
-            continue
-        folder = pathlib.Path(spec.origin).parent
-        paths = folder.rglob("*.py") if spec.submodule_search_locations else folder.glob("*.py")
-        for path in sorted(paths):
-            found.update(path.relative_to(folder).as_posix().encode() + path.read_bytes())
+        for folder, pattern in _folders(name):
+            for path in sorted(folder.glob(pattern)):
+                found.update(path.relative_to(folder).as_posix().encode() + path.read_bytes())
     return found.hexdigest()[:12]
+
+
+def _folders(name: str) -> Iterator[tuple[pathlib.Path, str]]:
+    """Yields where the modules of the user's own lie that `name` is or has, and a pattern of
+    them."""
+    if name in packages.NAMES:
+        yield from ((folder, "**/*.py") for folder in packages.folders_of_user(name))
+        return
+    spec = importlib.util.find_spec(name)
+    if spec is not None and spec.origin is not None:
+        pattern = "**/*.py" if spec.submodule_search_locations else "*.py"
+        yield pathlib.Path(spec.origin).parent, pattern

@@ -12,7 +12,7 @@ import sys
 import zipfile
 from collections.abc import Mapping, Sequence
 
-from pipeline import errors, storage
+from pipeline import errors, packages, storage
 from pipeline.storage import scratch
 
 # Set by a place to the path of the wheel.
@@ -32,6 +32,7 @@ def provide(environment: Mapping[str, str]) -> None:
     with _opened(path) as wheel:
         wheel.extractall(folder)
     sys.path.insert(0, folder)
+    packages.look_again()
 
 
 def check(path: str, modules: Sequence[str], installed: Sequence[str]) -> None:

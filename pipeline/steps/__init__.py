@@ -4,13 +4,12 @@ your own: see docs/features.md."""
 from __future__ import annotations
 
 import functools
-import importlib
 from collections.abc import Mapping
 from typing import Any, get_args
 
 import pydantic
 
-from pipeline import errors, sections
+from pipeline import errors, packages, sections
 from pipeline.steps.base import Kind
 from pipeline.steps.base import Step as Step
 
@@ -49,7 +48,9 @@ def find(name: str) -> type[Step]:
             "a step of your own is package.module:Class"
         )
     try:
-        found = getattr(importlib.import_module(module_name), attribute)
+        found = getattr(packages.import_module(module_name, attribute), attribute)
+    except packages.Clash as error:
+        raise ImportFailed(f"step {name!r}: {error}") from None
     except ModuleNotFoundError as error:
         raise ImportFailed(
             f"step {name!r}: no module {error.name!r}; is its folder on PYTHONPATH?"

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 
-from pipeline import config, errors
+from pipeline import config, errors, packages
 from preprocessing.sources import partitions
 from preprocessing.sources.base import SIZES, Sizes, Source
 from preprocessing.sources.quiet_imports import quiet
@@ -44,7 +43,7 @@ def choose(data: config.Data, sizes: Sizes = SIZES) -> Source:
         )
     try:
         with quiet():  # a module of one's own imports Beam
-            found = getattr(importlib.import_module(module_name), attribute)
+            found = getattr(packages.import_module(module_name, attribute), attribute)
     except (ImportError, AttributeError) as error:
         raise errors.UsageError(f"data.source: cannot load {name!r}: {error}") from None
     if _is_transform(found):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import json
 import os
 import pathlib
@@ -14,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet
 
-from pipeline import config, errors, storage
+from pipeline import config, errors, packages, storage
 from pipeline.console.progress import Progress
 
 _AT_A_TIME = 20_000  # rows, so that memory does not grow with the table
@@ -60,7 +59,9 @@ def _is_there(path: str, made_by: bytes) -> bool:
 def _load(name: str) -> Callable[..., Any]:
     module_name, _, attribute = name.partition(":")
     try:
-        found: Callable[..., Any] = getattr(importlib.import_module(module_name), attribute)
+        found: Callable[..., Any] = getattr(
+            packages.import_module(module_name, attribute), attribute
+        )
     except (ImportError, AttributeError, ValueError) as error:
         raise errors.UsageError(f"data.generate.function: cannot load {name!r}: {error}") from None
     return found

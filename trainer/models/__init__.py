@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any
 
-from pipeline import errors
+from pipeline import errors, packages
 from pipeline.config import model_config
 from pipeline.models import MODELS
 
@@ -87,7 +87,9 @@ def load_attribute(dotted: str, key: str) -> Any:
     if not module_name or not attribute:
         raise errors.UsageError(f"{key} {dotted!r}: must be package.module:attribute")
     try:
-        module = importlib.import_module(module_name)
+        module = packages.import_module(module_name, attribute)
+    except packages.Clash as error:
+        raise errors.UsageError(f"{key} {dotted!r}: {error}") from None
     except ModuleNotFoundError as error:
         raise errors.UsageError(
             f"{key} {dotted!r}: no module {error.name!r}; is its folder on PYTHONPATH?"

@@ -36,7 +36,7 @@ from pipeline.supervision import (
 # `trainer.task` imports it late, to say in one line what is missing.
 _PRELOAD = "trainer.roles"
 _ENTRY = "trainer.task:run_task"
-_PREPROCESSING = (sys.executable, "-m", "preprocessing.main")
+_PREPROCESSING = (sys.executable, "-m", "pipeline.run_module", "preprocessing.main")
 
 
 @dataclasses.dataclass(frozen=True)

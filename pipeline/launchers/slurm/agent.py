@@ -169,6 +169,7 @@ class Agent:
         return [
             sys.executable,
             "-m",
+            "pipeline.run_module",
             _TRAINER,
             f"--config={self._run.config_path}",
             f"--run={self._run.name}",

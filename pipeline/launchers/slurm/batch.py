@@ -31,7 +31,7 @@ from pipeline.runs.run_folder import RunFolder
 from pipeline.runs.run_record import Restart, RunRecord
 from pipeline.supervision import exit_reason, restart_policy, watchdog
 
-_PREPROCESSING = (sys.executable, "-m", "preprocessing.main")
+_PREPROCESSING = (sys.executable, "-m", "pipeline.run_module", "preprocessing.main")
 
 # {"submission": str, "step": newest that was saved, "useless": starts since without a newer one}
 _REQUEUES = "slurm/requeues.json"

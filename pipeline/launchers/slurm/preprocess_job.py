@@ -36,7 +36,14 @@ def submit(
     text = script.render_one(
         slurm,
         f"preprocess-{job.name}",
-        ["-m", _MODULE, *request.arguments, f"--storage={root}", f"--num_workers={cpus}"],
+        [
+            "-m",
+            "pipeline.run_module",
+            _MODULE,
+            *request.arguments,
+            f"--storage={root}",
+            f"--num_workers={cpus}",
+        ],
         cpus=cpus,
         output=script.HERE if request.dry_run else log.replace("%", "%%"),
         folder=None,

@@ -56,7 +56,8 @@ def test_a_job_that_ends_well(slurm):
     assert "#SBATCH --ntasks=1\n#SBATCH --nodes=1\n#SBATCH --cpus-per-task=4\n" in text
     assert "#SBATCH --partition=cpu\n" in text
     last = text.splitlines()[-1]
-    assert "-m preprocessing.main --config=mnist --set=data.shards.train=3 --storage=" in last
+    module = "-m pipeline.run_module preprocessing.main"
+    assert f"{module} --config=mnist --set=data.shards.train=3 --storage=" in last
     assert last.endswith("--num_workers=4")
 
 
