@@ -33,7 +33,7 @@ class Sample(pydantic.BaseModel):
 
 
 class History(pydantic.BaseModel):
-    """Samples at least `interval` seconds apart."""
+    """Samples at least `interval` seconds apart, but for the first one of a process."""
 
     model_config = pydantic.ConfigDict(extra="ignore")
 
@@ -82,6 +82,7 @@ class Recorder:
         self._history = earlier or History(interval=run_folder.beat_interval(self.run))
         self._newest = 0.0
         self._steps: dict[str, _Step] = {}
+        self._sampled: set[str] = set()
 
     def see(self, statuses: Mapping[str, Status]) -> None:
         """Takes a sample if it is time for one and something trains. To be called far more often:
@@ -90,9 +91,6 @@ class Recorder:
         for name, status in statuses.items():
             known = self._steps.get(name, _Step(status.step, now))
             self._steps[name] = known.next(status.step, now)
-        # A clock that was set back does not end the sampling.
-        if 0 <= now - self._newest < self._history.interval:
-            return
         tasks: dict[str, Any] = {
             name: (
                 status.step,
@@ -103,8 +101,12 @@ class Recorder:
             and status.step is not None
             and status.examples_per_second is not None
         }
-        if not tasks:
+        # One that has begun to train has a sample at once: it may have ended an interval later. A
+        # clock that was set back does not end the sampling.
+        due = not 0 <= now - self._newest < self._history.interval
+        if not tasks or not (due or tasks.keys() - self._sampled):
             return
+        self._sampled |= tasks.keys()
         self._newest = now
         samples = [*self._history.samples, Sample(time=now, tasks=tasks)]
         interval = self._history.interval

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from pipeline.runs import history
@@ -27,6 +29,19 @@ def test_samples_are_taken_once_an_interval(run):
     found = history.read(run)
     assert [sample.time for sample in found.samples] == [1000, 1010, 1020, 1030]
     assert found.samples[1].tasks == {"chief-0": (10, 100.0)}
+
+
+def test_a_process_that_begins_to_train_has_a_sample_at_once(run):
+    now = [1000.0]
+    recorder = history.Recorder(run, clock=lambda: now[0])
+    for second in range(8):
+        now[0] = 1000.0 + second
+        said = _statuses(second)
+        if second >= 3:
+            said["worker-0"] = dataclasses.replace(said["chief-0"], task="worker-0")
+        recorder.see(said)
+    found = history.read(run).samples
+    assert [(one.time, len(one.tasks)) for one in found] == [(1000, 1), (1003, 2)]
 
 
 def test_nothing_is_kept_of_what_does_not_train(run):
