@@ -111,15 +111,22 @@ def _slices(run: RunFolder, record: RunRecord) -> dict[str, list[dict[str, Any]]
 
 def goodput_of(facts: Facts) -> list[goodput.Part]:
     """Returns where the time of all launches went; nothing if no process has said so."""
+    times = times_of(facts)
+    return goodput.parts(times) if times else []
+
+
+def times_of(facts: Facts) -> dict[str, dict[str, float]]:
+    """Returns where the time of each process went, in seconds by cause; nothing if none has said
+    so."""
     known = accounts.read(facts.run)
     if not known:
-        return []
+        return {}
     synchronous = strategy_table.STRATEGIES[facts.job.cluster.strategy].synchronous
     alone = facts.processes + facts.record.topology.get(topology.PS, 0) == 1
-    return goodput.split(
+    return goodput.divide(
         _launches(facts),
         known,
-        survived=_survivors(facts, known),
+        _survivors(facts, known),
         synchronous=synchronous,
         alone=alone,
     )

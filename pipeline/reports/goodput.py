@@ -61,7 +61,29 @@ def split(
     synchronous: bool,
     alone: bool = False,
 ) -> list[Part]:
-    """Returns the whole time of all launches in parts that add up to it, in the order of `WHAT`.
+    """Returns the whole time of all launches in parts that add up to it: see `divide`."""
+    return parts(divide(launches, accounts, survived, synchronous=synchronous, alone=alone))
+
+
+def parts(times: Mapping[str, Mapping[str, float]]) -> list[Part]:
+    """Returns the times of all tasks as parts of the whole, in the order of `WHAT`."""
+    sums = {name: sum(of[name] for of in times.values()) for name in WHAT}
+    whole = sum(sums.values())
+    return [
+        Part(name, seconds, seconds / whole if whole else 0.0, WHAT[name])
+        for name, seconds in sums.items()
+    ]
+
+
+def divide(
+    launches: Sequence[Launch],
+    accounts: Iterable[Account],
+    survived: float,
+    *,
+    synchronous: bool,
+    alone: bool = False,
+) -> dict[str, dict[str, float]]:
+    """Returns the seconds of each task by cause; they add up to its time in all launches.
 
     `survived` are the examples that the newest checkpoint has. `synchronous` processes make each
     step together, so all wait for what one of them does. A process that is `alone` exchanges
@@ -81,12 +103,7 @@ def split(
         _share_saves(tasks)
         _share_input(tasks)
         _find_waiting(tasks)
-    sums = {name: sum(task.seconds[name] for task in tasks.values()) for name in WHAT}
-    whole = sum(sums.values())
-    return [
-        Part(name, seconds, seconds / whole if whole else 0.0, WHAT[name])
-        for name, seconds in sums.items()
-    ]
+    return {name: task.seconds for name, task in tasks.items()}
 
 
 def _launch_of(account: Account, launches: Sequence[Launch]) -> int:

@@ -16,36 +16,26 @@ from pipeline.console.figures import figure
 from pipeline.console.progress import duration
 from pipeline.pages import charts, document
 from pipeline.pages.charts import Frame
-from pipeline.pages.document import Markup
-from pipeline.reports import data, goodput, timeline, unlearned
+from pipeline.reports import data, goodput, processes, timeline, unlearned
 from pipeline.reports import facts as facts_of
 from pipeline.reports.events import Point
 from pipeline.reports.facts import Facts
 
 FILE_NAME = "report.html"
 _POINTS = 400
-_WIDE = 480
 # What accompanies the report in the folder of a run, if it is there.
 _LINKS = ("evaluation.html", "config.yaml", "run.json", "logs/")
-# A color for each cause, all different.
-_CAUSE_COLORS = [
-    *(c for c in charts.COLORS if c != charts.GREEN),
-    "#9aa5b1",
-    "#2f3e56",
-    "#e3a6bd",
-    "#d4c13a",
-]
-_KINDS = ("compute", "exchange", "input", "other", "between_steps")
 
 
 def render(facts: Facts) -> str:
     """Returns the page."""
-    parts = facts_of.goodput_of(facts)
+    times = facts_of.times_of(facts)
+    parts = goodput.parts(times) if times else []
     sections = [
         _result(facts),
         _curves(facts),
-        _throughput(facts),
-        _goodput(parts),
+        processes.section(facts),
+        processes.time_section(times, parts),
         timeline.section(facts),
         _ledger(facts),
         _slices(facts),
@@ -151,7 +141,7 @@ def _by_step(
     for name, points in shown:
         color = colors[name]
         places = [(float(p.step), p.value) for p in points]
-        few = len(places) <= 20
+        few = len(places) <= charts.FEW
         marks.append(frame.line(places, color) + (frame.dots(places, color) if few else ""))
     key = charts.key((colors[name], name) for name, _ in shown)
     return document.figure(title, f"{key}{frame.draw(*marks)}")
@@ -162,108 +152,6 @@ def _thinned(points: Sequence[Point]) -> list[Point]:
     finite = [point for point in points if math.isfinite(point.value)]
     every = max(1, math.ceil(len(finite) / _POINTS))
     return [*finite[::every], *(finite[-1:] if (len(finite) - 1) % every else [])]
-
-
-def _throughput(facts: Facts) -> str:
-    record, drawn = facts.record, []
-    samples = facts.history.samples if facts.history else []
-    interval = facts.history.interval if facts.history else 0.0
-    tasks = sorted({task for sample in samples for task in sample.tasks})
-    if tasks:
-        first, last = samples[0].time, samples[-1].time
-        top = max(rate for sample in samples for _, rate in sample.tasks.values())
-        clock = timeline.Clock(first, last)
-        frame = Frame(
-            (first, max(last, first + 1)),
-            (0, top or 1),
-            clock.label,
-            "examples/s",
-            width=_WIDE,
-            x_ticks=clock.ticks,
-        )
-        marks = [
-            frame.line(
-                [(s.time, s.tasks[task][1]) for s in samples if task in s.tasks],
-                charts.COLORS[n % len(charts.COLORS)],
-                thin=len(tasks) > 4,
-            )
-            for n, task in enumerate(tasks)
-        ]
-        key = charts.key(zip(charts.COLORS, tasks, strict=False)) if len(tasks) <= 8 else ""
-        note = f"{len(tasks)} processes, sampled every {interval:g} s while they train."
-        drawn.append(document.figure("Throughput by process", f"{key}{frame.draw(*marks)}", note))
-    spent = _spent(record.step_seconds or _of_statuses(facts))
-    if spent:
-        drawn.append(spent)
-    return document.section("Processes", document.figures(*drawn)) if drawn else ""
-
-
-def _of_statuses(facts: Facts) -> dict[str, dict[str, float]]:
-    return {name: one.seconds for name, one in facts.statuses.items() if one.seconds}
-
-
-def _spent(by_task: dict[str, dict[str, float]]) -> str:
-    """Returns where the time of a traced step of each process went."""
-    rows = []
-    for task, seconds in sorted(by_task.items()):
-        known = {kind: seconds[kind] for kind in _KINDS if kind in seconds}
-        whole = sum(known.values())
-        if not whole:
-            continue
-        left, boxes = 0.0, []
-        for kind, color in zip(_KINDS, charts.COLORS, strict=False):
-            width = 200 * known.get(kind, 0.0) / whole
-            boxes.append(
-                f'<rect x="{left:.1f}" width="{width:.1f}" height="12" fill="{color}">'
-                f"<title>{kind}</title></rect>"
-            )
-            left += width
-        shares = [f"{known.get(kind, 0.0) / whole:.0%}" for kind in _KINDS]
-        rows.append((task, Markup(charts.svg(200, 12, "".join(boxes))), *shares))
-    if not rows:
-        return ""
-    names = [kind.replace("_", " ") for kind in _KINDS]
-    key = charts.key(zip(charts.COLORS, names, strict=False))
-    table = document.table(("process", "", *names), rows, right=range(2, 7))
-    return document.figure(
-        "Where the time of a step went", f"{key}{table}", "Of the newest step that was traced."
-    )
-
-
-def _goodput(parts: Sequence[goodput.Part]) -> str:
-    if not parts:
-        return ""
-    left, boxes = 0.0, []
-    shown = [part for part in parts if part.seconds or part.name == goodput.USEFUL]
-    colors = [charts.GREEN, *_CAUSE_COLORS[: len(shown) - 1]]
-    for part, color in zip(shown, colors, strict=True):
-        width = 600 * part.share
-        boxes.append(
-            f'<rect x="{left:.1f}" width="{width:.1f}" height="24" fill="{color}">'
-            f"<title>{part.name} {part.share:.1%}</title></rect>"
-        )
-        left += width
-    rows: list[tuple[str, ...]] = [
-        (
-            Markup(f'<span style="color:{color}">&#9632;</span> {part.name}'),
-            f"{part.share:.1%}",
-            f"{part.seconds:,.1f}",
-            part.what,
-        )
-        for part, color in zip(shown, colors, strict=True)
-    ]
-    rows.append(("all", "100.0%", f"{sum(part.seconds for part in parts):,.1f}", ""))
-    note = (
-        "Of all launches, in seconds times the processes that train: examples that survive in the "
-        "newest checkpoint, times the best sustained time per example, over wall time times "
-        "processes."
-    )
-    return document.section(
-        "Goodput",
-        charts.svg(600, 24, "".join(boxes)),
-        document.table(("", "share", "process seconds", "what"), rows, right={1, 2}),
-        f"<p class=note>{note}</p>",
-    )
 
 
 def _ledger(facts: Facts) -> str:

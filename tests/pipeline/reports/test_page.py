@@ -7,8 +7,8 @@ import pathlib
 import re
 import xml.etree.ElementTree as ElementTree
 
-from pipeline.reports import facts, goodput, page
-from pipeline.runs import accounts, run_record
+from pipeline.reports import facts, goodput, page, processes
+from pipeline.runs import accounts, history, run_record
 from tests.pipeline.reports import scene
 
 
@@ -68,8 +68,27 @@ def test_a_result_that_is_no_better_than_a_constant_answer_is_said(tmp_path):
         assert ("no better than the baseline" in text) is told
 
 
+def test_each_process_has_a_bar_of_where_its_time_went(tmp_path):
+    text = _page(scene.make(tmp_path))
+    figure = text[text.index("Where the time of each process went") :].partition("</figure>")[0]
+    rows = re.findall(r"<tr><td>([a-z]+-\d)</td>.*?</tr>", figure)
+    assert rows == ["chief-0", "worker-0"]
+    chief, worker = figure.split("<tr><td>")[1:]
+    assert "<title>saving 2.0%</title>" in chief and "<title>recovery" in worker
+    assert "start-up" in chief and "input 10%" in chief.partition("</svg>")[2]
+
+
+def test_a_process_of_which_there_is_one_sample_is_drawn(tmp_path):
+    run = scene.make(tmp_path)
+    kept = history.read(run).model_dump()
+    kept["samples"] = kept["samples"][:1]
+    run.write(history.FILE_NAME, kept)
+    figure = _page(run).partition("Throughput by process")[2].partition("</figure>")[0]
+    assert figure.count("<circle") == 2
+
+
 def test_each_cause_has_a_color_of_its_own():
-    assert len({*page._CAUSE_COLORS}) == len(page._CAUSE_COLORS) == len(goodput.WHAT) - 1
+    assert len({*processes.CAUSE_COLORS}) == len(processes.CAUSE_COLORS) == len(goodput.WHAT) - 1
 
 
 def test_it_fetches_nothing_and_is_well_formed(tmp_path):
