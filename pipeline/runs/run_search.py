@@ -7,9 +7,13 @@ import itertools
 import os
 import shlex
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from pipeline import errors, storage
 from pipeline.runs.run_folder import RECORD, RunFolder, run_folder, saved_step
+
+if TYPE_CHECKING:
+    from pipeline.config import Config
 
 
 def find_run(
@@ -21,20 +25,19 @@ def find_run(
     trained: bool = False,
 ) -> RunFolder:
     """Returns the run of that name, or the newest one, of a config (its name or path) if that is
-    given. Raises `UsageError` if there is none, or if the named run is of another config.
+    given. Raises `UsageError` if there is none, or if the named run is of another config: one of
+    another name, or of another model (see `other_model`).
 
     Runs of a script, which have no config, are found only if `scripts` is true. With `trained`, one
     that failed before its first checkpoint is not the newest while there is another.
     """
-    wanted = name_of_config(config_name) if config_name else None
+    wanted = _load(config_name) if config_name else None
     if run is None:
         root = storage.join(storage.absolute(storage_root), "runs")
-        newest = _newest_first(root, wanted, scripts=scripts and wanted is None)
+        others: dict[str, str] = {}
+        newest = _newest_first(root, wanted, scripts=scripts and wanted is None, others=others)
         if (first := next(newest, None)) is None:
-            raise errors.UsageError(
-                f"no run of {wanted!r} in {root!r}. Train one with make train "
-                f"CONFIG={shlex.quote(str(config_name))}."
-            )
+            raise _none_of(wanted, root, str(config_name), others=others)
         alive = (f for f in itertools.chain([first], newest) if not is_dead(f))
         return next(alive, first) if trained else first
     folder = RunFolder(run_folder(storage_root, run))
@@ -56,13 +59,39 @@ def find_run(
             f"run {run!r}: not in {storage.parent(folder.path)!r}{errors.nearest(run, known)}; "
             f"make runs STORAGE={shlex.quote(storage_root)} lists what is there"
         )
-    found = folder.read_config(import_steps=False).name if wanted else wanted
-    if found != wanted:
+    if wanted is not None and (why := _why_other(folder, wanted)):
         raise errors.UsageError(
-            f"--config {config_name!r}: is {wanted!r}, but run {run!r} is of {found!r}; give one "
-            "of the two"
+            f"--config {config_name!r}: is {wanted.name!r}, but run {run!r} is of another: {why}; "
+            "give one of the two"
         )
     return folder
+
+
+def _none_of(
+    wanted: Config | None, root: str, config_name: str, *, others: dict[str, str]
+) -> errors.UsageError:
+    """Returns the error of a config that has no run; `others` are runs of that name, with why they
+    are not of it."""
+    assert wanted is not None  # without a config any run would do
+    train = f"make train CONFIG={shlex.quote(config_name)}"
+    if not others:
+        return errors.UsageError(f"no run of {wanted.name!r} in {root!r}. Train one with {train}.")
+    run, why = next(iter(others.items()))
+    return errors.UsageError(
+        f"config {config_name!r}: no run in {root!r} is of it. The newest called {wanted.name!r}, "
+        f"{run!r}, is of another config: {why}. Train one with {train}, or name that run with "
+        f"RUN={run} in place of CONFIG"
+    )
+
+
+def _why_other(folder: RunFolder, wanted: Config) -> str:
+    """Returns in words why a run is not one of a config; empty if it is."""
+    from pipeline.runs import other_model  # of steps, whose import takes a while
+
+    found = folder.read_config(import_steps=False)
+    if found.name != wanted.name:
+        return f"its name is {found.name!r}"
+    return ", ".join(other_model.differences(wanted, found))
 
 
 def launched(folder: RunFolder, started: float | None) -> float:
@@ -94,8 +123,11 @@ def is_dead(folder: RunFolder) -> bool:
     return (folder.read(RECORD) or {}).get("status") == "failed" and saved_step(folder) is None
 
 
-def _newest_first(root: str, wanted: str | None, *, scripts: bool) -> Iterator[RunFolder]:
-    """Yields the runs of a config, or all. Raises `UsageError` if there is no run at all."""
+def _newest_first(
+    root: str, wanted: Config | None, *, scripts: bool, others: dict[str, str]
+) -> Iterator[RunFolder]:
+    """Yields the runs of a config, or all, and notes those that only share its name in `others`.
+    Raises `UsageError` if there is no run at all."""
     started = [
         f for f in below(root) if storage.exists(f.config_path) or (scripts and f.is_of_script)
     ]
@@ -104,12 +136,19 @@ def _newest_first(root: str, wanted: str | None, *, scripts: bool) -> Iterator[R
     for folder in sorted(started, key=_launched, reverse=True):
         # One that cannot be read, such as of another version, is of no config that is known.
         with contextlib.suppress(errors.UsageError, errors.DataError):
-            if wanted is None or folder.read_config(import_steps=False).name == wanted:
+            why = "" if wanted is None else _why_other(folder, wanted)
+            if not why:
                 yield folder
+            elif not why.startswith("its name is"):
+                others[folder.name] = why
 
 
 def name_of_config(name_or_path: str) -> str:
     """Returns the name of a config. Raises `UsageError` if it does not exist or is not valid."""
+    return _load(name_or_path).name
+
+
+def _load(name_or_path: str) -> Config:
     from pipeline.config import config_file  # commands that only look start without it
 
-    return config_file.load(name_or_path, import_steps=False).name
+    return config_file.load(name_or_path, import_steps=False)

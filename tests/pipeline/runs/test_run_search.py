@@ -5,10 +5,11 @@ import os
 import shutil
 
 import pytest
+import yaml
 
 from pipeline import errors
 from pipeline.config import config_file
-from pipeline.runs import run_folder, run_search
+from pipeline.runs import other_model, run_folder, run_search
 from pipeline.runs.run_folder import RunFolder
 
 
@@ -17,7 +18,8 @@ def _runs(root, *names):
     for number, (run, name) in enumerate(names):
         folder = root / "runs" / run
         folder.mkdir(parents=True)
-        made = config_file.load("mnist", [f"name={name}"])
+        base = name if name in config_file.shipped_names() else "mnist"
+        made = config_file.load(base, [f"name={name}"])
         (folder / "config.yaml").write_text(config_file.dump(made))
         os.utime(folder / "config.yaml", (number + 1, number + 1))
 
@@ -35,9 +37,85 @@ def test_the_newest_run_of_a_config(tmp_path):
     ):
         find(None, "images")
     with pytest.raises(
-        errors.UsageError, match=r"^--config 'flights': is 'flights', but run 'a' is of 'mnist';"
+        errors.UsageError,
+        match=r"^--config 'flights': is 'flights', but run 'a' is of another: its name is 'mnist';",
     ):
         find("a", "flights")
+
+
+_TINY = """
+name: tiny
+data:
+  source: csv
+  inputs: {train: {files: x.csv}}
+  columns:
+    a: {type: float32, max: 5}
+    b: {type: int64, vocabulary: {}}
+    spare: {type: string}
+    current: {type: float32}
+    revenue: {type: float32}
+  label: current
+features: {a: {steps: [z_score]}, b: {steps: [vocabulary]}}
+model: {name: dnn, params: {task: regression}}
+train: {steps: 10, batch_size: 8}
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ("label: current", "label: revenue", "its label is 'current', not 'revenue'"),
+        ("name: dnn", "name: linear", "its model is 'dnn', not 'linear'"),
+        (", b: {steps: [vocabulary]}", "", r"it has other features \('b'\)"),
+        ("[z_score]", "[{clip: {min: 0, max: 3}}, z_score]", r"it has other features \('a'\)"),
+        ("a: {type: float32", "a: {type: int64", r"it has other columns \('a'\)"),
+        ("steps: 10", "steps: 500", ""),
+        ("max: 5", "max: 9", ""),
+        ("    spare: {type: string}\n", "", ""),
+        ("task: regression", "task: regression, hidden_units: [4]", ""),
+    ],
+)
+def test_a_run_of_another_config_of_that_name_is_not_taken(tmp_path, old, new, why):
+    ran, given = tmp_path / "jan.yaml", tmp_path / "feb.yaml"
+    ran.write_text(_TINY)
+    given.write_text(_TINY.replace(old, new))
+    folder = tmp_path / "runs" / "tiny-1"
+    folder.mkdir(parents=True)
+    (folder / "config.yaml").write_text(config_file.dump(config_file.load(str(ran))))
+    find = functools.partial(run_search.find_run, str(tmp_path))
+    assert find(None, str(ran)).name == find("tiny-1", str(ran)).name == "tiny-1"
+    if not why:
+        assert find(None, str(given)).name == find("tiny-1", str(given)).name == "tiny-1"
+        return
+    line = r"^config '.*feb.yaml': no run in .* The newest called 'tiny', 'tiny-1', is of another "
+    line += (
+        rf"config: {why}\. Train one with make train CONFIG=.*feb.yaml, or name that run with RUN="
+    )
+    with pytest.raises(errors.UsageError, match=line):
+        find(None, str(given))
+    with pytest.raises(errors.UsageError, match=f"run 'tiny-1' is of another: {why}; give one of"):
+        find("tiny-1", str(given))
+
+
+def test_the_newest_run_that_fits_a_config_is_taken(tmp_path):
+    for number, label in enumerate(("revenue", "current")):
+        path = tmp_path / f"{label}.yaml"
+        path.write_text(_TINY.replace("label: current", f"label: {label}"))
+        folder = tmp_path / "runs" / label
+        folder.mkdir(parents=True)
+        (folder / "config.yaml").write_text(config_file.dump(config_file.load(str(path))))
+        os.utime(folder / "config.yaml", (number + 1, number + 1))
+    found = run_search.find_run(str(tmp_path), None, str(tmp_path / "revenue.yaml"))
+    assert found.name == "revenue"
+
+
+def test_a_step_of_ones_own_is_known_by_its_name(tmp_path):
+    """The config of a run spells out the defaults of its settings."""
+    job = config_file.validate(
+        yaml.safe_load(_TINY.replace("[z_score]", '["mine:Step"]')), "x", import_steps=False
+    )
+    tree = yaml.safe_load(_TINY.replace("[z_score]", '[{"mine:Step": {by: 2}}]'))
+    assert not other_model.differences(job, config_file.validate(tree, "x", import_steps=False))
 
 
 def test_a_copied_folder_is_no_newer_than_its_run(tmp_path):
