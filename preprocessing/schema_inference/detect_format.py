@@ -8,7 +8,6 @@ import dataclasses
 import io
 import itertools
 import json
-import os
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -21,13 +20,14 @@ from preprocessing.schema_inference import (
     detect_encoding,
     detect_examples,
     detect_kind,
+    folder_pattern,
     header,
     precision,
 )
 from preprocessing.schema_inference.detect_encoding import Encoding
 from preprocessing.schema_inference.profile import EXACT, KINDS
 from preprocessing.schema_inference.raw_format import Guess
-from preprocessing.sources import avro, files, json_layout, lakes, orc, parquet, partitions
+from preprocessing.sources import avro, files, json_layout, orc, parquet, partitions
 
 # Unpacked bytes, and rows of them, by which a dialect is recognised.
 _HEAD, _ROWS = 1 << 20, 200
@@ -54,7 +54,7 @@ def sniff(path: str, *, has_header: bool | None = None) -> Guess:
     Whether CSV `has_header` is found out unless it is given. Raises `DataError` if there is nothing
     to read, `UsageError` if a header is given of what is no CSV.
     """
-    pattern = _pattern(path)
+    pattern = folder_pattern.of(path)
     data = config.Data(
         inputs={"train": {"files": pattern}},
         columns={"x": config.Column(type="string")},
@@ -128,24 +128,6 @@ def _refuse_recoded(encoding: Encoding, path: str) -> None:
         f"{path!r}: is JSON in {detect_encoding.called(encoding.name)}{by}; source jsonl reads "
         f"UTF-8 ({detect_encoding.to_utf8(encoding.name)} makes it)"
     )
-
-
-def _pattern(path: str) -> str:
-    """Makes a folder a pattern of its files, which must be of one ending."""
-    lakes.refuse([path])
-    folder, paths = partitions.below(path)
-    if not paths and not storage.is_remote(path) and os.path.isdir(path):
-        raise errors.DataError(f"{path!r}: a folder without files to read")
-    if not paths:
-        return path
-    names = [path.rpartition("/")[2] for path in paths]
-    endings = [name[name.find(".") :] if "." in name else "" for name in names]
-    if len(different := sorted(set(endings))) > 1:
-        raise errors.DataError(
-            f"{path!r}: a folder of {', '.join(map(repr, different))}; give a pattern of those to "
-            f"read, such as {storage.join(folder, '*' + files.likely(endings))!r}"
-        )
-    return storage.join(folder, f"*{endings[0]}")
 
 
 def _table(kind: str, pattern: str, path: str) -> Guess:
@@ -298,6 +280,8 @@ def _jsonl(pattern: str, paths: list[str]) -> Guess:
                     wide.add(name)
                 if _HUGE in kinds and (whole := _whole(value)) is not None:
                     large[name].see([whole])
+    if not seen:
+        _refuse_no_object(paths)
     guess = Guess("jsonl", pattern)
     for name, kinds in seen.items():
         length = lengths.get(name)
@@ -311,6 +295,16 @@ def _jsonl(pattern: str, paths: list[str]) -> Guess:
             kinds = kinds - {"float"}
         _decide(guess, name, kinds, lengths=length)
     return guess
+
+
+def _refuse_no_object(paths: list[str]) -> None:
+    """Raises `DataError` for files without an object, if their first row is not an empty one."""
+    for path in paths:
+        with files.opened(path) as stream:
+            first = next((line for line in stream if line.strip()), b"{}")
+        if first.strip() != b"{}":
+            why = json_layout.why_no_object(first)
+            raise errors.DataError(f"{path!r}: row 1 is not JSON: it {why}")
 
 
 def _decide(guess: Guess, name: str, kinds: set[str], *, lengths: set[int] | None) -> None:

@@ -65,7 +65,7 @@ def _classes(names: list[str]) -> dict[str, Any]:
 def of_idx(path: str, shown: Callable[[str], str]) -> tuple[list[str], str, str]:
     """The same for IDX files next to the one at `path`, or in that folder.
 
-    Raises `DataError` if images have no labels, or no images are for training.
+    Raises `DataError` if images have no labels, or not as many, or no images are for training.
     """
     names = storage.listdir(path)
     folder = path if names else storage.parent(path)
@@ -102,11 +102,20 @@ def _pairs(folder: str, names: list[str]) -> dict[str, tuple[idx.IdxFile, idx.Id
     found = [file for name in names if (file := _header(storage.join(folder, name)))]
     labels = [file for file in found if len(file.shape) == 1]
     pairs: dict[str, tuple[idx.IdxFile, idx.IdxFile]] = {}
+    unlike: dict[str, tuple[idx.IdxFile, idx.IdxFile]] = {}
     for images in (file for file in found if len(file.shape) == 3):
         split = _split_of(images.path)
         fitting = [f for f in labels if f.rows == images.rows and _split_of(f.path) == split]
         if fitting:
             pairs.setdefault(split, (images, fitting[0]))
+        elif others := [f for f in labels if _split_of(f.path) == split]:
+            unlike.setdefault(split, (images, others[0]))
+    for split, (images, other) in unlike.items():
+        if split not in pairs:
+            raise errors.DataError(
+                f"{images.path!r}: has {images.rows:,} images, but {other.path!r} has "
+                f"{other.rows:,} labels; there must be one for each image"
+            )
     return pairs
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 
@@ -18,6 +19,7 @@ _ROWS = re.compile(
 )
 # The first line of an object over several lines ends behind a bracket, a colon or a comma.
 _OPEN = re.compile(rb"\{(.*[\[{:,])?\s*")
+_TRAILING = re.compile(rb",(\s*[}\]])")
 _PLAIN_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
@@ -53,6 +55,33 @@ def refuse(head: bytes, path: str, *, one_row: bool = False) -> None:
         raise errors.DataError(
             f"{path!r}: has JSON objects of several lines each; {_LINES} (jq -c . makes these)"
         )
+
+
+def why_no_object(line: bytes) -> str:
+    """Returns why a line is not a JSON object, and what to do about it."""
+    text = line.strip()
+    if text.endswith(b",") and _is_object(text[:-1]):
+        return "has a comma behind the object; remove it from each line (sed 's/, *$//' does)"
+    if _is_object(_TRAILING.sub(rb"\1", text.rstrip(b","))):
+        return "has a comma before a closing bracket, which JSON has not; remove it"
+    if _is_python(text):
+        return "is written as Python writes it, such as with single quotes; json.dumps writes JSON"
+    try:
+        json.loads(text)
+    except RecursionError:
+        return "has too many brackets inside each other"
+    except ValueError as error:
+        found = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
+        place = f" at character {error.pos + 1}" if isinstance(error, json.JSONDecodeError) else ""
+        return f"cannot be read as JSON: {found[:1].lower()}{found[1:]}{place}"
+    return "is JSON, but no object"
+
+
+def _is_python(text: bytes) -> bool:
+    try:
+        return isinstance(ast.literal_eval(text.decode(errors="replace").rstrip(",")), dict)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return False
 
 
 def _is_object(line: bytes) -> bool:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline import errors
+from pipeline import errors, storage
 from preprocessing.schema_inference import detect_format, profile, write_config
 
 
@@ -154,6 +154,50 @@ def test_a_folder_without_files_is_said_to_be_one(tmp_path):
     (tmp_path / ".hidden").touch()
     with pytest.raises(errors.DataError, match=r"': a folder without files to read$"):
         detect_format.sniff(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (
+            ["a/x.csv", "b/x.csv", "b/notes"],
+            r"has folders in it; give a pattern .*/in/\*/\*\.csv'$",
+        ),
+        (["x.png", "b/c/y.png"], r"has folders in it; give a pattern of the files .*\.png'$"),
+        (["a/_hidden"], r"a folder of folders, without files to read$"),
+        (["x.csv", "README"], r"a folder of no ending, '\.csv'; give a pattern .*/in/\*\.csv'$"),
+    ],
+)
+def test_a_folder_of_folders_is_said_to_be_one(tmp_path, names, said):
+    """And the pattern that is named has files."""
+    for name in names:
+        (tmp_path / "in" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "in" / name).write_text("a,b\n1,2\n")
+    with pytest.raises(errors.DataError, match=said) as found:
+        detect_format.sniff(str(tmp_path / "in"))
+    if "such as" in str(found.value):
+        assert storage.glob(str(found.value).split("'")[-2])
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        (
+            '{"a": 1, "b": 2,}',
+            "has a comma before a closing bracket, which JSON has not; remove it",
+        ),
+        ('{"a": [1, 2,]},', "has a comma before a closing bracket, which JSON has not; remove it"),
+        ('{"a": 1, "b": 2},', "has a comma behind the object; remove it from each line"),
+        ("{'a': 1, 'b': None}", "is written as Python writes it, such as with single quotes;"),
+        ('{"a": 1 "b": 2}', "cannot be read as JSON: expecting ',' delimiter at character 9"),
+        ('{"a": ' + "[" * 100_000, "has too many brackets inside each other"),
+    ],
+)
+def test_the_first_row_of_what_is_no_json_says_why(tmp_path, line, why):
+    (tmp_path / "x.jsonl").write_text(f"\n{line}\n{line}\n")
+    with pytest.raises(errors.DataError) as found:
+        detect_format.sniff(str(tmp_path / "x.jsonl"))
+    assert f"x.jsonl': row 1 is not JSON: it {why}" in str(found.value)
 
 
 def test_files_that_are_empty_say_nothing(tmp_path):

@@ -77,6 +77,10 @@ def test_what_cannot_be_used(tmp_path):
     (tmp_path / "images-idx3").write_bytes(idx_files.idx_bytes(idx_files.images(3)))
     with pytest.raises(errors.DataError, match="no pair of IDX files, images and labels"):
         _proposed(tmp_path / "images-idx3", tmp_path / "x.yaml")
+    (tmp_path / "labels-idx1").write_bytes(idx_files.idx_bytes(np.arange(2)))
+    unlike = r"images-idx3': has 3 images, but '.*labels-idx1' has 2 labels; there must be one for"
+    with pytest.raises(errors.DataError, match=unlike):
+        _proposed(tmp_path / "images-idx3", tmp_path / "x.yaml")
     pictures.write(tmp_path / "two", {"cat": 3, "dog": 3})
     with pytest.raises(errors.UsageError, match="LABEL=kind: images have one label, 'label'"):
         _proposed(tmp_path / "two", tmp_path / "x.yaml", label="kind")
