@@ -24,7 +24,7 @@ from pipeline.config import config_file
 from pipeline.jobs import job as jobs
 from pipeline.processes import environment
 from pipeline.records import builds
-from pipeline.runs import liveness, own_package, run_folder
+from pipeline.runs import fatal, liveness, own_package, run_folder, submitted_code
 from trainer import joining
 
 _CONFIG = flags.DEFINE_string(
@@ -66,11 +66,13 @@ def main() -> None:
     )
     if task.cluster:
         environment.hide_proxies_from_grpc(os.environ)
-    own_package.provide(os.environ)
-    job = topology.with_counts(config_file.load(_CONFIG.value, _SET.value), task)
-    job = gpus.with_replicas(job, gpus.count(os.environ))
     root = storage.absolute(_STORAGE.value)
     run = run_folder.RunFolder(run_folder.run_folder(root, _RUN.value))
+    with fatal.once(run, task.name, os.environ.get(fatal.SUBMISSION)):
+        own_package.provide(os.environ)
+        submitted_code.require(os.environ)  # other code may not understand the config
+    job = topology.with_counts(config_file.load(_CONFIG.value, _SET.value), task)
+    job = gpus.with_replicas(job, gpus.count(os.environ))
     records = _records_for(job, run, task)
     compatibility.check(job)
     joining.run(jobs.Job(job, run.name, root, run, records), task, started=started)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from pipeline import packages
 from pipeline.config import Config, own_input
 
 _PROJECT = "pipeline"
+# The modules of a package.
+_ALL = "**/*.py"
 
 
 def modules(job: Config, *, preprocessing: bool = False) -> list[str]:
@@ -38,13 +40,34 @@ def version(job: Config) -> str:
     return found.hexdigest()[:12]
 
 
+def files(names: Iterable[str]) -> dict[str, str]:
+    """Returns a hash of the file of each module, which is equal wherever it is installed. Modules
+    of this project, and those that cannot be found, are left out; none is imported."""
+    found = {name: _file(name) for name in names if name.partition(".")[0] != _PROJECT}
+    return {
+        name: hashlib.sha256(path.read_bytes()).hexdigest()[:12]
+        for name, path in found.items()
+        if path is not None
+    }
+
+
 def _folders(name: str) -> Iterator[tuple[pathlib.Path, str]]:
     """Yields where the modules of the user's own lie that `name` is or has, and a pattern of
     them."""
     if name in packages.NAMES:
-        yield from ((folder, "**/*.py") for folder in packages.folders_of_user(name))
+        yield from ((folder, _ALL) for folder in packages.folders_of_user(name))
         return
     spec = importlib.util.find_spec(name)
     if spec is not None and spec.origin is not None:
-        pattern = "**/*.py" if spec.submodule_search_locations else "*.py"
+        pattern = _ALL if spec.submodule_search_locations else "*.py"
         yield pathlib.Path(spec.origin).parent, pattern
+
+
+def _file(module: str) -> pathlib.Path | None:
+    top, *inner = module.split(".")
+    for folder, pattern in _folders(top):
+        base = folder.joinpath(*inner) if pattern == _ALL else folder / top
+        for path in (base / "__init__.py", base.with_name(f"{base.name}.py")):
+            if path.is_file():
+                return path
+    return None

@@ -6,7 +6,7 @@ import types
 from collections.abc import Mapping
 
 from pipeline.jobs.job import Job
-from pipeline.runs import fatal
+from pipeline.runs import fatal, submitted_code
 
 MODULE = "trainer.task"
 _VARIABLES = {"TF_CPP_MIN_LOG_LEVEL": "2", "PYTHONUNBUFFERED": "1"}
@@ -24,8 +24,12 @@ def arguments(job: Job, config_path: str) -> list[str]:
 
 
 def environment(
-    submission: str, more: Mapping[str, str] = types.MappingProxyType({})
+    job: Job, submission: str, more: Mapping[str, str] = types.MappingProxyType({})
 ) -> list[dict[str, str]]:
     """Returns the environment variables of each process, with those that the place adds."""
-    variables = {**_VARIABLES, **more, fatal.SUBMISSION: submission}
+    ours = {
+        fatal.SUBMISSION: submission,
+        submitted_code.VARIABLE: submitted_code.variable(job.config),
+    }
+    variables = {**_VARIABLES, **more, **ours}
     return [{"name": name, "value": value} for name, value in variables.items()]

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from pipeline.runs import submitted_code
 from tests.support.sets import slow_unless
 from tests.trainer.commands import error_line
 
@@ -37,6 +38,10 @@ def said(kind: object, cluster: object = SPEC) -> dict[str, str]:
 
 
 ROWS = {
+    "an image of another version": Row(
+        " here, and was 0123 where the job was submitted. Build the image again with make image",
+        variables={submitted_code.VARIABLE: json.dumps({"pipeline": "0123"})},
+    ),
     "no cluster": Row("this is worker-0 of no cluster: say who is in it", role="worker"),
     "an unknown role": Row(
         "unknown role 'wroker' (did you mean 'worker'?)", variables=said("wroker")

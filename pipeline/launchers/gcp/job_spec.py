@@ -95,6 +95,7 @@ def _pool(job: Job, role: str, submission: str, *, inline: str) -> dict[str, Any
             "command": ["python"],
             "args": container.arguments(job, inline_config.NAME if inline else job.run.config_path),
             "env": container.environment(
+                job,
                 submission,
                 _variables(gcp, machine) | ({inline_config.VARIABLE: inline} if inline else {}),
             ),

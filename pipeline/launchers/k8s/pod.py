@@ -203,7 +203,7 @@ def _container(wanted: Rendering, role: str, flags: list[str], *, name: str) -> 
     promised = settings.of_role(role).gpus
     given = {gpus.PROMISED: str(promised)} if promised else {}
     env = [
-        *containers.environment(wanted.submission, given),
+        *containers.environment(wanted.job, wanted.submission, given),
         {"name": start_patience.VARIABLE, "value": str(round(settings.wait_minutes * 60))},
         {"name": "HOME", "value": "/tmp"},  # all else is read only
     ]

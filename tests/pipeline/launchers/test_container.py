@@ -7,4 +7,4 @@ def test_a_process_is_told_its_run_and_submission_but_not_its_role():
     words = container.arguments(plan(), "gs://my-bucket/config.yaml")
     assert words[:2] == ["-m", "trainer.task"] and "--run=r1" in words
     assert not any("job_name" in word for word in words)
-    assert {"name": fatal.SUBMISSION, "value": "s"} in container.environment("s")
+    assert {"name": fatal.SUBMISSION, "value": "s"} in container.environment(plan(), "s")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from google.protobuf import json_format
 
-from pipeline import errors
+from pipeline import errors, versions
 from pipeline.launchers.gcp import job_spec
 from tests.cloud.fixtures import of_service
 from tests.golden import vertex_messages
@@ -57,7 +57,8 @@ WITHOUT_PS = ("cluster.strategy=multi_worker_mirrored",)
         ("vertex-without-ps", job_spec.render, WITHOUT_PS),
     ],
 )
-def test_jobs_are_those_of_the_golden_files(name, render, overrides):
+def test_jobs_are_those_of_the_golden_files(name, render, overrides, monkeypatch):
+    monkeypatch.setattr(versions, "code_version", lambda: "0123456789ab")
     text = json.dumps(render(plan(*overrides), "submission-1"), indent=1) + "\n"
     path = GOLDEN / f"{name}.json"
     if os.environ.get("REGENERATE"):
