@@ -10,7 +10,7 @@ from typing import Any
 from pipeline import config, errors, storage
 from pipeline.cluster import topology
 from pipeline.config import strategy_table
-from pipeline.reports import data, events, goodput
+from pipeline.reports import data, evaluated, events, goodput
 from pipeline.reports.data import Data
 from pipeline.reports.events import Events
 from pipeline.runs import accounts, history, launches, liveness, resuming, run_folder, run_record
@@ -23,8 +23,8 @@ _EVALUATIONS = "eval_"
 @dataclasses.dataclass(frozen=True)
 class Facts:
     """Everything that a report tells. `evaluations` are event files by split; `slices` those that
-    accompany an export, by split, as `metrics.json` has them; `launches` when it was running;
-    `data` its records."""
+    accompany an export, by split, as `metrics.json` has them, or that `make evaluate` has found;
+    `launches` when it was running; `data` its records."""
 
     run: RunFolder
     job: config.Config
@@ -105,8 +105,9 @@ def _slices(run: RunFolder, record: RunRecord) -> dict[str, list[dict[str, Any]]
             found = json.loads(text).get("slices", {})
         except (errors.PipelineError, OSError, ValueError, AttributeError):
             continue
-        return {split: rows for split, rows in found.items() if rows}
-    return {}
+        if slices := {split: rows for split, rows in found.items() if rows}:
+            return slices
+    return evaluated.slices(run, record.final_step)
 
 
 def goodput_of(facts: Facts) -> list[goodput.Part]:

@@ -16,7 +16,7 @@ from pipeline.console.figures import figure
 from pipeline.console.progress import duration
 from pipeline.pages import charts, document
 from pipeline.pages.charts import Frame
-from pipeline.reports import data, goodput, processes, timeline, unlearned
+from pipeline.reports import data, evaluated, goodput, processes, timeline, unlearned
 from pipeline.reports import facts as facts_of
 from pipeline.reports.events import Point
 from pipeline.reports.facts import Facts
@@ -39,6 +39,7 @@ def render(facts: Facts) -> str:
         timeline.section(facts),
         _ledger(facts),
         _slices(facts),
+        evaluated.section(facts.run),
         data.section(facts.data),
         _config(facts),
         _versions(facts),
@@ -91,7 +92,7 @@ def _result(facts: Facts) -> str:
     if facts.slices:
         drawn.append("<p class=note>In brackets: 95 % intervals.</p>")
     elif facts.job.data.has_records and not storage.exists(
-        storage.join(facts.run.path, "evaluation.html")
+        storage.join(facts.run.path, evaluated.PAGE)
     ):
         name = html.escape(facts.run.name)
         drawn.append(f"<p class=note>For intervals and plots: make evaluate RUN={name}</p>")
@@ -200,11 +201,21 @@ def _versions(facts: Facts) -> str:
     for task, status in sorted(facts.statuses.items()):
         hosts.setdefault(status.host, []).append(task)
     rows = [*record.versions.items()]
-    rows += [(f"host {host}", ", ".join(tasks)) for host, tasks in hosts.items()]
+    rows += [(f"host {host}", _host(facts, tasks)) for host, tasks in hosts.items()]
     if record.manifest:
         rows.append(("manifest", record.manifest))
     rows += [_left_out(split, causes) for split, causes in record.left_out.items()]
     return document.section("Versions and machines", document.table(("", ""), rows))
+
+
+def _host(facts: Facts, tasks: Sequence[str]) -> str:
+    """Returns what a machine has, if its processes told, and which they are."""
+    of = next((found for task in tasks if (found := facts.statuses[task].machine)), None)
+    if of is None:
+        return ", ".join(tasks)
+    gpus = f", {of['gpus']} GPUs" if of.get("gpus") else ""
+    has = f"{of['cores']} processors, {of['memory'] / 1e9:,.1f} GB of memory{gpus}, {of['system']}"
+    return f"{has}: {', '.join(tasks)}"
 
 
 def _left_out(split: str, causes: dict[str, int]) -> tuple[str, str]:

@@ -258,6 +258,8 @@ class Status:
     host: str
     state: str
     time: float
+    # Its machine: see `pipeline.processes.machine`.
+    machine: dict[str, Any] | None = None
     # The newest sign of life, in Unix time: written by a thread even while there is no news.
     seen: float | None = None
     step: int | None = None

@@ -19,6 +19,7 @@ from typing import Any
 from pipeline import storage
 from pipeline.cluster.tolerance import Tolerance
 from pipeline.console import work
+from pipeline.processes import machine
 from pipeline.runs import run_folder
 from trainer.monitoring.stopwatch import Stopwatch
 
@@ -68,6 +69,7 @@ class Reporter:
             state="preparing",
             time=time.time(),
             max_steps=max_steps,
+            machine=machine.describe(),
         )
 
     @property

@@ -7,8 +7,11 @@ import pathlib
 import re
 import xml.etree.ElementTree as ElementTree
 
+import pytest
+
+from pipeline.pages import document
 from pipeline.reports import facts, goodput, page, processes
-from pipeline.runs import accounts, history, run_record
+from pipeline.runs import accounts, history, run_folder, run_record
 from tests.pipeline.reports import scene
 
 
@@ -104,6 +107,33 @@ def test_only_what_is_there_is_linked(tmp_path):
     assert 'href="evaluation.html"' not in _page(run)
     (pathlib.Path(run.path) / "evaluation.html").touch()
     assert 'href="evaluation.html"' in _page(run)
+
+
+def test_machines_are_described(tmp_path):
+    run = scene.make(tmp_path)
+    machine = {"cores": 8, "memory": 16_000_000_000, "gpus": 2, "system": "Linux 6.1 x86_64"}
+    status = run_folder.read_statuses(run)["chief-0"]
+    run_folder.write_status(run, dataclasses.replace(status, machine=machine))
+    assert "8 processors, 16.0 GB of memory, 2 GPUs, Linux 6.1 x86_64: chief-0" in _page(run)
+
+
+@pytest.mark.parametrize("step", [200, 100])
+def test_an_evaluation_brings_intervals_and_calibration(tmp_path, step):
+    run = scene.make(tmp_path)
+    assert "Calibration" not in _page(run)
+    one = {"value": 0.9, "low": 0.85, "high": 0.95, "few": False}
+    row = {"slice": "all", "records": 99, "metrics": {"accuracy": one}, "baseline": {}}
+    run.write("evaluation.json", [{"step": step, "split": "eval", "slices": [row]}])
+    plots = document.figures(
+        document.figure("ROC", "curve"), document.figure("Calibration", "bars")
+    )
+    drawn = document.document("E", "", [document.section(f"step {step}, eval", plots)])
+    (pathlib.Path(run.path) / "evaluation.html").write_text(drawn)
+    text = _page(run)
+    assert "<h2>Calibration</h2>" in text
+    assert f"<figcaption>step {step}, eval</figcaption>bars</figure>" in text
+    # Those of another step are not of the result.
+    assert ("[0.85" in text) is (step == 200) and "curve" not in text
 
 
 def test_a_run_that_failed_before_its_first_step(tmp_path):
