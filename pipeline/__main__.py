@@ -16,6 +16,7 @@ from importlib import metadata
 from pipeline import errors
 from pipeline.command_line import arguments, declared, help_text, hints
 from pipeline.command_line.table import COMMANDS
+from pipeline.console import terminal
 
 
 def main() -> None:
@@ -26,9 +27,13 @@ def main() -> None:
         sys.path.append(os.getcwd())
     try:
         name, words = _command(sys.argv[1:])
+        sys.stdout.flush()
     except errors.UsageError as error:
         print(error.line, file=sys.stderr)
         sys.exit(error.exit_code)
+    except BrokenPipeError:
+        terminal.drop_output(sys.stdout)
+        return
     if name is None:
         return
     sys.argv = [f"{hints.PROGRAM} {name}", *words]

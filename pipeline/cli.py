@@ -36,8 +36,11 @@ def run(
 def _exit_code(main: Callable[[], None], argv: list[str]) -> int:
     try:
         _parse_flags(argv)
-    except SystemExit:
-        return 0  # --help has been printed; absl would exit with 1
+    except SystemExit:  # --help has been printed; absl would exit with 1
+        return exit_code(lambda: None, argv)
+    except BrokenPipeError:
+        terminal.drop_output(sys.stdout)
+        return 0
     except errors.UsageError as error:
         return _tell(error, argv)
     return exit_code(main, argv)
@@ -58,8 +61,7 @@ def exit_code(main: Callable[[], None], argv: list[str]) -> int:
         by = f" by {interrupts.received()}" if interrupts.received() else ""
         return _tell(errors.StoppedError(f"stopped{by}. Run the same command again."), argv)
     except BrokenPipeError:
-        # The reader of our output is gone (`| head`); the interpreter would complain at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        terminal.drop_output(sys.stdout)
         return 0
     except Exception as error:
         from pipeline.storage import gcs_errors

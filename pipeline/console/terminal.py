@@ -40,12 +40,18 @@ class Lasting:
     def _go_silent(self, error: OSError) -> None:
         if error.errno not in self._endings:
             raise error
-        nothing = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nothing, self._stream.fileno())
-        os.close(nothing)
+        drop_output(self._stream)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
+
+
+def drop_output(stream: TextIO) -> None:
+    """Lets what is still written to a stream go nowhere: its reader is gone (`| head`), and the
+    interpreter would complain at exit."""
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, stream.fileno())
+    os.close(nothing)
 
 
 def install(*, piped: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -29,6 +30,34 @@ def test_help_lists_the_commands(arguments):
 def test_help_of_a_command_names_its_settings(arguments):
     done = run(*arguments)
     assert done.returncode == 0 and "--config=... " in done.stdout
+
+
+def test_nothing_complains_if_nobody_reads_the_help():
+    """As with `| true`, of the list, of the version and of every command."""
+    code = (
+        "import os, sys; from pipeline import __main__; from pipeline.command_line import table\n"
+        "read, write = os.pipe(); os.close(read); os.dup2(write, 1)\n"
+        "for words in [[], ['--version'], *([name, '--help'] for name in table.COMMANDS)]:\n"
+        "    if os.fork() == 0:\n"
+        "        sys.argv = ['x', *words]; __main__.main(); break\n"  # and ends as a process does
+        "    assert os.wait()[1] == 0, words"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env=child_environment(), stderr=subprocess.PIPE
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("flag", ["--help", "--helpshort"])
+def test_nothing_complains_if_nobody_reads_the_help_of_a_module(flag):
+    read, write = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-m", "pipeline.commands.logs", flag]
+    done = subprocess.run(
+        command, cwd=ROOT, env=child_environment(), stdout=write, stderr=subprocess.PIPE
+    )
+    os.close(write)
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["trian"], ["train", "--help"], ["train", "x"]])
