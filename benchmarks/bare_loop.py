@@ -16,7 +16,6 @@ import tensorflow as tf
 
 from pipeline import storage
 from pipeline.config import config_file
-from pipeline.records import idx
 from trainer.models import mnist_cnn
 from trainer.optimizers import Updates
 
@@ -25,7 +24,8 @@ def main(warm_up: int, steps: int, batch: int) -> None:
     """Trains on batches taken in turn from the training images."""
     job = config_file.load("mnist")
     files = job.data.inputs["train"]
-    images = idx.parse_images(storage.open_file(files["images"]).read(), files["images"])
+    content = gzip.decompress(storage.open_file(files["images"]).read())
+    images = np.frombuffer(content, np.uint8, offset=16).reshape(-1, 28, 28, 1)
     content = gzip.decompress(storage.open_file(files["labels"]).read())
     labels = np.frombuffer(content, np.uint8, offset=8)
     v1 = tf.compat.v1
@@ -42,7 +42,7 @@ def main(warm_up: int, steps: int, batch: int) -> None:
                     began = time.perf_counter()
                 at = step * batch % (len(images) - batch)
                 feed = {
-                    image: images[at : at + batch].reshape(-1, 28, 28, 1),
+                    image: images[at : at + batch],
                     label: labels[at : at + batch],
                 }
                 session.run([spec.train_op, spec.loss], feed)

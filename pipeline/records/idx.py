@@ -9,14 +9,11 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import gzip
-import io
 import math
 import struct
 import zlib
 from collections.abc import Iterator
 from typing import IO
-
-import numpy as np
 
 from pipeline import errors, storage
 from pipeline.records import file_kinds
@@ -96,22 +93,6 @@ def check_end(file: IO[bytes], header: IdxFile) -> None:
             raise errors.DataError(
                 f"{header.path!r}: bytes too many after the {header.rows} rows of its header"
             )
-
-
-def parse_images(content: bytes, path: str) -> np.ndarray:
-    """Returns the images of a whole IDX file, plain or gz, `[images, rows, columns]` uint8.
-
-    `path` names it in errors, which are those of `read_header`, `take` and `check_end`.
-    """
-    compressed = _is_gzip(content[: file_kinds.HEAD_BYTES])
-    file = _unpacked(io.BytesIO(content), compressed)
-    with _translated(path):
-        header = _parse_header(file, path, 3, compressed=compressed)
-    if not compressed:
-        _check_length(header, len(content))
-    values = take(file, header, header.rows)
-    check_end(file, header)
-    return np.frombuffer(values, np.uint8).reshape(header.shape)
 
 
 def _parse_header(file: IO[bytes], path: str, dimensions: int, *, compressed: bool) -> IdxFile:

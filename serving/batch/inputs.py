@@ -50,11 +50,6 @@ class Asked:
         """Tells if labels may be there."""
         return self.data.label in self.data.columns
 
-    @property
-    def label_is_sensitive(self) -> bool:
-        """True if labels are not to be shown."""
-        return self.has_label and self.data.columns[self.data.label].sensitive
-
 
 def of_files(
     given: str,

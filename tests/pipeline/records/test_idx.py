@@ -1,4 +1,4 @@
-"""Whole IDX files in memory. Headers and partial reads: tests/preprocessing/sources/test_idx.py."""
+"""Whole IDX files. Headers and partial reads: tests/preprocessing/sources/test_idx.py."""
 
 from __future__ import annotations
 
@@ -19,12 +19,28 @@ def packed(request):
     return request.param
 
 
-def _parse(content: bytes, packed: bool) -> np.ndarray:
-    return idx.parse_images(idx_files.pack(content) if packed else content, "some/file")
+@pytest.fixture
+def read(tmp_path):
+    """Returns the images of a file with some content, read whole."""
+
+    def read(content: bytes) -> np.ndarray:
+        path = tmp_path / "file"
+        path.write_bytes(content)
+        header = idx.read_header(str(path), dimensions=3)
+        with idx.opened(header) as file:
+            values = idx.take(file, header, header.rows)
+            idx.check_end(file, header)
+        return np.frombuffer(values, np.uint8).reshape(header.shape)
+
+    return read
 
 
-def test_images_are_those_of_the_file(packed):
-    found = _parse(idx_files.idx_bytes(IMAGES), packed)
+def _written(content: bytes, packed: bool) -> bytes:
+    return idx_files.pack(content) if packed else content
+
+
+def test_images_are_those_of_the_file(read, packed):
+    found = read(_written(idx_files.idx_bytes(IMAGES), packed))
     assert found.dtype == np.uint8
     np.testing.assert_array_equal(found, IMAGES)
 
@@ -43,33 +59,30 @@ def test_images_are_those_of_the_file(packed):
     ],
     ids=["empty", "stub", "header", "short", "long", "gif", "no-rows", "labels"],
 )
-def test_what_is_wrong_is_said(change, message, packed):
-    with pytest.raises(errors.DataError, match=f"'some/file': {message}"):
-        _parse(change(idx_files.idx_bytes(IMAGES)), packed)
+def test_what_is_wrong_is_said(read, change, message, packed):
+    with pytest.raises(errors.DataError, match=f"/file': {message}"):
+        read(_written(change(idx_files.idx_bytes(IMAGES)), packed))
 
 
-def test_gz_cut_short():
+def test_gz_cut_short(read):
     content = idx_files.pack(idx_files.idx_bytes(IMAGES))
-    with pytest.raises(errors.DataError, match="'some/file': truncated: the gz stream ends early"):
-        idx.parse_images(content[:-12], "some/file")
+    with pytest.raises(errors.DataError, match="/file': truncated: the gz stream ends early"):
+        read(content[:-12])
 
 
-def test_gz_altered():
+def test_gz_altered(read):
     content = bytearray(idx_files.pack(idx_files.idx_bytes(IMAGES)))
     content[-6] ^= 0xFF
-    with pytest.raises(errors.DataError, match="'some/file': corrupt gz: "):
-        idx.parse_images(bytes(content), "some/file")
+    with pytest.raises(errors.DataError, match="/file': corrupt gz: "):
+        read(bytes(content))
 
 
-def test_file_and_content_are_read_alike(tmp_path, packed):
-    content = idx_files.idx_bytes(IMAGES)
+def test_a_part_of_the_images_is_read_from_any_row(tmp_path, packed):
     path = tmp_path / "images"
-    path.write_bytes(idx_files.pack(content) if packed else content)
+    path.write_bytes(_written(idx_files.idx_bytes(IMAGES), packed))
     header = idx.read_header(str(path), dimensions=3)
     assert (header.rows, header.row_bytes, header.compressed) == (7, 20, packed)
     with idx.opened(header, first=3) as file:
         values = idx.take(file, header, 4)
         idx.check_end(file, header)
-    np.testing.assert_array_equal(
-        np.frombuffer(values, np.uint8).reshape(4, 5, 4), _parse(content, packed)[3:]
-    )
+    np.testing.assert_array_equal(np.frombuffer(values, np.uint8).reshape(4, 5, 4), IMAGES[3:])
