@@ -17,7 +17,7 @@ from typing import Any
 
 from absl import flags
 
-from pipeline import cli, errors, storage
+from pipeline import cli, errors, places, storage
 from pipeline.cluster import topology
 from pipeline.command_line import arguments
 from pipeline.processes import isolation
@@ -29,6 +29,9 @@ from pipeline.scripts import script as scripts
 _WORKERS = flags.DEFINE_integer("workers", 0, "Workers besides the chief.", lower_bound=0)
 _PS = flags.DEFINE_integer("ps", 0, "Parameter servers.", lower_bound=0)
 _EVALUATOR = flags.DEFINE_bool("evaluator", False, "Start a process that evaluates, too.")
+_CLUSTER = flags.DEFINE_string(
+    "cluster", places.HERE, "Only local: other places run configs, with input functions of yours."
+)
 _RUN = flags.DEFINE_string("run", None, "Name of the run. Default: named after the script.")
 _STORAGE = flags.DEFINE_string("storage", "output", "Root of logs and reports, a local folder.")
 _MODEL_DIR = flags.DEFINE_string(
@@ -73,6 +76,13 @@ _ISOLATE = flags.DEFINE_enum_class(
 def main(program: Sequence[str]) -> None:
     """Runs the command of `program`, which is -- and words, in every role to the chief's end."""
     _, command = arguments.split_program(program)
+    if _CLUSTER.value != places.HERE:
+        raise errors.UsageError(
+            f"--cluster={_CLUSTER.value}: run supervises a script on this machine only. On others, "
+            "train a config that names your input_fn and model (docs/own-input.md): make train "
+            f"{places.elsewhere(places.training())}; or start a script that calls trainer.run in "
+            "each role, with its TF_CONFIG (docs/own-script.md)"
+        )
     if storage.is_remote(_STORAGE.value):
         raise errors.UsageError(
             f"--storage={_STORAGE.value}: logs of a script are kept on this machine; use a folder"

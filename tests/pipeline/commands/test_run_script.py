@@ -241,6 +241,12 @@ MISSING = (
         (["python", "train.py"], MISSING),
         (["--wrokers=1", "--", "python"], "--wrokers does not exist (did you mean '--workers'?);"),
         (["--", "nonesuch-command"], "cannot run 'nonesuch-command': there is no such command\n"),
+        (
+            ["--cluster=slurm", "--", "python", "x.py"],
+            "--cluster=slurm: run supervises a script on this machine only. On others, train a "
+            "config that names your input_fn and model (docs/own-input.md): estimator-pipeline "
+            "train --cluster=",
+        ),
         (["--storage=gs://b/x", "--", "sh"], "--storage=gs://b/x: logs of a script are kept on"),
     ],
 )
