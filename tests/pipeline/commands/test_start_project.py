@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import csv
 import io
+import os
+import pathlib
 import subprocess
+import sys
 
 import pytest
 
 from pipeline.commands import start_project
 from pipeline.config import config_file
-from tests.pipeline.process_help import ROOT
+from tests.pipeline.process_help import ROOT, child_environment
 from tests.pipeline.test_main import run
 
 FILES = {"Makefile", "README.md", "config.yaml", "my_model.py", "rents.csv", "test_my_model.py"}
@@ -74,9 +77,27 @@ def test_a_place_that_cannot_be_written_is_one_line(tmp_path):
 
 
 @pytest.mark.heavy
-def test_its_model_passes_its_test_and_trains(project, tmp_path):
-    from tests.pipeline.process_help import child_environment
+def test_its_test_needs_nothing_else_installed(project, tmp_path):
+    (tmp_path / "pytest.py").write_text("raise ModuleNotFoundError('No module named pytest')\n")
+    environment = child_environment()
+    python = pathlib.Path(sys.executable).parent
+    done = subprocess.run(
+        ["make", "test"],
+        cwd=project,
+        env={
+            **environment,
+            "PYTHONPATH": f"{tmp_path}{os.pathsep}{environment['PYTHONPATH']}",
+            "PATH": f"{python}{os.pathsep}{environment['PATH']}",
+        },
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Ran 2 tests" in done.stderr  # tf.test.TestCase has one of its own
 
+
+@pytest.mark.heavy
+def test_its_model_trains(project, tmp_path):
     done = run(
         "train",
         "--config=config.yaml",
