@@ -40,15 +40,6 @@ _UNKNOWN_SIZE = (
 _OF_SCRIPT = ("name", "data", "features", "label", "labels", "model", "train.steps", "train.epochs")
 # What `tf.estimator.EvalSpec` and `RunConfig` have unless they are given something else.
 _THROTTLE_SECONDS, _SAVE_SECONDS = 600, 600
-# Strategies by the class of a `train_distribute`; names of older versions of a class end in V1.
-_STRATEGIES = {
-    "OneDeviceStrategy": "one_device",
-    "MirroredStrategy": "mirrored",
-    "CentralStorageStrategy": "central_storage",
-    "CollectiveAllReduceStrategy": "multi_worker_mirrored",
-    "MultiWorkerMirroredStrategy": "multi_worker_mirrored",
-    "ParameterServerStrategy": "parameter_server_strategy",
-}
 # Metrics of the final checkpoint, if they are known, and folders of exported models.
 Result = tuple[dict[str, float] | None, list[str]]
 # True once this process has been a role.
@@ -254,14 +245,15 @@ def _cluster(script: Script, task: topology.Task) -> dict[str, Any]:
             )
         return {"strategy": "parameter_server" if several else "none"}
     kind = type(script.strategy).__name__.removesuffix("V1")
-    if kind not in _STRATEGIES:
-        known = ", ".join(_STRATEGIES)
+    table = strategy_table.STRATEGIES
+    name = next((name for name, one in table.items() if kind in one.classes), None)
+    if name is None:
+        known = ", ".join(known for one in table.values() for known in one.classes)
         raise errors.UsageError(
             f"{_WHERE}: train_distribute is a {type(script.strategy).__name__}; it may be {known}"
         )
     replicas = script.strategy.num_replicas_in_sync
-    keys = strategy_table.STRATEGIES[_STRATEGIES[kind]].keys
     return {
-        "strategy": _STRATEGIES[kind],
-        **({"replicas": replicas} if "replicas" in keys else {}),
+        "strategy": name,
+        **({"replicas": replicas} if "replicas" in table[name].keys else {}),
     }

@@ -29,6 +29,9 @@ class Strategy:
     synchronous: bool = False
     # The keys of the section `cluster` that not all strategies look at.
     keys: tuple[str, ...] = ()
+    # TensorFlow's classes of it, by which a strategy of a script's own is known; without the V1 at
+    # the end of the names of older versions.
+    classes: tuple[str, ...] = ()
     # True if every parameter is one variable, of which TensorFlow makes moving averages.
     averages: bool = False
     # True if each replica has variables of its own, so that an evaluation cannot read parameters
@@ -78,12 +81,18 @@ class Strategy:
 
 STRATEGIES: Mapping[str, Strategy] = {
     "none": Strategy("one process, no tf.distribute strategy", averages=True),
-    "one_device": Strategy("one process with all on one device", keys=("devices",), averages=True),
+    "one_device": Strategy(
+        "one process with all on one device",
+        keys=("devices",),
+        classes=("OneDeviceStrategy",),
+        averages=True,
+    ),
     "mirrored": Strategy(
         "one process with a copy of the model on each of several devices",
         replicas=(1, 2, None),
         synchronous=True,
         keys=("replicas", "devices", "cross_device_ops"),
+        classes=("MirroredStrategy",),
         mirrors=True,
     ),
     "central_storage": Strategy(
@@ -91,6 +100,7 @@ STRATEGIES: Mapping[str, Strategy] = {
         replicas=(1, 2, None),
         synchronous=True,
         keys=("replicas", "devices", "parameter_device"),
+        classes=("CentralStorageStrategy",),
     ),
     "multi_worker_mirrored": Strategy(
         "processes that each hold a copy of the model and all-reduce gradients",
@@ -98,6 +108,7 @@ STRATEGIES: Mapping[str, Strategy] = {
         replicas=(1, 1, None),
         synchronous=True,
         keys=("communication", "replicas", "devices"),
+        classes=("CollectiveAllReduceStrategy", "MultiWorkerMirroredStrategy"),
         mirrors=True,
     ),
     "parameter_server": Strategy(
@@ -121,6 +132,7 @@ STRATEGIES: Mapping[str, Strategy] = {
         ps=(1, 1, None),
         replicas=(1, 1, None),
         keys=("max_workers", "replicas", "devices"),
+        classes=("ParameterServerStrategy",),
     ),
 }
 

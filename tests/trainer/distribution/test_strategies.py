@@ -9,7 +9,7 @@ import tensorflow as tf
 from tensorflow.python.eager import context
 
 from pipeline.cluster import topology
-from pipeline.config import config_file
+from pipeline.config import config_file, strategy_table
 from trainer.distribution import strategies
 
 MODE = "cluster.strategy=parameter_server_strategy"
@@ -43,3 +43,11 @@ def test_a_process_on_parameter_servers_has_the_replicas_of_the_config(
         place = "/job:worker/replica:0/task:0/device"
         assert one.extended.worker_devices == [f"{place}:{device}" for device in devices]
     assert train.num_replicas_in_sync == topology.replicas_per_process(cluster)
+
+
+def test_strategies_are_known_by_the_classes_that_tensorflow_has():
+    names = [name for one in strategy_table.STRATEGIES.values() for name in one.classes]
+    public = (tf.distribute, tf.distribute.experimental, tf.compat.v1.distribute)
+    older = {"CollectiveAllReduceStrategy"}  # what MultiWorkerMirroredStrategy was called
+    known = {name for name in names if any(hasattr(one, name) for one in public)}
+    assert known | older == {*names} and len(names) == len({*names})
