@@ -58,7 +58,7 @@ class Display:
         self._roles = RoleLines(self._area)
         self._evaluated: float | None = None
         self._finishing = ""
-        self._notes: set[tuple[str, int]] = set()
+        self._notes: dict[tuple[str, int], str] = {}
         self._epochs: set[tuple[str, int]] = set()
         self._epoch_lines = EpochLines(self.say)
 
@@ -112,10 +112,11 @@ class Display:
             self.say(f"training: {steps:,} steps made; {what}")
 
     def _show_note(self, status: Status) -> None:
-        """Shows once what each process wants to be seen."""
-        if status.note and (status.task, status.pid) not in self._notes:
-            self._notes.add((status.task, status.pid))
-            self.say(f"{status.task}: {status.note}")
+        """Shows once what each process wants to be seen, and later what it has added."""
+        shown = self._notes.get((status.task, status.pid), "")
+        if status.note and status.note != shown:
+            self._notes[status.task, status.pid] = status.note
+            self.say(f"{status.task}: {status.note.removeprefix(f'{shown}; ')}")
 
     def _show_epochs(self, status: Status) -> None:
         """Shows once each epoch that has ended since a process started."""

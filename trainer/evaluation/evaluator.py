@@ -24,6 +24,7 @@ from trainer.exactly_once import report
 from trainer.export import exporters, own_exports
 from trainer.heads import means
 from trainer.input.own_input import OwnInput, Source
+from trainer.metrics import streaming
 from trainer.monitoring.status_reporter import Reporter
 
 # Seconds between looks for a new checkpoint; each takes several requests of gs://.
@@ -100,7 +101,12 @@ class Evaluation:
         """Returns the hooks of an evaluation of a split: signs of life, the user's own, and what
         evaluates its slices."""
         own = self._records.eval_hooks if isinstance(self._records, OwnInput) else ()
-        return [SignOfLife(self._reporter), *own, *self._publisher.hooks(split)]
+        undefined = streaming.UndefinedHook(split, self._warn)
+        return [SignOfLife(self._reporter), undefined, *own, *self._publisher.hooks(split)]
+
+    def _warn(self, line: str) -> None:
+        tf.get_logger().warning(line)
+        self._reporter.add_note(line)
 
     def check_metric(self) -> None:
         """Raises `UsageError` if the model does not report `eval.metric`.
@@ -228,6 +234,11 @@ class Evaluation:
             metrics["test"], _ = self.evaluate("test", checkpoint)
         self._reporter.say("exporting")
         best = self._run.read(run_folder.BEST)
+        if best is None:
+            self._warn(
+                f"no best export: eval.metric {self._job.eval.metric} was not a finite number in "
+                "any evaluation; see why, or choose another eval.metric"
+            )
         final = self._publisher.publish(
             self._estimator,
             "final",
@@ -294,6 +305,5 @@ class Evaluation:
         steps: list[int] = found.get("skipped", [])
         if steps:
             line = skipped.describe(steps, len(found["judged"]))
-            tf.get_logger().warning(line)
-            self._reporter.add_note(line)
+            self._warn(line)
         return steps

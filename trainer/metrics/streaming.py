@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,10 @@ from pipeline import errors
 from trainer.input import grouping
 from trainer.metrics import class_metrics, groups, notes
 
+# A collection of a graph, of its collectors. Not named by a text, which would have it written with
+# the graph (`Graph.get_all_collection_keys`).
+_COLLECTORS = (__name__,)
+
 
 class Collector:
     """The predictions of one evaluation, batch by batch."""
@@ -20,25 +24,52 @@ class Collector:
         """Groups are by the column `column`; `top` is the k of their metrics."""
         self._column, self._top = column, top
         self._batches: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+        self._ranked: groups.Ranked | None = None
 
     def add(self, ids: np.ndarray, labels: np.ndarray, scores: np.ndarray) -> np.ndarray:
         """Adds `[batch]` ids of groups, labels and scores; returns how many batches there are."""
         self._batches.append((ids, labels == 1, scores))
+        self._ranked = None
         return np.array(len(self._batches), np.int64)
 
     def values(self) -> np.ndarray:
-        """Returns the metrics in the order of `groups.names`, `[4]`: NaN if no group holds
-        both labels, which is logged."""
-        ids, positive, scores = map(np.concatenate, zip(*self._batches, strict=True))
-        ranked = groups.rank(
-            class_metrics.grouped(ids, grouping.MISSING), positive, scores, top=self._top
-        )
-        if not ranked.counts.usable:
-            for line in notes.groups(ranked.counts, self._column, self._top):
-                tf.get_logger().warning(line)
-        found = groups.metrics(ranked, self._top)
+        """Returns the metrics in the order of `groups.names`, `[4]`: NaN if no group holds both
+        labels."""
+        found = groups.metrics(self._rank(), self._top)
         names = groups.names(self._top)
         return np.array([found[n].value if found else np.nan for n in names], np.float64)
+
+    def problem(self) -> str | None:
+        """Returns why the metrics are not defined, `None` if they are."""
+        counts = self._rank().counts
+        if counts.usable:
+            return None
+        return " ".join(notes.groups(counts, self._column, self._top))
+
+    def _rank(self) -> groups.Ranked:
+        if self._ranked is None:
+            ids, positive, scores = map(np.concatenate, zip(*self._batches, strict=True))
+            of_column = class_metrics.grouped(ids, grouping.MISSING)
+            self._ranked = groups.rank(of_column, positive, scores, top=self._top)
+        return self._ranked
+
+
+class UndefinedHook(tf.compat.v1.train.SessionRunHook):
+    """Reports why the metrics of groups are not defined in an evaluation, if they are not."""
+
+    def __init__(self, split: str, report: Callable[[str], None]) -> None:
+        self._split, self._report = split, report
+        self._collectors: list[Collector] = []
+
+    def begin(self) -> None:
+        """Finds what collects the predictions."""
+        self._collectors = tf.compat.v1.get_collection(_COLLECTORS)
+
+    def end(self, session: Any) -> None:
+        """Reports, after all batches."""
+        for collector in self._collectors:
+            if problem := collector.problem():
+                self._report(f"split {self._split}: {problem}")
 
 
 def with_group_metrics(
@@ -65,6 +96,7 @@ def with_group_metrics(
             f"{', '.join(given) or 'nothing'}"
         )
     collector = Collector(column, top)
+    tf.compat.v1.add_to_collection(_COLLECTORS, collector)
     batch = [ids, tf.reshape(labels, [-1]), probabilities[:, 1]]
     if there is not None:
         batch = [tf.boolean_mask(x, there) for x in batch]

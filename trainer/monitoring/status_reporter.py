@@ -97,8 +97,10 @@ class Reporter:
             self._status = dataclasses.replace(self._status, **values)
 
     def add_note(self, line: str) -> None:
-        """Adds a line that people should see to those of the next word."""
+        """Adds a line that people should see to those of the next word, unless it is known."""
         known = self._status.note
+        if known is not None and line in known:
+            return
         self.note(note=line if known is None else f"{known}; {line}")
 
     def note_seconds(self, seconds: dict[str, float]) -> None:

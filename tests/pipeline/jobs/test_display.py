@@ -56,6 +56,12 @@ def test_without_a_terminal_there_is_a_plain_line_now_and_then(shown, stream):
     assert stream.getvalue().endswith(" left, loss 0.2500, 1,500 examples/s\n")
 
 
+def test_a_note_is_shown_once_what_is_added_too(shown, stream):
+    for note in ("one; two", "one; two", "one; two; three"):
+        shown.show(status("chief-0", note=note))
+    assert stream.getvalue().splitlines() == ["chief-0: one; two", "chief-0: three"]
+
+
 def test_a_process_that_evaluates_between_steps_is_shown_to_do_so(shown, stream):
     """A loss and a rate of minutes ago would say that it trains, and slower every time."""
     shown.show(status("chief-0", step=0))

@@ -100,6 +100,28 @@ def test_follows_until_training_is_done(finished, evaluation_of, side_of, tmp_pa
         assert (pathlib.Path(run.path) / path / "saved_model.pb").exists()
 
 
+def test_a_metric_that_was_never_finite_is_warned_of(
+    finished, evaluation_of, tmp_path, monkeypatch
+):
+    run = finished.copy(tmp_path, 300)
+    _done(run, 300)
+    evaluation = evaluation_of(run)
+    evaluate = evaluation.evaluate
+
+    def undefined(split, checkpoint):
+        metrics, evaluated = evaluate(split, checkpoint)
+        return {**metrics, "accuracy": float("nan")}, evaluated
+
+    monkeypatch.setattr(evaluation, "evaluate", undefined)
+    evaluation.finish()
+    assert run.read(run_folder.RESULT)["best"] is None
+    (status,) = run_folder.read_statuses(run).values()
+    assert status.note == (
+        "no best export: eval.metric accuracy was not a finite number in any evaluation; see why, "
+        "or choose another eval.metric"
+    )
+
+
 def test_it_looks_less_often_while_there_is_nothing_new(finished, evaluation_of, tmp_path):
     run, pauses = finished.copy(tmp_path, 0), []
 

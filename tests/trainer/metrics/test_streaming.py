@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from pipeline import errors
 from tests.trainer import small_table
-from trainer.metrics import groups, slice_metrics
+from trainer.metrics import groups, slice_metrics, streaming
 from trainer.metrics.streaming import Collector
 
 
@@ -32,17 +32,37 @@ def test_an_evaluation_reports_what_make_evaluate_does(tmp_path):
     assert judged.notes[-1] == "Records without day, in no group: 10."
 
 
-def test_no_group_with_both_labels(caplog):
+def test_no_group_with_both_labels():
     collector = Collector("user", 10)
     for n in range(3):
         collector.add(np.array([n, n]), np.array([n % 2, n % 2]), np.array([0.1, 0.2]))
-    with caplog.at_level("WARNING"):
-        assert np.isnan(collector.values()).all()
-    assert (
+    assert np.isnan(collector.values()).all()
+    assert collector.problem() == (
         "Groups by user that hold both labels: none of 3 (2 of more with negatives only, 1 of more "
         "with positives only); grouped_auc, ndcg@10, mrr@10, hit_rate@10 are not defined."
-        in caplog.text
     )
+
+
+def test_why_metrics_are_not_defined_is_reported(tmp_path):
+    """Of groups of one, as by a column that identifies rows."""
+
+    def made(split: str) -> list[bytes]:
+        return [
+            record.replace(b"\x01x", b"\x01" + bytes([n % 100]))
+            for n, record in enumerate(small_table.payloads(split))
+        ]
+
+    settings = ("eval.group=unused", "eval.metric=grouped_auc")
+    table = small_table.Table(tmp_path, *settings, made=made)
+    reported: list[str] = []
+    found = table.estimator.evaluate(
+        table.records.eval_input_fn("eval"),
+        checkpoint_path=table.checkpoint,
+        hooks=[streaming.UndefinedHook("eval", reported.append)],
+    )
+    assert np.isnan(found["grouped_auc"])
+    (line,) = reported
+    assert line.startswith("split eval: Groups by unused that hold both labels: none of 100 (100 ")
 
 
 def test_a_model_of_numbers(tmp_path):

@@ -74,6 +74,7 @@ def test_notes_add_up(tmp_path):
     own = Reporter(run, "chief-0", 50)
     for line in ("one", "two"):
         own.add_note(line)
+        own.add_note(line)
         own.say("starting")
     assert run_folder.read_statuses(run)["chief-0"].note == "one; two"
 
