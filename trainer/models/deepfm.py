@@ -8,7 +8,6 @@ from typing import Any
 
 import tensorflow as tf
 
-from pipeline import errors
 from pipeline.config.feature_config import Embedding
 from pipeline.models.deepfm import DeepFm
 from pipeline.records.feature_plan import Planned
@@ -61,25 +60,12 @@ class _DeepFm(Network):
 
 
 def _of_one_width(planned: Sequence[Planned], factors: int) -> list[Planned]:
-    """Returns features of which all that are ids have vectors of `factors` numbers.
-
-    Raises `UsageError` for one that has others, or if no feature is ids.
-    """
-    if not any(feature.ids for feature in planned):
-        raise errors.UsageError(
-            "features: deepfm multiplies vectors of ids, and no feature is ids; use model.name: dnn"
-        )
+    """Returns features of which all that are ids have vectors of `factors` numbers."""
     return [_of_width(feature, factors) if feature.ids else feature for feature in planned]
 
 
 def _of_width(planned: Planned, factors: int) -> Planned:
     wanted = planned.feature.embedding
-    size = wanted.size if isinstance(wanted, Embedding) else wanted
-    if size not in ("auto", factors):
-        raise errors.UsageError(
-            f"features.{planned.name}.embedding: is {size}, and deepfm needs vectors of one width, "
-            f"model.params.factors: {factors}; leave it out, or change one of them"
-        )
     same = wanted if isinstance(wanted, Embedding) else Embedding()
     same = same.model_copy(update={"size": factors})
     feature = planned.feature.model_copy(update={"embedding": same})

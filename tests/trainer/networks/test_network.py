@@ -202,7 +202,6 @@ def test_answers_are_those_of_the_formula(trained):
     ],
 )
 def test_what_deepfm_cannot_be_made_of(features, params, message):
+    """By the config alone, before anything starts."""
     with pytest.raises(errors.UsageError, match=message):
-        job = _job("deepfm", params, features)
-        transforms = Transforms(job, contents(job))
-        models.model("deepfm", model_config.params(job.model), None, transforms=transforms)
+        _job("deepfm", params, features)
