@@ -155,6 +155,27 @@ def test_no_module_imports_a_private_name_of_another():
     assert not wrong, "\n".join(wrong)
 
 
+def test_nothing_imports_a_module_of_tests():
+    """What several of them use lies in tests/support, or in a module beside them."""
+    wrong = [
+        f"{path.relative_to(ROOT)}:{node.lineno} imports {name}"
+        for path in _modules("tests")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for name in _of_tests(node)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def _of_tests(node):
+    """Yields the modules of tests that a statement imports."""
+    of = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
+    for alias in node.names:
+        parts = f"{of}{alias.name}".split(".")
+        if parts[0] == "tests" and any(part.startswith("test_") for part in parts):
+            yield ".".join(parts)
+
+
 @pytest.mark.parametrize("package", SIGNATURES)
 def test_functions_take_at_most_three_positional_parameters(package):
     wrong = [

@@ -7,8 +7,7 @@ import json
 import pytest
 
 from pipeline.config import config_file
-from tests.e2e.test_shipped_jobs import SAMPLE
-from tests.support import pages
+from tests.support import pages, samples
 
 
 @pytest.fixture
@@ -28,7 +27,7 @@ def test_its_config_is_valid(project):
 
 @pytest.mark.slow
 def test_it_trains_as_printed(project):
-    settings = (f"--set={SAMPLE}", "--set=train.steps=1500")
+    settings = (f"--set={samples.FLIGHTS}", "--set=train.steps=1500")
     done = pages.run(project, "train", "--config=my_delay.yaml", "--run=r", *settings)
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
     result = json.loads((project / "output" / "runs" / "r" / "RESULT.json").read_text())

@@ -12,11 +12,10 @@ import pyarrow.parquet
 import pytest
 import tensorflow as tf
 
-from pipeline.config import config_file
 from tests.e2e import shapes
 from tests.pipeline.process_help import ROOT, child_environment
+from tests.support import samples
 
-SAMPLE = f"data.inputs.train.files={config_file.SHIPPED.parent}/data/flights/sample.csv.gz"
 QUICK = ("train.summary_steps=50", "data.block_records=64")
 
 
@@ -62,7 +61,7 @@ def _export(storage, record):
 def flights(tmp_path_factory):
     folder = tmp_path_factory.mktemp("flights")
     steps = ("train.steps=400", "train.save_steps=400", "train.batch_size=128")
-    return folder, _train("flights", folder, SAMPLE, *steps)
+    return folder, _train("flights", folder, samples.FLIGHTS, *steps)
 
 
 @pytest.mark.slow
@@ -75,7 +74,13 @@ def test_flights_knows_more_than_a_linear_model(flights):
     folder, deep = flights
     steps = ("train.steps=400", "train.save_steps=400", "train.batch_size=128")
     linear = _train(
-        "flights", folder, SAMPLE, *steps, "model.name=linear", "model.params={}", run="linear"
+        "flights",
+        folder,
+        samples.FLIGHTS,
+        *steps,
+        "model.name=linear",
+        "model.params={}",
+        run="linear",
     )
     areas = [found["metrics"]["test"]["auc"] for found in (deep, linear)]
     assert areas[0] > areas[1] + 0.01
@@ -100,7 +105,9 @@ def test_flights_serves_what_is_known_at_departure(flights):
 
 @pytest.mark.slow
 def test_flights_delay_beats_the_mean(tmp_path):
-    found = _train("flights_delay", tmp_path, SAMPLE, "train.steps=400", "train.save_steps=400")
+    found = _train(
+        "flights_delay", tmp_path, samples.FLIGHTS, "train.steps=400", "train.save_steps=400"
+    )
     manifest = json.loads(next(tmp_path.glob("records/flights_delay/*/manifest.json")).read_text())
     baseline = manifest["statistics"]["test"]["columns"]["arr_delay"]["variance"]
     loss = found["metrics"]["test"]["average_loss"]

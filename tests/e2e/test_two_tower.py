@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.pipeline.process_help import ROOT, child_environment
-from tests.trainer.migration import test_tower_networks as towers
+from tests.support import towers
 
 pytestmark = pytest.mark.slow
 

@@ -1,20 +1,7 @@
-from importlib import metadata
-
 import pytest
 
 from pipeline import errors, versions
-
-
-def having(**found):
-    """Stands in for `importlib.metadata.version`."""
-
-    def version(name):
-        try:
-            return found[name.replace("-", "_")]
-        except KeyError:
-            raise metadata.PackageNotFoundError(name) from None
-
-    return version
+from tests.support.packages import having
 
 
 def test_the_installed_tensorflow_has_estimators():

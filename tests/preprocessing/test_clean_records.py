@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from pipeline.records import builds
-from tests.pipeline.records.test_builds import publish
 from tests.support import commands
+from tests.support.builds import publish
 
 NEW, OLD = "a" * 12, "b" * 12
 

@@ -8,8 +8,8 @@ import subprocess
 import pytest
 
 from pipeline.config import config_file
-from tests.pipeline.records.test_drift import make_records
 from tests.support import commands
+from tests.support.drifted import make_records
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ import pytest
 
 from pipeline.runs import run_folder
 from tests.slurm import real
-from tests.slurm.test_real_jobs import check_done, ended
+from tests.slurm.ends import check_done, ended
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 

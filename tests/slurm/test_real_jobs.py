@@ -12,6 +12,7 @@ import pytest
 from pipeline.runs import run_folder, run_lock
 from tests.pipeline.process_help import ROOT
 from tests.slurm import real
+from tests.slurm.ends import check_done, ended
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -31,21 +32,6 @@ GANG = (
     "train.steps=3000",
     "train.epochs=null",
 )
-
-
-def ended(run, process) -> str:
-    """Returns what the command has said when the job is done as it should."""
-    said, _ = process.communicate()
-    assert process.returncode == 0, f"{said}\n{run.describe()}"
-    return said
-
-
-def check_done(run, steps: int) -> None:
-    result = run.folder.read(run_folder.RESULT)
-    assert result["final_step"] >= steps
-    assert run.record.status == "done"
-    finals = list(pathlib.Path(run.folder.exports, "final").glob("*/saved_model.pb"))
-    assert len(finals) == 1
 
 
 def test_the_script_that_a_dry_run_prints_trains(run, tmp_path):

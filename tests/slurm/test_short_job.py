@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.slurm.test_real_jobs import check_done, ended
+from tests.slurm.ends import check_done, ended
 
 SHORT = (
     "cluster.strategy=parameter_server",

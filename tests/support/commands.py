@@ -48,6 +48,13 @@ def run(
     return subprocess.CompletedProcess([module, *arguments], process.exitcode, *texts)
 
 
+def pipeline(
+    *arguments: str, cwd: pathlib.Path = ROOT, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Runs `estimator-pipeline arguments` in a folder, to its end."""
+    return run("pipeline", *arguments, folder=cwd, environment=environment)
+
+
 def error_line(done: subprocess.CompletedProcess[str], code: int = 64) -> str:
     """Returns the one line of error that a command ended with; fails if there are others."""
     assert done.returncode == code, done

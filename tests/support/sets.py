@@ -39,6 +39,7 @@ _HEAVY = re.compile(
     r"|^from trainer\.export import .*\bparity_client\b"
     r"|^from preprocessing\.build import .*\b(?:job|beam_pipeline)\b"
     r"|^from tests\.support import .*\bcommands\b"
+    r"|^from tests\.support\.drifted import "
     r"|\b(?:child_environment|terminals|fake_roles|small_roles|ForkServer|Scene)\b",
     re.MULTILINE,
 )

@@ -1,4 +1,4 @@
-"""Real checkpoints of one small variable."""
+"""Real checkpoints of one small variable, and which ones a folder has."""
 
 from __future__ import annotations
 
@@ -21,3 +21,15 @@ def save(folder: pathlib.Path, *steps: int) -> list[str]:
                 session.run(step.assign(number))
                 paths.append(saver.save(session, str(folder / "model.ckpt"), global_step=step))
     return paths
+
+
+def steps(folder: pathlib.Path) -> list[int]:
+    """Returns the steps of all checkpoints there are files of."""
+    names = {path.name.split(".")[1] for path in folder.glob("model.ckpt-*.*")}
+    return sorted(int(name.partition("-")[2]) for name in names)
+
+
+def listed(folder: pathlib.Path) -> list[int]:
+    """Returns the steps of the checkpoints that TensorFlow knows of, oldest first."""
+    state = tf.train.get_checkpoint_state(str(folder))
+    return [int(path.rpartition("-")[2]) for path in state.all_model_checkpoint_paths]

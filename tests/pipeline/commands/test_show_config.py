@@ -9,11 +9,11 @@ import yaml
 
 from pipeline import config
 from pipeline.config import config_file
-from tests.pipeline.test_main import run
+from tests.support import commands
 
 
 def test_what_is_printed_is_the_config(tmp_path):
-    done = run("config", "--config=flights_delay", "--set=train.steps=7")
+    done = commands.pipeline("config", "--config=flights_delay", "--set=train.steps=7")
     assert done.returncode == 0, done.stderr
     path = tmp_path / "printed.yaml"
     path.write_text(done.stdout)
@@ -23,7 +23,7 @@ def test_what_is_printed_is_the_config(tmp_path):
 
 def test_secrets_are_not_printed():
     model = "model={name: 'mine:model_fn', params: {api_key: sk-0123456789abcdef0123}}"
-    done = run("config", "CONFIG=mnist", f"--set={model}")
+    done = commands.pipeline("config", "CONFIG=mnist", f"--set={model}")
     assert "api_key: " in done.stdout
     assert "0123456789" not in done.stdout
 
@@ -39,7 +39,7 @@ def test_the_schema_has_every_section_and_its_meaning(schema):
 
 @pytest.fixture(scope="module")
 def schema():
-    return json.loads(run("config", "--schema").stdout)
+    return json.loads(commands.pipeline("config", "--schema").stdout)
 
 
 def missing(schema, part, value, where=""):
@@ -71,6 +71,6 @@ def test_an_editor_misses_nothing_in_a_config_that_is_right(schema, text):
 
 
 def test_a_config_must_be_named():
-    done = run("config")
+    done = commands.pipeline("config")
     assert done.returncode == 64
     assert done.stderr == "error: --config is missing: name one in configs/, or give a path\n"

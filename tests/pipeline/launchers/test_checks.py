@@ -2,7 +2,7 @@ import pytest
 
 from pipeline import errors
 from pipeline.launchers import checks
-from tests.pipeline.test_versions import having
+from tests.support.packages import having
 
 
 def test_a_tensorflow_without_estimators():

@@ -13,6 +13,7 @@ from pipeline.config import config_file
 from pipeline.records import builds, manifest
 from pipeline.runs import run_folder
 from pipeline.runs.run_folder import RunFolder
+from tests.support.builds import publish
 
 FIRST, SECOND = "a" * 12, "b" * 12
 
@@ -30,25 +31,6 @@ def run(tmp_path) -> RunFolder:
 @pytest.fixture
 def job() -> config.Config:
     return config_file.load("mnist")
-
-
-def publish(folder: pathlib.Path, job: config.Config | None = None, *, made: float = 0) -> str:
-    """Writes a manifest with the settings of `job`, last changed at `made`; returns the folder."""
-    folder.mkdir(parents=True)
-    settings = config.digest(builds.deciding(job.data)) if job else None
-    shard = manifest.Shard(path="t", records=1, bytes=20, crc32c="0", blocks=(0,))
-    contents = manifest.Manifest(
-        fingerprint="f",
-        settings=settings,
-        columns={},
-        label="label",
-        block_records=1,
-        sources=(),
-        splits={"train": manifest.Split(records=1, shards=(shard,))},
-    )
-    manifest.write(str(folder), contents)
-    os.utime(folder / "manifest.json", (made, made))
-    return str(folder)
 
 
 def test_names():

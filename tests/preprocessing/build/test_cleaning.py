@@ -14,7 +14,7 @@ from pipeline.runs import run_folder
 from pipeline.runs.run_folder import RunFolder, Status
 from preprocessing.build import cleaning
 from preprocessing.shards import record_folders
-from tests.pipeline.records.test_builds import publish
+from tests.support.builds import publish
 
 NEW, OLD, NAMED = "a" * 12, "b" * 12, "c" * 12
 

@@ -10,7 +10,7 @@ import pytest
 from pipeline.config.drift_config import Drift
 from pipeline.records import drift
 from preprocessing.statistics import drift_page
-from tests.pipeline.records.test_drift import make_records
+from tests.support.drifted import make_records
 
 
 @pytest.fixture(scope="module")

@@ -2,25 +2,12 @@
 
 from __future__ import annotations
 
-import pathlib
-
 import pytest
 import tensorflow as tf
 
-from tests.trainer.checkpoints.test_checkpoint_files import save
+from tests.trainer.small_checkpoints import listed, save, steps
 from trainer.checkpoints import checkpoint_files
 from trainer.checkpoints.cleanup import Janitor
-
-
-def steps(folder: pathlib.Path) -> list[int]:
-    """Returns the steps of all checkpoints there are files of."""
-    names = {path.name.split(".")[1] for path in folder.glob("model.ckpt-*.*")}
-    return sorted(int(name.partition("-")[2]) for name in names)
-
-
-def listed(folder: pathlib.Path) -> list[int]:
-    state = tf.train.get_checkpoint_state(str(folder))
-    return [int(path.rpartition("-")[2]) for path in state.all_model_checkpoint_paths]
 
 
 @pytest.fixture

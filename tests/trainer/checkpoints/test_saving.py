@@ -11,7 +11,7 @@ from tensorflow.python.checkpoint import checkpoint_management
 from pipeline import errors
 from pipeline.cluster import topology
 from pipeline.runs.run_folder import RunFolder
-from tests.trainer.checkpoints.test_cleanup import listed, steps
+from tests.trainer.small_checkpoints import listed, steps
 from trainer.checkpoints import saving
 
 _train = tf.compat.v1.train

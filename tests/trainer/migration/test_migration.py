@@ -17,30 +17,11 @@ from pipeline.steps import categories
 from tests.pipeline.process_help import ROOT, child_environment
 from tests.support.sets import slow
 from tests.trainer import small_table
+from tests.trainer.migration.scene import CONFIG, OF_KERAS, Scene
 from tests.trainer.models import networks
 from trainer.export import parity_client
-from trainer.migration import migrated, migration
+from trainer.migration import migration
 
-FEATURES = """features:
-  dep time: {steps: [{missing: {fill: 0, indicator: true}}, {z_score: {mean: 600, deviation: 300}}]}
-  late time: {of: dep time, steps: [{missing: {fill: 0}}, {buckets: {boundaries: [600, 1200]}}]}
-  hour: {of: dep time, steps: [{missing: {fill: 0}}, {clip: {max: 2000}}, log1p]}
-  size: {steps: []}
-  day: {steps: [{identity: {ids: 32}}]}
-  weekday: {of: day, steps: [{vocabulary: {values: [1, 2, 3], oov: 4}}]}
-  carrier: {steps: [{vocabulary: {values: [AA, UA], oov: 3}}]}
-  carriers: {of: carrier, steps: [{hash: {buckets: 50}}]}
-  route: {of: [carrier, day], steps: [{cross: {buckets: 40}}]}
-  words: {of: unused, steps: [{ngrams: {n: 2, unit: character, buckets: 12}}]}
-"""
-_HEAD, _, _REST = small_table.CONFIG.partition("features:")
-CONFIG = _HEAD + FEATURES + "model:" + _REST.partition("model:")[2]
-OF_KERAS = _HEAD + (
-    "features:\n"
-    "  delay: {of: dep time, steps: [{missing: {fill: 0}}, {z_score: {mean: 9, deviation: 3}}]}\n"
-    "  carrier: {steps: [{vocabulary: {values: [AA, UA]}}]}\n"
-    "model:" + _REST.partition("model:")[2]
-)
 # A team that has never heard of this project loads the model, asks it, and trains it on.
 FRESH = """
 import json, sys
@@ -64,24 +45,6 @@ ROWS = {
     "day": [3, 0, 31],
     "carrier": ["AA", "", "ZZ"],
 }
-
-
-class Scene:
-    """A run of the small table, and its migration."""
-
-    def __init__(self, folder, *overrides, text=CONFIG, made=small_table.payloads):
-        self.table = small_table.Table(folder, *overrides, text=text, made=made)
-        self.checkpoint = self.table.checkpoint
-        storage.write_text(self.table.run.config_path, config_file.dump(self.table.job))
-        self.migration = migration.Migration(self.table.run, self.table.records_path)
-
-    def publish(self):
-        there = migrated.find(self.table.run, self.checkpoint)
-        return there or self.migration.publish(self.checkpoint)
-
-    @property
-    def published(self):
-        return sorted(p.name for p in pathlib.Path(self.table.run.path).glob("migrated/*"))
 
 
 def _fresh(path, rows):

@@ -12,7 +12,7 @@ import tensorflow as tf
 from pipeline.config import feature_check
 from tests.support.sets import slow
 from tests.trainer import small_table
-from tests.trainer.migration.test_migration import Scene
+from tests.trainer.migration.scene import Scene
 
 # Arguments of functions on the way: of NumPy, of Keras' layers and models, of TensorFlow's.
 ARGUMENTS = [
