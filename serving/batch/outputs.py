@@ -9,6 +9,7 @@ import contextlib
 import csv
 import io
 import json
+import math
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -123,8 +124,8 @@ def _csv(found: Iterator[pa.Table], file: IO[bytes]) -> None:
 
 
 def _cells(column: pa.ChunkedArray) -> list[Any]:
-    if pa.types.is_list(column.type):
-        return [json.dumps(value) for value in column.to_pylist()]
+    if _has_items(column.type):
+        return [json.dumps(value, allow_nan=False) for value in _values(column)]
     return (_digits(column) if pa.types.is_floating(column.type) else column).to_pylist()
 
 
@@ -142,19 +143,31 @@ def _jsonl(found: Iterator[pa.Table], file: IO[bytes]) -> None:
     for table in found:
         names, columns = table.column_names, [_values(column) for column in table.columns]
         lines = (
-            json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False)
+            json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False, allow_nan=False)
             for row in zip(*columns, strict=True)
         )
         file.write("".join(f"{line}\n" for line in lines).encode())
 
 
 def _values(column: pa.ChunkedArray) -> list[Any]:
-    """Returns values as JSON has them: `None` for NaN and infinities."""
+    """Returns values as JSON has them: `None` for NaN and infinities, also inside of lists."""
     if not pa.types.is_floating(column.type):
-        return column.to_pylist()
+        return list(map(_finite, column.to_pylist()))
     texts = _digits(column).to_pylist()
-    numbers = (None if text is None else float(text) for text in texts)
-    return [None if x is None or x != x or abs(x) == float("inf") else x for x in numbers]
+    return [None if text is None else _finite(float(text)) for text in texts]
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, list):
+        return list(map(_finite, value))
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _has_items(kind: pa.DataType) -> bool:
+    return any(
+        is_kind(kind)
+        for is_kind in (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+    )
 
 
 def _parquet(found: Iterator[pa.Table], file: IO[bytes]) -> None:

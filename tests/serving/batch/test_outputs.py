@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 
@@ -75,6 +76,32 @@ def test_jsonl_is_strict_json(tmp_path):
         "vector": [1.0, 2.5],
     }
     assert [row["score"] for row in found] == [0.1, None, 1e-7]
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+@pytest.mark.parametrize(
+    ("made", "values"),
+    [
+        (pa.list_(pa.float32()), [1.0, None, float("inf"), float("nan")]),
+        (pa.list_(pa.float64(), 2), [1.0, float("-inf")]),
+        (pa.list_(pa.list_(pa.float32())), [[1.0], None, [float("nan"), 2.0]]),
+    ],
+)
+def test_what_no_number_is_in_a_vector_is_null(tmp_path, kind, made, values):
+    table = pa.table({"v": pa.array([values, None], made)})
+    target = tmp_path / f"p.{kind}"
+    outputs.write(iter([table]), kind, str(target), new=True)
+    text = target.read_text().splitlines()
+    read = list(csv.DictReader(text)) if kind == "csv" else list(map(json.loads, text))
+    found = json.loads(read[0]["v"]) if kind == "csv" else read[0]["v"]
+    assert found == _without_infinities(values)
+    assert read[1]["v"] in (None, "null")
+
+
+def _without_infinities(value):
+    if isinstance(value, list):
+        return [_without_infinities(item) for item in value]
+    return value if value is not None and np.isfinite(value) else None
 
 
 def test_parquet_has_all_parts(tmp_path):
