@@ -33,6 +33,8 @@ def size(count: int) -> str:
     return f"{count / 1e6:,.1f} MB"
 
 
+# Below so many records (of each label, for an area) an interval says little more than that.
+FEW = 10
 # In place of an interval that would look like knowledge.
 TOO_FEW = "too few records"
 ALIKE = "unknown: all alike"

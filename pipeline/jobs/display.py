@@ -19,7 +19,7 @@ from pipeline.jobs.epoch_lines import EpochLines
 from pipeline.jobs.job import Job
 from pipeline.jobs.role_lines import RoleLines
 from pipeline.records import quarantine
-from pipeline.reports import page, unlearned
+from pipeline.reports import few_records, page, unlearned
 from pipeline.runs import run_folder
 from pipeline.runs.run_folder import Status
 from pipeline.runs.run_record import ALL_STEPS, RunRecord
@@ -253,17 +253,31 @@ def _result(record: RunRecord) -> str:
     parts = [f"step {record.final_step}{early}"]
     metric = (record.best or {}).get("metric")
     for split in ("test", "eval"):
-        values, simple = record.metrics.get(split, {}), record.baselines.get(split, {})
+        values = record.metrics.get(split, {})
         parts += [
-            f"{split} {name} {figure(value)}"
-            + (f" (baseline {figure(simple[name])})" if name in simple else "")
+            f"{split} {name} {figure(value)}{_beside(record, split, name)}"
             for name, value in values.items()
             if name in (*_SHOWN, metric) and not _is_said(name, metric, values)
         ]
     best = record.best
     if best:
-        parts.append(f"best {best['metric']} {figure(best['value'])} at step {best['step']}")
+        few = few_records.of_best(record)
+        parts.append(
+            f"best {best['metric']} {figure(best['value'])} at step {best['step']}"
+            + (f" ({few})" if few else "")
+        )
     return ", ".join(parts)
+
+
+def _beside(record: RunRecord, split: str, name: str) -> str:
+    """Returns what a metric is to be read with: that of a constant answer, and that it is of too
+    few records."""
+    simple = record.baselines.get(split, {})
+    said = [f"baseline {figure(simple[name])}"] if name in simple else []
+    said += filter(
+        None, [few_records.said(name, record.metrics[split], record.evaluated.get(split))]
+    )
+    return f" ({', '.join(said)})" if said else ""
 
 
 def _is_said(name: str, metric: str | None, values: Mapping[str, float]) -> bool:

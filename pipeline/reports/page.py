@@ -16,7 +16,15 @@ from pipeline.console.figures import figure
 from pipeline.console.progress import duration
 from pipeline.pages import charts, document
 from pipeline.pages.charts import Frame
-from pipeline.reports import data, evaluated, goodput, processes, timeline, unlearned
+from pipeline.reports import (
+    data,
+    evaluated,
+    few_records,
+    goodput,
+    processes,
+    timeline,
+    unlearned,
+)
 from pipeline.reports import facts as facts_of
 from pipeline.reports.events import Point
 from pipeline.reports.facts import Facts
@@ -52,7 +60,9 @@ def _lead(facts: Facts, parts: Sequence[goodput.Part]) -> str:
     state = facts.state + (f": {facts.reason}" if facts.reason else "")
     pairs = [("state", facts.state), ("step", _step(facts))]
     if record.best:
-        pairs.append((f"best {record.best['metric']}", figure(record.best["value"])))
+        few = few_records.of_best(record)
+        title = f"best {record.best['metric']}" + (f", {few}" if few else "")
+        pairs.append((title, figure(record.best["value"])))
     if facts.seconds:
         pairs.append(("time", duration(facts.seconds)))
     if record.examples_per_second:
@@ -114,7 +124,9 @@ def _value(facts: Facts, split: str, name: str) -> str:
         return ""
     whole = (row for row in facts.slices.get(split, []) if row["slice"] == "all")
     one = next((row["metrics"].get(name) for row in whole), None)
-    return f"{figure(value, 5)} {_interval(one)}" if one else figure(value, 5)
+    record = facts.record
+    few = few_records.said(name, record.metrics[split], record.evaluated.get(split))
+    return " ".join(filter(None, [figure(value, 5), _interval(one) if one else few]))
 
 
 def _curves(facts: Facts) -> str:

@@ -13,6 +13,7 @@ from pipeline import config
 from pipeline.config import strategy_table
 from pipeline.console.figures import bound, figure
 from pipeline.records import feature_plan, manifest
+from pipeline.reports import few_records
 from trainer.metrics import report_page
 from trainer.metrics.slice_metrics import SliceResult
 
@@ -42,7 +43,7 @@ def render(
         "## Features",
         _features(plan),
         "## Metrics",
-        _metrics(metrics),
+        _metrics(metrics, {split: of.records for split, of in contents.splits.items()}),
         "## Metrics by slice",
         _slices(results),
         "## Limits",
@@ -114,13 +115,18 @@ def _setting(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def _metrics(metrics: Metrics) -> str:
+def _metrics(metrics: Metrics, records: Mapping[str, int]) -> str:
     names = sorted({name for of in metrics.values() for name in of} - {"global_step"})
     rows = (
-        (split, *(figure(of[name], 5) if name in of else "" for name in names))
+        (split, *(_value(name, of, records.get(split)) if name in of else "" for name in names))
         for split, of in metrics.items()
     )
     return _table(("split", *names), rows)
+
+
+def _value(name: str, of: Mapping[str, float], records: int | None) -> str:
+    few = few_records.said(name, of, records)
+    return f"{figure(of[name], 5)} ({few})" if few else figure(of[name], 5)
 
 
 def _slices(results: Mapping[str, SliceResult]) -> str:

@@ -8,11 +8,13 @@ from collections.abc import Callable
 
 import numpy as np
 
+from pipeline.console import figures
+
 _Z = 1.959963984540054  # of 95 %, two-sided
 
 
 # Below so many examples (of each label, for an area) an interval says little more than that.
-FEW = 10
+FEW = figures.FEW
 # Relative to a figure: what float32 does not tell apart is rounding.
 _NO_WIDTH = 1e-6
 

@@ -195,6 +195,22 @@ def test_the_result_is_next_to_what_a_constant_answer_reaches(wanted, record):
     )
 
 
+def test_a_result_of_too_few_records_says_so(wanted, record):
+    given = {
+        "metrics": {"eval": {"auc": 1.0, "accuracy": 0.9}, "test": {"auc": 1.0, "label/mean": 0.1}},
+        "baselines": {"eval": {"auc": 0.5}},
+        "evaluated": {"eval": 4, "test": 40},
+        "best": {"metric": "auc", "value": 1.0, "step": 1200, "export": "x"},
+    }
+    text = " ".join(display.summary(wanted, record.model_copy(update=given)).split())
+    assert text.startswith(
+        "result step 1501, test auc 1.0000 (too few records: 4 of one label), "
+        "eval auc 1.0000 (baseline 0.5000, too few records: 4), "
+        "eval accuracy 0.9000 (too few records: 4), "
+        "best auc 1.0000 at step 1200 (too few records: 4)"
+    )
+
+
 def test_a_result_that_is_no_better_than_a_constant_answer_is_a_warning(wanted, record):
     for simple, warned in ((0.9912, True), (0.9911, False)):
         told = record.model_copy(update={"baselines": {"test": {"accuracy": simple}}})

@@ -90,6 +90,15 @@ def test_a_process_of_which_there_is_one_sample_is_drawn(tmp_path):
     assert figure.count("<circle") == 2
 
 
+def test_a_result_of_too_few_records_says_so(tmp_path):
+    found = facts.gather(scene.make(tmp_path), now=scene.BEGAN + 200)
+    assert "too few" not in page.render(found)
+    found.record.evaluated = {"eval": 4}
+    text = page.render(found)
+    assert "<td>accuracy</td><td class=right>0.90000 too few records: 4</td>" in text
+    assert "best accuracy, too few records: 4<b>0.9000</b>" in text
+
+
 def test_each_cause_has_a_color_of_its_own():
     assert len({*processes.CAUSE_COLORS}) == len(processes.CAUSE_COLORS) == len(goodput.WHAT) - 1
 

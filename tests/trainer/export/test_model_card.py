@@ -65,6 +65,18 @@ def test_what_statistics_filled_in_is_told(tmp_path, step, filled, told):
     assert f"`{step.step} {told}` |" in text
 
 
+def test_metrics_of_too_few_records_say_so(card, tmp_path):
+    table, text = card()
+    assert "| eval | 0.75000 |  |" in text
+    splits = {
+        name: of.model_copy(update={"records": 4}) for name, of in table.contents.splits.items()
+    }
+    few = table.contents.model_copy(update={"splits": splits})
+    plan = table.records.transforms.plan
+    text = model_card.render(table.job, few, plan, step=20, metrics=METRICS, results={})
+    assert "| eval | 0.75000 (too few records: 4) |  |" in text
+
+
 def test_slices_are_in_a_table_with_their_baseline(tmp_path):
     table = small_table.Table(tmp_path)
     accuracy = intervals.Estimate(0.75, 0.5, 0.9)
