@@ -6,45 +6,19 @@ import dataclasses
 import re
 import xml.etree.ElementTree as ElementTree
 
-import numpy as np
 import pytest
 
+from tests.trainer.comparison.compared import WORSE, change, result
 from trainer.comparison import page
 from trainer.comparison.paired import Difference
-from trainer.comparison.pairing import Count, Pairs
-from trainer.comparison.result import Differing, Result, Slice
+from trainer.comparison.result import Slice
 from trainer.metrics.intervals import Estimate
 
-PLACES = np.arange(90)
-PAIRS = Pairs(PLACES, PLACES, 7, (Count("train", 80, 20, 0),), "the same content")
-
-
-def _change(a, b, half, few=False):
-    return Difference(a, b, Estimate(b - a, b - a - half, b - a + half, few))
-
-
-def _result(change, **others):
-    metrics = {"auc": change, "log_loss": _change(0.5, 0.4, 0.05)}
-    parts = [Slice("all", 90, metrics), Slice("c=<A>", 4, {"auc": _change(0.5, 0.6, 1, True)})]
-    differing = Differing([("train.steps", "5", "6" * 99)], [], [], [("steps", "5", "6")])
-    given = {"metric": "auc", "wanted": "auc", "higher": True, "notes": ("a note",), **others}
-    return Result(
-        names=("one", "two"),
-        steps=(1000, 20),
-        split="eval",
-        pairs=PAIRS,
-        slices=parts,
-        differing=differing,
-        **given,
-    )
-
-
-WORSE = _change(0.8, 0.7, 0.05)
 ALIKE = Difference(0.8, 0.7, Estimate(-0.1, -0.1, -0.1, few=True, alike=True))
 
 
 def test_the_table():
-    lines = page.lines([_result(WORSE)])
+    lines = page.lines([result(WORSE)])
     assert lines[:4] == [
         "A: one, step 1,000",
         "B: two, step 20",
@@ -64,14 +38,14 @@ def test_the_table():
 
 def test_a_metric_that_is_not_defined_on_so_few_records():
     parts = [Slice("all", 1, {"log_loss": WORSE})]
-    few = dataclasses.replace(_result(WORSE, metric=None), slices=parts, defined=("auc",))
+    few = dataclasses.replace(result(WORSE, metric=None), slices=parts, defined=("auc",))
     assert page.verdict(few) == (
         "No verdict, there are too few records: 'auc' is not defined on these 1"
     )
 
 
 def test_a_metric_that_there_is_not():
-    other = _result(WORSE, metric=None, wanted="mine")
+    other = result(WORSE, metric=None, wanted="mine")
     assert page.verdict(other).startswith("No verdict: 'mine' has no paired interval; name one of")
 
 
@@ -80,17 +54,17 @@ def test_a_metric_that_there_is_not():
     [
         (WORSE, False, "B is better than A: auc"),
         (WORSE, None, "B is different from A: auc"),
-        (_change(0.8, 0.7, 0.2), True, "B is neither certainly better nor certainly worse than A"),
-        (_change(0.8, 0.7, 0.01, True), True, "No verdict, there are too few records: auc -0.1"),
+        (change(0.8, 0.7, 0.2), True, "B is neither certainly better nor certainly worse than A"),
+        (change(0.8, 0.7, 0.01, few=True), True, "No verdict, there are too few records: auc -0.1"),
         (ALIKE, True, "No verdict, all records change alike: auc -0.1000 unknown: all alike"),
     ],
 )
 def test_the_verdict(change, higher, words):
-    assert page.verdict(_result(change, higher=higher)).startswith(words)
+    assert page.verdict(result(change, higher=higher)).startswith(words)
 
 
 def test_a_metric_without_an_interval():
-    found = _result(WORSE, metric=None, wanted="precision", higher=None)
+    found = result(WORSE, metric=None, wanted="precision", higher=None)
     assert found.verdict == ""
     assert page.verdict(found) == (
         "No verdict: 'precision' has no paired interval; name one of auc, log_loss with METRIC="
@@ -99,7 +73,7 @@ def test_a_metric_without_an_interval():
 
 
 def test_the_page_fetches_nothing_and_is_well_formed():
-    text = page.page([_result(WORSE)])
+    text = page.page([result(WORSE)])
     assert not re.search(r"https?:|<script|src=|url\(|@import", text)
     charts = re.findall(r"<svg.*?</svg>", text, re.DOTALL)
     assert len(charts) == 3
@@ -117,14 +91,14 @@ def test_the_page_fetches_nothing_and_is_well_formed():
 
 
 def test_intervals_without_width_can_be_drawn():
-    same = dataclasses.replace(_result(_change(0.8, 0.8, 0.0)), metric="auc")
+    same = dataclasses.replace(result(change(0.8, 0.8, 0.0)), metric="auc")
     assert "nan" not in page.page([same])
 
 
 def _several():
-    better = dataclasses.replace(_result(_change(0.8, 0.9, 0.05)), names=("one", "<three>"))
-    undecided = _result(WORSE, metric=None, wanted="precision", higher=None)
-    return [_result(WORSE), better, undecided]
+    better = dataclasses.replace(result(change(0.8, 0.9, 0.05)), names=("one", "<three>"))
+    undecided = result(WORSE, metric=None, wanted="precision", higher=None)
+    return [result(WORSE), better, undecided]
 
 
 def test_several_runs_end_with_an_overview():
