@@ -1,4 +1,4 @@
-"""Estimators that others wrote: all those of DeepCTR, in every mode that has processes."""
+"""Estimators that others wrote: all those of DeepCTR, in every mode that has processes but one."""
 
 from __future__ import annotations
 
