@@ -26,6 +26,8 @@ from tests.pipeline.process_help import wait_until
 _PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
 PROGRAMS = ("slurmctld", "slurmd", "sbatch", "srun", "scontrol", "squeue", "scancel")
 _PATIENCE = 120.0  # seconds: the machine may be busy
+# What stands for the GPUs of each node: a resource has to be a device. Nobody opens them.
+_GPUS = ("/dev/null", "/dev/zero")
 _CONFIG = """\
 ClusterName=test
 SlurmctldHost={host}(127.0.0.1)
@@ -59,6 +61,7 @@ AccountingStorageType=accounting_storage/none
 KillWait=30
 MinJobAge=3600
 EnforcePartLimits=ALL
+GresTypes=gpu
 {nodes}
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 PartitionName=closed Nodes=ALL AllowAccounts=others MaxTime=INFINITE State=UP
@@ -83,7 +86,7 @@ class Slurm:
         port, *others = self._ports.ports
         lines = [
             f"NodeName={name} NodeHostname={socket.gethostname()} NodeAddr=127.0.0.1 "
-            f"Port={other} CPUs={cpus} State=UNKNOWN"
+            f"Port={other} CPUs={cpus} Gres=gpu:{len(_GPUS)} State=UNKNOWN"
             for name, other in zip(self.nodes, others, strict=True)
         ]
         self.config = root / "slurm.conf"
@@ -96,6 +99,7 @@ class Slurm:
                 nodes="\n".join(lines),
             )
         )
+        (root / "gres.conf").write_text("".join(f"Name=gpu File={path}\n" for path in _GPUS))
         (root / "state").mkdir()
 
     @property

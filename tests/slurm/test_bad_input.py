@@ -133,10 +133,13 @@ ROWS = {
     "more processors than are ever given": Row(
         NEVER, " can never start (PartitionConfig)", settings=("slurm.cpus=99",), plant=lenient
     ),
-    "no such GPUs": Row(
+    "no such resource": Row(
         "error: sbatch: Invalid generic",
         "Ask for what sinfo --format='%P %G' shows",
-        settings=("slurm.gpus=1",),
+        settings=("slurm.options=[--gres=tpu:1]",),
+    ),
+    "more GPUs than a node has": Row(
+        REFUSED, "Ask for less with slurm.nodes", settings=("slurm.gpus=9",)
     ),
     "no such feature": Row(
         REFUSED, "Name features that sinfo", settings=("slurm.constraint=avx9",)
