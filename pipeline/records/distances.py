@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from pipeline import config
+from pipeline.records import coarse
 from pipeline.records.manifest import ColumnStatistics
 
 # Quantiles for one in a thousand: the normal distribution, one- and two-sided, and Kolmogorov's.
@@ -86,13 +87,14 @@ def kolmogorov_smirnov(a: ColumnStatistics, b: ColumnStatistics) -> Distance | N
 
     It is exact where all values are listed. By percentiles each share is known within 0.01, and so
     the difference is, unless percentiles themselves are known too roughly
-    (`ColumnStatistics.quantile_bits`).
+    (`ColumnStatistics.quantile_bits`), or float32 has made the values too coarse.
     """
     if a.quantiles is None or b.quantiles is None:
         return None
-    if a == b:
+    rounded = any(map(_rounding, (a, b)))
+    if a == b and not rounded:
         return _NONE
-    if _lists_all(a) and _lists_all(b):
+    if _lists_all(a) and _lists_all(b) and not rounded:
         counts = [dict(one.vocabulary or ()) for one in (a, b)]
         places = sorted({**counts[0], **counts[1]})
         p, q = (
@@ -113,8 +115,20 @@ def _lists_all(one: ColumnStatistics) -> bool:
     return bool(listed) and listed == one.count and not one.not_finite
 
 
+def _rounding(one: ColumnStatistics) -> float:
+    """Returns how far values of float32 may be from those in the raw data, if that is not little
+    against how much they vary, as of 1e12 and a few more; 0 if it is."""
+    if isinstance(one.min, int) or one.min is None or one.max is None or one.variance is None:
+        return 0.0
+    step = coarse.step_of(max(abs(one.min), abs(one.max)))
+    # Of a constant it is little as long as float32 has all whole numbers.
+    little = coarse.COARSE * math.sqrt(one.variance) if one.variance else 1.0
+    return step / 2 if step > little else 0.0
+
+
 def _bounds(one: ColumnStatistics) -> tuple[np.ndarray, np.ndarray]:
-    """Returns between which numbers each percentile really is: sketches cut towards zero."""
+    """Returns between which numbers each percentile really is: sketches cut towards zero, and
+    float32 may have rounded."""
     known, whole = np.array(one.quantiles), isinstance(one.min, int)
     size, bits = np.abs(known), _BITS_BEFORE if one.quantile_bits is None else one.quantile_bits
     # What numbers that share a bucket may differ by.
@@ -123,7 +137,7 @@ def _bounds(one: ColumnStatistics) -> tuple[np.ndarray, np.ndarray]:
     farthest = np.copysign(np.maximum(farthest, size), known)
     farthest[[0, -1]] = known[[0, -1]]
     ends = np.stack([known, farthest]).clip(known[0], known[-1])
-    return ends.min(axis=0), ends.max(axis=0)
+    return ends.min(axis=0) - _rounding(one), ends.max(axis=0) + _rounding(one)
 
 
 def _shares(places: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

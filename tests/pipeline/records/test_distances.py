@@ -216,3 +216,25 @@ def test_numbers_that_are_all_listed_are_compared_exactly():
     a, b = RNG.integers(0, 5, 400).astype(np.float32), RNG.integers(1, 6, 300).astype(np.float32)
     found = distances.kolmogorov_smirnov(_statistics(a), _statistics(b))
     assert found.error == 0 and found.middle == pytest.approx(_ks(a, b))
+
+
+@pytest.mark.parametrize("vocabulary", [{}, {"vocabulary": {"top_k": 100}}])
+@pytest.mark.parametrize(
+    ("middle", "spread", "other", "tells"),
+    [
+        (1e12, 5, 1e12 + 3, False),  # float32 makes all of them one number
+        (1e12, 0, 1e12, False),  # it may have been those before
+        (1e9, 200, 1e9 + 120, False),
+        (1e12, 5, 1.1e12, True),
+        (1e12, 5e9, 1e12 + 3e9, True),
+        (5.0, 0, 5.0, True),
+        (2e6, 0.0, 2e6, True),
+    ],
+)
+def test_what_float32_makes_equal_is_not_taken_for_equal(middle, spread, other, tells, vocabulary):
+    noise = np.random.default_rng(3).normal(size=2000)
+    a, b = ((center + spread * noise).astype(np.float32) for center in (middle, other))
+    found = distances.kolmogorov_smirnov(_statistics(a, **vocabulary), _statistics(b, **vocabulary))
+    exact = _ks(middle + spread * noise, other + spread * noise)
+    assert found.least - 1e-9 <= exact <= found.greatest + 0.0101
+    assert (found.error < 0.02) is tells
