@@ -96,7 +96,9 @@ def _build(
         killed, data, source, pipeline_options=options.pipeline_options, force=options.force
     )
     resume.say_why_not(left)
+    others = record_folders.left_by_others(records, base)
     record_folders.sweep(records, base, left.folders)
+    resume.say_what_was_removed(others, records)
     files = source.files()
     # Files that are used in place each have a checksum in the manifest.
     with background_hash.hashing([] if data.in_place else files) as hashes:

@@ -159,6 +159,17 @@ def say_why_not(left: Left) -> None:
         )
 
 
+def say_what_was_removed(others: Sequence[str], records: str) -> None:
+    """Says that there were pieces of another build in temporary folders `others`, of which those of
+    killed runs have been removed from `records`."""
+    if set(others) - set(storage.listdir(records)):
+        print(
+            "an unfinished run with other settings or raw files had left pieces; they are of "
+            "another build, so they are not used",
+            flush=True,
+        )
+
+
 def begin(left: Left, chunks: Sequence[Chunk], temporary: str) -> pieces.Keeping:
     """Moves what can be used into the temporary folder of this run, says how much that is, and
     removes the rest. Returns which pieces are there, and whether those of this run are to stay."""

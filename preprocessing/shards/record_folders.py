@@ -175,6 +175,16 @@ def left(records: str, base: str) -> list[str]:
     ]
 
 
+def left_by_others(records: str, base: str) -> list[str]:
+    """Returns the names of the temporary folders of runs that made, or make, another build."""
+    kept = of_jobs_elsewhere(records)
+    return [
+        name
+        for name in storage.listdir(records)
+        if _OF_RUN.match(name) and _owner(name) != base and name not in kept
+    ]
+
+
 def abandon(build: str) -> None:
     """Removes a build that will not be finished, but not its dead letters."""
     if not storage.listdir(storage.join(build, DEAD_LETTERS)):

@@ -10,6 +10,7 @@ import pathlib
 import pytest
 
 from pipeline import config, errors, storage
+from pipeline.config import splits
 from pipeline.records import builds
 from pipeline.runs import run_folder
 from preprocessing.build import beam_pipeline, finished, job, reporting, resume
@@ -167,6 +168,15 @@ def test_all_damaged(table, root, monkeypatch):
     for spilled in _temporary(root, table).glob("*.tally.json"):
         spilled.unlink()
     _starts_over(table, root, "what it left is damaged")
+
+
+def test_pieces_of_another_build_are_said_not_to_be_used(table, root, monkeypatch):
+    _kill(table, root, monkeypatch)
+    data = table.data.model_copy(update={"split": splits.HashSplit(eval=0.4)})
+    said = _run(table.model_copy(update={"data": data}), root)
+    line = "they are of another build, so they are not used\n"
+    assert said.count(line) == 1 and "using them" not in said
+    assert line not in _run(table, root)
 
 
 def test_nothing_finished(table, root, monkeypatch):
