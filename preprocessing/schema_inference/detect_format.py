@@ -79,8 +79,13 @@ def sniff(path: str, *, has_header: bool | None = None) -> Guess:
         )
     if guess.source in sources.IN_FOLDERS:
         for name in partitions.common(found):
-            if name not in guess.left_out:
-                guess.kinds.setdefault(name, KINDS)
+            if name in guess.kinds:
+                guess.remarks.append(
+                    f"{name!r} is in the names of folders and in the files: that of the files is "
+                    "read. Rename one of the two to have both"
+                )
+            elif name not in guess.left_out:
+                guess.kinds[name] = KINDS
     for name in [name for name in guess.kinds if len(name) > _NAME]:
         del guess.kinds[name]
         guess.left_out[name] = f"has a name of {len(name):,} characters"

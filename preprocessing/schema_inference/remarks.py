@@ -40,17 +40,7 @@ def of(
             said.append(stray_quotes.remark(name, column.lines))
     for label in labels:
         said += label_remarks.of(label, columns[label])
-    for name, texts in stand_ins.find(guess, found).items():
-        said += [
-            _missing(
-                name,
-                text,
-                f"{n:,} of {found.rows:,} rows",
-                drops=(name,) == tuple(labels),
-                quoted=guess.data().csv.quoted_missing,
-            )
-            for text, n in texts.items()
-        ]
+    said += _taken_for_missing(guess, found, labels)
     rounded = {name for name, column in columns.items() if traits.are_rounded(column)}
     said += [_rounded(name) for name in columns if name in rounded]
     for name in [name for name in columns if name in numbers and name not in rounded]:
@@ -125,12 +115,39 @@ def unused(columns: Mapping[str, str], said: Collection[str]) -> list[str]:
     return [*lines, others] if more else lines
 
 
-def _missing(name: str, text: str, often: str, *, drops: bool, quoted: bool) -> str:
-    then = ", so these rows are dropped" if drops else ""
+def _taken_for_missing(guess: Guess, found: Survey, labels: Collection[str]) -> list[str]:
+    """Returns which texts that may be values stand for none, a line for each text, and of a label
+    one of its own."""
+    columns: dict[str, dict[str, int]] = {}
+    drops: list[tuple[str, str, int]] = []
+    for name, texts in stand_ins.find(guess, found).items():
+        for text, count in texts.items():
+            if (name,) == tuple(labels):
+                drops.append((text, name, count))
+            else:
+                columns.setdefault(text, {})[name] = count
+    quoted = guess.data().csv.quoted_missing
+    said = []
+    for text, counts in columns.items():
+        listed = ", ".join(map(repr, itertools.islice(counts, _SHOWN)))
+        more = f" and {len(counts) - _SHOWN:,} more" if len(counts) > _SHOWN else ""
+        often = f"{sum(counts.values()):,} of {found.rows:,} rows of {listed}"
+        if len(counts) > 1:
+            often = f"{sum(counts.values()):,} values of {len(counts):,} columns: {listed}{more}"
+        said.append(_missing(text, often, quoted=quoted))
+    for text, name, count in drops:
+        often = (
+            f"{count:,} of {found.rows:,} rows of {name!r}, the label, so these rows are dropped"
+        )
+        said.append(_missing(text, often, quoted=quoted))
+    return said
+
+
+def _missing(text: str, often: str, *, quoted: bool) -> str:
     instead = "take it out of data.csv.missing" if quoted else "put it in quotes in the file"
     return (
-        f"{text!r} is taken for missing in {often} of {name!r}{'' if not drops else ', the label'}"
-        f"{then}. If it is a value, {instead}, or write it otherwise"
+        f"{text!r} is taken for missing in {often}. If it is a value, {instead}, or write it "
+        "otherwise"
     )
 
 

@@ -107,6 +107,19 @@ def test_a_text_for_missing_that_may_be_a_class_is_counted(tmp_path):
     assert _said(tmp_path, [row.replace("NA,", '"NA",') for row in rows]) == ()
 
 
+def test_a_text_for_missing_in_many_columns_is_one_line(tmp_path):
+    texts = ["None", "null", "NA", "x", "y"]
+    names = ["a", "b", "c", "d", "e"]
+    rows = [",".join(texts[(n + k) % 5] for k in range(5)) + f",{n % 2}" for n in range(300)]
+    said = _said(tmp_path, [",".join([*names, "y"]), *rows])
+    taken = [line for line in said if "is taken for missing" in line]
+    assert [line for line in taken if line.startswith("'NA'")] == [
+        "'NA' is taken for missing in 300 values of 5 columns: 'a', 'b', 'c', 'd', 'e'. If it is "
+        "a value, put it in quotes in the file, or write it otherwise"
+    ]
+    assert len(taken) == len({line.split()[0] for line in taken})
+
+
 def test_columns_that_are_left_out_are_named(tmp_path):
     assert _said(tmp_path, ["a,b,a,y", *["1,2,3,0", "2,3,4,1"] * 50]) == (
         "'a' is left out: it is there 2 times",

@@ -93,6 +93,8 @@ def test_what_a_file_has_itself_is_read_from_there(tmp_path):
     source = sources.choose(_config(folder / "a.csv", "csv").data)
     (rows,) = source.read(source.plan("train")[0])
     assert rows.batch["day"].to_pylist() == [b"file"]
+    (said,) = detect_format.sniff(str(folder / "a.csv")).remarks
+    assert said.startswith("'day' is in the names of folders and in the files: that of the files")
 
 
 def test_a_column_that_not_all_paths_have_is_missing(tmp_path):
