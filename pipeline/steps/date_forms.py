@@ -64,8 +64,9 @@ TextForm: TypeAlias = Literal[
     "m/y",
     "month y",
     "quarter",
+    "clock",
 ]
-# The same day, or its month or quarter, in each form.
+# The same day, or its month or quarter, in each form; a time of day is one of 1970-01-01.
 EXAMPLES: Mapping[str, str] = {
     form: form.replace("month", "Jan")
     .replace("yy", "13")
@@ -73,7 +74,7 @@ EXAMPLES: Mapping[str, str] = {
     .replace("m", "01")
     .replace("d", "31")
     for form in get_args(TextForm)
-} | {"iso": "2013-01-31", "quarter": "2013Q1"}
+} | {"iso": "2013-01-31", "quarter": "2013Q1", "clock": "13:45"}
 
 # How texts are written -> what the whole of one matches; of those that read a text alike, the first
 # is the usual one.
@@ -104,6 +105,7 @@ TEXTS: Mapping[str, str] = {
     "m/y": f"{_MONTH}[/-]{_YEAR}",
     "month y": f"{_NAME}{_GAP}{_YEAR}|{_YEAR}{_GAP}{_NAME}",
     "quarter": rf"{_YEAR}[ /-]?[Qq][1-4]|[Qq][1-4][ /-]?{_YEAR}",
+    "clock": _CLOCK,
 }
 # A month or a quarter: what counts is its first day.
 OF_MONTHS = ("y-m", "m/y", "month y", "quarter")
@@ -172,6 +174,7 @@ _REWRITES: Mapping[str, _Rewrites] = {
             for number, month in zip(range(1, 5), itertools.count(1, 3), strict=False)
         ),
     ],
+    "clock": [(r"^(\d):", r"0\1:"), (r"^(\d\d):", r"1970-01-01 \1:")],
 }
 
 

@@ -34,18 +34,28 @@ class Date(Step):
     gives = "integer"
     takes_missing = True
     part: Literal[
-        "year", "month", "day", "hour", "minute", "weekday", "day_of_year", "calendar_day", "days"
+        "year",
+        "month",
+        "day",
+        "hour",
+        "minute",
+        "minute_of_day",
+        "weekday",
+        "day_of_year",
+        "calendar_day",
+        "days",
     ]
-    """The part. `weekday`: Monday is 0. `day_of_year`: 1 January is 1. `calendar_day`: 31 times the
-    months before it, plus the day, so that 4 July is 190 in leap years, too. `days`: days since
-    1970-01-01."""
+    """The part. `minute_of_day` counts minutes from midnight. `weekday`: Monday is 0.
+    `day_of_year`: 1 January is 1. `calendar_day`: 31 times the months before it, plus the day, so
+    that 4 July is 190 in leap years, too. `days`: days since 1970-01-01."""
     form: (
         date_forms.TextForm | Literal["seconds", "milliseconds", "microseconds", "nanoseconds"]
     ) = "iso"
     """How dates are written. `iso`: `2013-01-31` or `2013-01-31T23:59:00Z`. `ymd`: `20130131`, text
     or an integer. `yy`: two digits, 1950 to 2049. `month`: its English name, such
     as `31 Jan 2013`, `Thu, 31 Jan 2013 23:59:00 +0000` and `January 31, 2013`. `y-m`, `m/y`,
-    `month y` and `quarter` (`2013Q1`) are their first day. Zones are ignored. `seconds` to
+    `month y` and `quarter` (`2013Q1`) are their first day. `clock`: a time of day, such as `13:45`,
+    `13:45:01` or `01:45 PM`. Zones are ignored. `seconds` to
     `nanoseconds`: integers that count since 1970-01-01 in UTC (Unix time)."""
 
     def check(self, kind: Kind, shape: tuple[int, ...]) -> None:
@@ -125,6 +135,8 @@ def _part(part: str, of: dict[str, tf.Tensor]) -> tf.Tensor:
 
     if part in of:
         return of[part]
+    if part == "minute_of_day":
+        return of["hour"] * 60 + of["minute"]
     if part == "calendar_day":
         return (of["month"] - 1) * 31 + of["day"]
     days = _days(of["year"], of["month"], of["day"])

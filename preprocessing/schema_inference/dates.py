@@ -22,7 +22,7 @@ _FROM_UNCALLED, _TO_UNCALLED = datetime.date(2000, 1, 1), datetime.date(2040, 1,
 _EPOCH = datetime.date(1970, 1, 1)
 _A_DAY, _A_YEAR = 86400, 365
 # What whole numbers such as 20190131 can be the days of.
-_COMPACT_FROM, _COMPACT_TO = 1900, 2099
+COMPACT_FROM, COMPACT_TO = 1900, 2099
 _LONGEST = np.array([31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
 # Of a column that has many days of the month in one form, a form that has fewer of them by this
 # factor takes years for days.
@@ -139,7 +139,7 @@ class Seen:
         if self._no_days or not len(numbers):
             return
         year, month, day = numbers // 10000, numbers // 100 % 100, numbers % 100
-        real = (year >= _COMPACT_FROM) & (year <= _COMPACT_TO) & (month >= 1) & (month <= 12)
+        real = (year >= COMPACT_FROM) & (year <= COMPACT_TO) & (month >= 1) & (month <= 12)
         real &= (day >= 1) & (day <= _LONGEST[np.clip(month, 1, 12) - 1])
         odd = np.isin(numbers, _STAND_INS_OF_NUMBERS)
         if not (real | odd).all():

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from pipeline import config
 from pipeline.config.column_config import JSON
 from pipeline.console import progress
+from pipeline.steps.dates import COMPACT
 from preprocessing.arrow import cast, lists
 from preprocessing.schema_inference import dates, extremes, precision, stray_quotes
 from preprocessing.sources import csv_numbers, together
@@ -35,6 +36,7 @@ TOKENS = (
     "NULL", "null", "Null", "(null)", "<null>", "None", "none", "NONE", "nil", "<NA>", "\\N",
     "NaN", "nan", "NAN", "NaT", "N/A", "n/a", "n.a.", "N.A.", "na", "#N/A", "#NULL!", "#VALUE!",
     "#DIV/0!", "?", "-", "--", "---", ".", "missing", "Missing", "unknown", "Unknown",
+    "0000-00-00", "0000-00-00 00:00:00",
 )
 # fmt: on
 # A column with more different values is not counted by value; of many columns each gets a share of
@@ -50,6 +52,8 @@ _MEASURED = r"^[+-]?(\d*\.\d*[1-9]|\d+\.?\d*[eE])"
 # float32 has all whole numbers up to this, and then only some.
 EXACT = 2**24
 _LARGE = 2.0**63
+# The least number that is a day with hour and minute.
+_TIMES = 190001010000
 # Different values that are no numbers, until a column is known to be text.
 FEW = 20
 
@@ -147,6 +151,8 @@ class Found:
         if whole or pa.types.is_uint64(values.type):
             # What is too large for int64 is a hash, of which a float would be another.
             self.kinds = tuple(kind for kind in self.kinds if kind != "float32")
+        if pa.types.is_integer(values.type) and pc.min(values).as_py() >= _TIMES:
+            self.as_dates.see(values.cast(pa.string()).cast(pa.binary()))
         if pa.types.is_floating(values.type):
             self.floats = True
             self.measured |= bool(pc.any(pc.not_equal(values, pc.trunc(values))).as_py())
@@ -245,6 +251,8 @@ class Found:
         fitting = [k for k in self.kinds if not self.by_kind[k].refused]
         if self.codes or not fitting:
             return "string"
+        if fitting[0] == "int64" and "string" in fitting and self._have_times:
+            return "string"
         if fitting[0] == "int64" and self.pointed and not (self.classes or self.is_wide):
             return "float32"
         # What is too large for int64 names something, if float32 would make many of them one.
@@ -253,6 +261,16 @@ class Found:
         ):
             return "string"
         return fitting[0]
+
+    @property
+    def _have_times(self) -> bool:
+        """Tells if whole numbers are days with times, such as 20150101134501: they are text, as
+        their digits are places and no amount."""
+        least = self.by_kind["int64"].least
+        if least is None or least < _TIMES or self.as_dates.form != COMPACT:
+            return False
+        span = self.as_dates.spans[COMPACT]
+        return dates.COMPACT_FROM <= span.first_day.year <= span.last_day.year <= dates.COMPACT_TO
 
     @property
     def is_wide(self) -> bool:

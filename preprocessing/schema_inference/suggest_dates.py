@@ -19,6 +19,7 @@ _TIME = re.compile(
 _FOUR = re.compile(r"\d{4}")
 _TWO_MONTHS, _INTERVALS = 60, 8
 _YEAR = 365.25
+_DAY = 1440  # minutes
 # Two-digit years that span so many, or are so far ahead, may be of another century than they are
 # taken for.
 _TWO_CENTURIES, _AHEAD = 50, 2035
@@ -64,6 +65,8 @@ def note(form: str, found: Found) -> str:
     """Returns what a person should know of how they were read."""
     if form in EPOCHS:
         return f"{form} since 1970"
+    if form == "clock":
+        return "times of day"
     if found.kind == "string" and (others := found.as_dates.others):
         return f"dates, taken for {form}; if they are not, form: {' or '.join(others)}"
     if _two_digits(form, found):
@@ -126,9 +129,10 @@ def remarks(name: str, found: Found) -> list[str]:
 
 
 def parts(name: str, form: str, span: dates.Span, *, rows: int) -> dict[str, list[Any]]:
-    """Returns features by name: day of the week, month and hour as categories, the season, and the
-    day itself in even intervals; only those that differ. Dates of several years also make a
-    category of each day of the calendar, if their `rows` are enough to learn it."""
+    """Returns features by name: day of the week, month and hour as categories, the season or the
+    time of day, and the day itself in even intervals; only those that differ. Dates of several
+    years also make a category of each day of the calendar, if their `rows` are enough to learn
+    it."""
     days = span.last - span.first
 
     def part(what: str) -> dict[str, Any]:
@@ -145,6 +149,8 @@ def parts(name: str, form: str, span: dates.Span, *, rows: int) -> dict[str, lis
         found[f"{name}_day"] = [part("calendar_day"), {"identity": {"ids": 374}}]
     if len(span.hours) > 1:
         found[f"{name}_hour"] = [part("hour"), {"identity": {"ids": 25}}]
+    if form == "clock":
+        found[f"{name}_time"] = [part("minute_of_day"), {"cycle": {"period": _DAY}}]
     if days:
         count = min(_INTERVALS, days)
         edges = [span.first + days * n // count for n in range(count + 1)]

@@ -91,7 +91,11 @@ FORMS = {
     "y month d": "{0.year:04}-{0:%b-%d %H:%M}",
 }
 EPOCH = datetime.datetime(1970, 1, 1)
-ALL = {**OF, "days": lambda d: (d - EPOCH).days}
+ALL = {
+    **OF,
+    "days": lambda d: (d - EPOCH).days,
+    "minute_of_day": lambda d: 60 * d.hour + d.minute,
+}
 MOMENTS = [
     datetime.datetime.fromisoformat(f"{day}T{n % 24:02}:{n:02}:07") for n, day in enumerate(DAYS, 7)
 ]
@@ -176,6 +180,12 @@ def test_numbers_have_no_form_of_texts():
         ("quarter", "q4 2019", "2019-10-01"),
         ("quarter", "2020-Q3", "2020-07-01"),
         ("quarter", "2020Q5", None),
+        ("ymd", "20150101134501", "2015-01-01T13:45"),
+        ("clock", "13:45", "1970-01-01T13:45"),
+        ("clock", "3:45:01.5", "1970-01-01T03:45"),
+        ("clock", "01:45 PM", "1970-01-01T13:45"),
+        ("clock", "12:05am", "1970-01-01T00:05"),
+        ("clock", "25:10", None),
     ],
 )
 def test_as_people_write_them(form, text, wanted):

@@ -214,3 +214,36 @@ def test_days_of_which_most_are_so_are_days(days):
     assert suggest_dates.stand_ins("day", found) == []
     if form := found.as_dates.form:
         assert found.as_dates.spans[form].first_day == datetime.date.fromisoformat(min(days))
+
+
+@pytest.mark.parametrize("written", ["%H:%M", "%H:%M:%S", "%I:%M %p", "time"])
+def test_times_of_day(written):
+    """Of 1,094 different ones most occur once: as categories nothing could be learned."""
+    times = [
+        datetime.datetime(2020, 1, 1) + datetime.timedelta(seconds=79 * n) for n in range(1094)
+    ]
+    values = [t.time() if written == "time" else t.strftime(written) for t in times]
+    made = _column(values)
+    assert "times of day" in made.notes and made.rules["dates"] == "clock"
+    minute = {"date": {"part": "minute_of_day", "form": "clock"}}
+    assert made.parts["when_time"] == [minute, {"cycle": {"period": 1440}}]
+    assert list(made.parts) == ["when_hour", "when_time"]
+
+
+@pytest.mark.parametrize(("written", "digits"), [("%Y%m%d%H%M%S", 14), ("%Y%m%d%H%M", 12)])
+def test_digits_of_a_day_and_a_time_are_no_amount(written, digits):
+    first = datetime.datetime(2015, 1, 1, 13, 45, 1)
+    times = [(first + n * datetime.timedelta(hours=37)).strftime(written) for n in range(300)]
+    for values in (times, list(map(int, times))):
+        made = _column(values)
+        assert made.rules["type"] == "string" and made.rules["dates"] == "ymd"
+        assert "when_hour" in made.parts and "when_trend" in made.parts and not made.steps
+    other = [str(int("1" + "9" * (digits - 2) + "0") + n) for n in range(300)]
+    assert _column(other).rules["type"] == "int64"
+
+
+def test_days_of_zeros_stand_for_no_date():
+    """As MySQL writes what is missing."""
+    days = [f"2020-{1 + n % 12:02}-{1 + n % 28:02}" if n % 5 else "0000-00-00" for n in range(400)]
+    found = surveyed(days)
+    assert found.absent == {"0000-00-00"} and found.as_dates.form == "iso"
