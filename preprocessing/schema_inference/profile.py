@@ -207,8 +207,8 @@ class Found:
     def _look_at_text(self, values: pa.Array) -> None:
         listed = pa.array([token.encode() for token in TOKENS])
         stands_in = pc.is_in(values, listed)
-        self.as_dates.see(values.filter(pc.invert(stands_in)))
-        seen = values.filter(stands_in)
+        seen, values = values.filter(stands_in), values.filter(pc.invert(stands_in))
+        self.as_dates.see(values)
         self.tokens |= {token.decode() for token in seen.to_pylist()}
         self.codes |= bool(pc.any(pc.match_substring_regex(values, _CODE)).as_py())
 

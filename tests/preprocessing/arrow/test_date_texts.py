@@ -16,8 +16,9 @@ def test_the_example_of_each_form_is_a_day(form):
     texts = pa.array([date_forms.EXAMPLES[form], "garbage", None, "0000-00-00"])
     assert date_texts.unreadable(form, texts).tolist() == [False, True, False, True]
     iso = date_texts.as_iso(form, texts[:1])[0].as_py().strip()
-    of_months = {"quarter": "2013-01-01"} | dict.fromkeys(("y-m", "m/y", "month y"), "2013-01-01")
-    assert iso == of_months.get(form, "2013-01-31")
+    others = {"quarter": "2013-01-01", "clock": "1970-01-01 13:45"}
+    others |= dict.fromkeys(("y-m", "m/y", "month y"), "2013-01-01")
+    assert iso == others.get(form, "2013-01-31")
 
 
 @pytest.mark.parametrize(
