@@ -347,7 +347,7 @@ def run_part(run: RunFolder, storage_root: str) -> None:
     if "SLURM_ARRAY_JOB_ID" in os.environ:
         raise errors.UsageError(
             f"job {number} is one of an array, all of which would be run {run.name!r}. Submit the "
-            "script without --array and SBATCH_ARRAY_INX, and another run by another make train"
+            "script without --array and SBATCH_ARRAY_INX; another run needs a script of its own"
         )
     versions.require_estimators()
     again = int(os.environ.get("SLURM_RESTART_COUNT", "0"))

@@ -19,7 +19,7 @@ Option = Annotated[str, Like(r"^--[a-z][^\n\r]*$", "--exclude=n7")]
 # to do instead.
 _OURS = {
     "account": "use slurm.account",
-    "array": "a job is one run. For several call make train or make tune several times",
+    "array": "a job is one run. Start several by as many commands, each with its own RUN=",
     "chdir": "the job runs in the folder of the command",
     "clusters": "the job is looked for on this cluster. Run the command on the other one",
     "comment": "the job is found again by it",

@@ -11,7 +11,7 @@ from pipeline.config import config_file
 @pytest.mark.parametrize(
     ("option", "words"),
     [
-        ("--array=1-2", "'--array=1-2' is not allowed: a job is one run. For several call make"),
+        ("--array=1-2", "'--array=1-2' is not allowed: a job is one run. Start several by"),
         ("--arr 1-2", "'--arr 1-2' is not allowed: a job is one run"),
         ("--ntasks=3", "'--ntasks=3' is not allowed: use cluster.workers and cluster.ps"),
         ("--nodes=3", "is not allowed: use slurm.nodes"),
