@@ -41,7 +41,8 @@ def _step(name: str, mean: float, deviation: float) -> str:
 
 class _Random:
     """A table drawn by seed: numbers of any offset and scale, some missing, and texts, each of
-    them as one feature or two."""
+    them as one feature or two; rows that weigh alike or not; and a model with or without batch
+    normalization, for a number one of one's own, too."""
 
     def __init__(self, seed: int, task: str) -> None:
         rng = np.random.default_rng(seed)
@@ -52,14 +53,17 @@ class _Random:
         ]
         self.texts = [int(n) for n in rng.integers(2, 10, rng.integers(0, 4))]
         self.classes = int(rng.choice([2, 2, 3, 10]))
-        self.offset = float(rng.choice([0, 1, 4e3, 1e6, -1e5]))
-        self.scale = float(10 ** rng.uniform(-6, 9))
+        self.offset = float(rng.choice([0, 0, 1, 4e3, 1e6, -1e5, 1.7e9, -1e12]))
+        self.scale = float(10 ** rng.uniform(-7, 9))
         self.model = str(rng.choice(["linear", "dnn", "dnn_linear_combined"]))
         self.units = [int(n) for n in rng.choice([4, 32, 128, 512], rng.integers(1, 4))]
         if self.model == "dnn_linear_combined" and not self.texts:
             self.texts = [2]  # for the linear part, which takes ids
         self.weights = rng.normal(size=len(self.numbers) + len(self.texts))
         self.second = [str(x) for x in rng.choice(_SECOND, len(self.numbers))]
+        self.own = task == "regression" and bool(rng.random() < 0.3)
+        self.batch_norm = bool(rng.random() < 0.5)
+        self.weighted = bool(rng.random() < 0.3)
 
     def config(self) -> str:
         columns = [f"    n{i}: {{type: float32, missing: allow}}" for i in range(len(self.numbers))]
@@ -79,7 +83,7 @@ class _Random:
         ]
         for i, known in enumerate(self.texts):
             step = f"{{vocabulary: {{values: [{', '.join(_WORDS[:known])}]}}}}"
-            embedding = "" if self.model == "linear" else ", embedding: 4"
+            embedding = "" if self.own or self.model == "linear" else ", embedding: 4"
             features.append(f"  t{i}: {{steps: [{step}]{embedding}}}")
             features.append(f"  t{i}_hash: {{of: t{i}, steps: [{{hash: {{buckets: 7}}}}]}}")
         if self.task == "regression":
@@ -88,8 +92,13 @@ class _Random:
         else:
             params = {"classes": self.classes}
             label, metric = f"{{type: int64, min: 0, max: {self.classes - 1}}}", "accuracy"
-        if self.model != "linear":
-            params["hidden_units"] = self.units
+        model = self.model
+        if self.own:
+            params["task"], model, metric = "null", "tests.e2e.far_model:model_fn", "loss"
+        if self.own or self.model != "linear":
+            params |= {"hidden_units": self.units, "batch_norm": str(self.batch_norm).lower()}
+        if self.weighted:
+            columns.append("    weight: {type: float32, min: 0}")
         lines = (
             "name: table",
             "data:",
@@ -99,9 +108,10 @@ class _Random:
             *columns,
             f"    label: {label}",
             "  label: label",
+            "label: {weight: weight}" if self.weighted else "label: {}",
             "features:",
             *features,
-            f"model: {{name: {self.model}, params: {params}}}".replace("'", ""),
+            f"model: {{name: {model}, params: {params}}}".replace("'", ""),
             "train: {steps: 20, batch_size: 20}",
             f"eval: {{metric: {metric}, batch_size: 40}}",
             "cluster: {strategy: none}",
@@ -122,6 +132,8 @@ class _Random:
         for i, at in enumerate(drawn):
             values[f"t{i}"] = _WORDS[at].encode()
         inside = float(self.weights @ np.array([*standard, *[at - 2.0 for at in drawn]]))
+        if self.weighted:
+            values["weight"] = [float(rng.uniform(0, 3))]
         if self.task == "regression":
             values["label"] = [self.offset + self.scale * inside]
         else:
@@ -152,6 +164,12 @@ def _draw_parameters(table, drawn):
             shape = variable.shape.as_list()
             deviation = shape[0] ** -0.5 if len(shape) > 1 else 0.1
             session.run(variable.assign(np.float32(rng.normal(0, deviation, shape))))
+        for variable in tf.compat.v1.global_variables():
+            shape = variable.shape.as_list()
+            if variable.op.name.endswith("moving_mean"):
+                session.run(variable.assign(np.float32(rng.normal(0, 0.5, shape))))
+            if variable.op.name.endswith("moving_variance"):
+                session.run(variable.assign(np.float32(10 ** rng.uniform(-2, 2, shape))))
         pathlib.Path(table.run.path).mkdir(parents=True)
         tf.compat.v1.train.Saver().save(session, f"{table.run.path}/model.ckpt", global_step=20)
 
@@ -181,14 +199,14 @@ _REGRESSION = (
 )
 
 
-def _prices(split: str) -> list[bytes]:
+def _prices(split: str, mean: float = 3979, deviation: float = 3989) -> list[bytes]:
     """The records of the small table, with a price as label."""
     made = []
     for payload in small_table.payloads(split):
         example = tf.train.Example.FromString(payload)
         late = example.features.feature["late"].int64_list.value[0]
         example.features.feature.pop("late")
-        value = 3979 + 3989 * (late - 0.3)
+        value = mean + deviation * (late - 0.3)
         example.features.feature["late"].float_list.value.append(value)
         made.append(example.SerializeToString())
     return made
@@ -289,14 +307,9 @@ def test_one_deviation_is_found_where_predictions_cannot_show_it(tmp_path):
     """About 1e9 float32 has steps of 64, which rounding alone makes."""
     text = _REGRESSION.replace("offset: 3979, scale: 3989", "offset: 1.0e9, scale: 50")
 
-    def made(split):
-        examples = [tf.train.Example.FromString(payload) for payload in _prices(split)]
-        for example in examples:
-            values = example.features.feature["late"].float_list.value
-            values[0] = 1e9 + 50 * (values[0] - 3979) / 3989
-        return [example.SerializeToString() for example in examples]
-
-    table = small_table.Table(tmp_path, text=text, made=made)
+    table = small_table.Table(
+        tmp_path, text=text, made=lambda split: _prices(split, mean=1e9, deviation=50)
+    )
     gate, receiver = (
         parity.Gate(table.records),
         exporters.serving_input_fn(table.records.transforms),
@@ -311,6 +324,51 @@ def test_one_deviation_is_found_where_predictions_cannot_show_it(tmp_path):
         errors.ModelError, match=r"differ on \d+ of \d+ rows \(serving_default/unscaled"
     ):
         gate.check(table.estimator, first, written)
+
+
+def _scaled(features):
+    """A transform that makes one feature 1 % larger."""
+    return {**features, "dep time": features["dep time"] * 1.01}
+
+
+def _dropped(features):
+    """A transform that loses one value of a vector in few rows."""
+    size = features["size"]
+    return {**features, "size": tf.where(size > 2, 2.0, size)}
+
+
+@pytest.fixture(scope="module")
+def moments(tmp_path_factory):
+    """A model of one's own, whose labels are a day of Unix seconds."""
+    settings = "{task: null, offset: 1700000000.0, scale: 17000.0}"
+    model = f"{{name: tests.e2e.far_model:model_fn, params: {settings}}}"
+    text = _REGRESSION.partition("\nmodel:")[0] + f"\nmodel: {model}\n"
+    text += "train: {steps: 20, batch_size: 20}\neval: {metric: loss, batch_size: 40}\n"
+    table = small_table.Table(
+        tmp_path_factory.mktemp("moments"),
+        text=text + "cluster: {strategy: none}\n",
+        made=lambda split: _prices(split, mean=1.7e9, deviation=17000),
+    )
+    return table, parity.Gate(table.records)
+
+
+def test_a_narrow_label_far_from_zero_of_ones_own_model_passes(moments):
+    table, gate = moments
+    written = _export(table, exporters.serving_input_fn(table.records.transforms))
+    assert gate.check(table.estimator, table.checkpoint, written) >= 100
+
+
+@pytest.mark.parametrize("planted", [_scaled, _dropped, _swapped])
+def test_an_offset_of_ones_own_model_hides_no_difference(moments, planted):
+    table, gate = moments
+    true = exporters.serving_input_fn(table.records.transforms)
+
+    def receiver():
+        made = true()
+        return made._replace(features=planted(made.features))
+
+    with pytest.raises(errors.ModelError, match=r"Estimator\.predict differ on \d+ of"):
+        gate.check(table.estimator, table.checkpoint, _export(table, receiver))
 
 
 def test_parameters_of_another_checkpoint_are_found(prices):

@@ -93,8 +93,10 @@ def _moved(answers: rounding.Answers, other: rounding.Answers) -> dict[tuple[str
     """Returns each output that moved by more than rounding can, with the row that moved most, and
     the share of the largest answer by which it did."""
     found = {}
-    for output, values in answers.items():
-        if not np.issubdtype(values.dtype, np.floating) or not values.size:
+    count = len(next(iter(answers.values()), ()))
+    for output, most in rounding.measure(answers, [], np.zeros(count, bool)).most.items():
+        values = answers[output]
+        if not values.size:
             continue
         ours = values[: len(other[output])].astype(float).reshape(len(other[output]), -1)
         theirs = other[output].astype(float).reshape(ours.shape)
@@ -104,6 +106,6 @@ def _moved(answers: rounding.Answers, other: rounding.Answers) -> dict[tuple[str
         same = (ours == theirs) | (np.isnan(ours) & np.isnan(theirs))
         by = np.where(finite | same, by, np.inf).max(axis=1)
         row = int(by.argmax())
-        if by[row] > rounding.MOST:
+        if by[row] > most:
             found[output, row] = float(by[row])
     return found

@@ -15,10 +15,13 @@ from trainer.heads import heads
 
 @dataclasses.dataclass(frozen=True)
 class Differences:
-    """Of rows that both sides answer: `wrong` is `[rows]` bool, `worst` the largest in words."""
+    """Of rows that both sides answer: `wrong` is `[rows]` bool, `worst` the largest in words. If no
+    row differs by more than rounding can make, but all of them do `on_average`, those are wrong
+    that differ at all."""
 
     wrong: np.ndarray
     worst: str
+    on_average: bool = False
 
 
 def compare(
@@ -36,6 +39,7 @@ def compare(
     `offset` is compared where the model shows it: a SavedModel of Keras does not.
     """
     wrong, worst, most = np.zeros(0, bool), "", -1.0
+    numbers: list[tuple[str, str]] = []
     tied = rounding.ties(wanted, known, extreme)
     alone = ((o, s) for o in wanted for s in (o, f"{parity_worker.EXAMPLES}:{o}"))
     more = ((output, signature) for output, signature in alone if f"{signature}/{output}" in found)
@@ -55,12 +59,23 @@ def compare(
         if limit is None:
             differ &= ~tied[:count]
         wrong = differ if not len(wrong) else wrong[:count] | differ[: len(wrong)]
+        if limit is not None:
+            numbers.append((output, name))
         row, by = _largest(ours, theirs, differ)
         if by > most:
             worst = f"{name} of row {row}: {shown(theirs[row])}, not {shown(ours[row])}"
             if limit is not None and ours.shape == theirs.shape:
                 worst += f"; rounding makes at most {limit[row].max():.1e}"
             most = by
+    if not wrong.any():
+        as_it_is = ~extreme[: len(wrong)]
+        for output, name in numbers:
+            ours, theirs = (x[: len(wrong)][as_it_is] for x in (wanted[output], found[name]))
+            by, allowed = known.on_average(output, ours, theirs)
+            if by > allowed:
+                wrong[as_it_is] = unequal(ours, theirs, np.zeros(ours.shape))
+                worst = f"{name}: by {by:.1e} on average; rounding makes at most {allowed:.1e}"
+                return Differences(wrong, worst, on_average=True)
     return Differences(wrong, worst)
 
 

@@ -110,7 +110,7 @@ class Gate:
             raise errors.ModelError(
                 f"export of {checkpoint!r}: the exported model and Estimator.predict differ on "
                 f"{wrong} of {len(rows)} rows ({found.worst}). "
-                f"{both.explanation(rows, found.wrong)}. Nothing was published"
+                f"{both.explanation(rows, found)}. Nothing was published"
             )
         return len(rows)
 
@@ -332,8 +332,9 @@ class _Comparison:
             names = (parity_worker.KERAS,)
         return differences.compare(wanted, found, known, extreme=extreme, signatures=names)
 
-    def explanation(self, rows: Sequence[Row], wrong: np.ndarray) -> str:
+    def explanation(self, rows: Sequence[Row], found: Differences) -> str:
         """Says what makes the difference: the first column that does, if it is one."""
+        wrong = found.wrong
         if self._is_random(rows):
             return "It answers the same rows differently each time: something in it is random"
         if (dependence := self._asked.dependence) is not None:
@@ -346,10 +347,11 @@ class _Comparison:
             if len(first.columns) > 1 and alike:
                 return self._by_swapping(first, rows[alike[0]])
             return self._blamed(first, first.columns[0])
-        if not alike:
-            return (
-                f"No row of the eval split agrees: {self._by_features([rows[n] for n in broken])}"
+        if found.on_average or not alike:
+            said = (
+                "Only all rows show it" if found.on_average else "No row of the eval split agrees"
             )
+            return f"{said}: {self._by_features([rows[n] for n in broken])}"
         return self._by_swapping(rows[broken[0]], rows[alike[0]])
 
     def _by_features(self, rows: Sequence[Row]) -> str:
@@ -368,9 +370,9 @@ class _Comparison:
             with self._gate.serving(rows, self._export, calls_before=calls) as served:
                 answers.append(served())
         once, again = answers
-        moved = rounding.measure(once, [again], np.zeros(len(rows), bool)).moved
-        discrete = [name for name in once if name not in moved]
-        return any(share > rounding.MOST for share in moved.values()) or any(
+        known = rounding.measure(once, [again], np.zeros(len(rows), bool))
+        discrete = [name for name in once if name not in known.moved]
+        return any(share > known.most[name] for name, share in known.moved.items()) or any(
             differences.unequal(once[name], again[name], None).any() for name in discrete
         )
 

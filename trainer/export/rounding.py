@@ -4,6 +4,11 @@ Sums of float32 carry an error relative to their largest term, not to their resu
 * net` near zero is as inexact as `offset` is. And the order of a sum depends on the batch it is
 computed in. So the limit of a difference follows two things that are measured: the scale of an
 output, and how far the Estimator's own answers to the same rows move in other batches.
+
+Where answers are narrow and far from zero, such as the seconds of one day since 1970, a share of
+their scale may be most of what sets them apart. There the limit follows their spread, down to the
+steps in which float32 counts at their scale. Such a step is made by the last sum of a row, now and
+then: not by that of every tenth row, so the mean of all differences has a limit of its own.
 """
 
 from __future__ import annotations
@@ -22,6 +27,13 @@ LEAST, MOST = 1e-6, 1e-4
 _TIMES_EXTREME, _MOST_EXTREME = 16, 1e-3
 # Other batches show some of the ways to round, not the worst.
 _MARGIN = 4.0
+# A spread below this share of the scale is narrow: what is allowed shrinks with it. But at least so
+# many times the epsilon of float32, which is one or two of its steps, is allowed for a row, for the
+# mean of all, and for what the Estimator's own answers move.
+_NARROW = 1e-2
+_STEPS, _STEPS_ON_AVERAGE, _STEPS_MOVED = 2, 0.25, 32
+# Of fewer rows the spread is not known.
+_ENOUGH = 8
 # What the heads of this package and of tf.estimator call outputs whose scale is 1 by definition.
 _PROBABILITIES = ("probabilities", "logistic", "all_class_probabilities")
 
@@ -29,13 +41,16 @@ _PROBABILITIES = ("probabilities", "logistic", "all_class_probabilities")
 @dataclasses.dataclass(frozen=True)
 class Rounding:
     """What was measured of one Estimator, by output: `scale`, its largest answer to rows as they
-    are; the share of it that `rows` as they are and `extreme` ones may differ by; and `moved`, how
-    far, as a share of the scale, its own answers to rows as they are moved in other batches."""
+    are; the share of it that `rows` as they are and `extreme` ones may differ by, and that rows as
+    they are may differ by on `average`; `moved`, how far, as a share of the scale, its own answers
+    to rows as they are moved in other batches; and `most`, the share that rounding may move."""
 
-    scale: Mapping[str, float]
-    rows: Mapping[str, float]
-    extreme: Mapping[str, float]
-    moved: Mapping[str, float]
+    scale: dict[str, float]
+    rows: dict[str, float]
+    extreme: dict[str, float]
+    average: dict[str, float]
+    moved: dict[str, float]
+    most: dict[str, float]
 
     def limit(self, output: str, answers: np.ndarray, extreme: np.ndarray) -> np.ndarray:
         """Returns by how much each value of `answers`, `[rows, ...]`, may differ; `extreme` is
@@ -44,28 +59,45 @@ class Rounding:
         share = np.where(extreme, self.extreme[output], self.rows[output])
         return share.reshape([-1] + [1] * (answers.ndim - 1)) * size
 
+    def on_average(self, output: str, ours: np.ndarray, theirs: np.ndarray) -> tuple[float, float]:
+        """Returns how far answers to rows as they are, `[rows, ...]`, are apart on average, and
+        how far they may be."""
+        scale = self.scale[output]
+        if len(ours) < _ENOUGH or ours.shape != theirs.shape:
+            return 0.0, scale
+        apart = _moved(ours, theirs, _size(ours, scale)).mean()
+        return scale * float(apart), scale * self.average[output]
+
 
 def measure(answers: Answers, others: Sequence[Answers], extreme: np.ndarray) -> Rounding:
     """Measures from an Estimator's answers, `[rows, ...]` by output, and those `others` that it
     gives to the first of the rows in other batches. `extreme` is `[rows]` bool, of the first rows
     if fewer were answered."""
-    scale, rows, changed, moved = {}, {}, {}, {}
+    known = Rounding({}, {}, {}, {}, {}, {})
     for output, values in answers.items():
         if not np.issubdtype(values.dtype, np.floating):
             continue
         as_it_is = ~extreme[: len(values)]
-        scale[output] = _scale(output, values[as_it_is])
-        size = _size(values, scale[output])
+        scale = _scale(output, values[as_it_is])
+        size = _size(values, scale)
         shares = [_moved(values, other[output], size) for other in others]
         usual = [share[as_it_is[: len(share)]] for share in shares]
-        of_rows = np.max([share.max(initial=0.0) for share in usual], initial=0.0)
-        of_all = np.max([share.max(initial=0.0) for share in shares], initial=0.0)
-        least = max(LEAST, 8 * float(np.finfo(values.dtype).eps))
-        moved[output] = float(of_rows)
-        rows[output] = float(np.clip(_MARGIN * of_rows, least, max(least, MOST)))
+        of_rows = float(np.max([share.max(initial=0.0) for share in usual], initial=0.0))
+        of_all = float(np.max([share.max(initial=0.0) for share in shares], initial=0.0))
+        on_average = max((float(share.mean()) for share in usual if len(share)), default=0.0)
+        eps = float(max(np.finfo(values.dtype).eps, np.finfo(np.float32).eps))
+        narrow = _narrow(output, values[as_it_is], scale)
+        wide = max(LEAST, 8 * eps)
+        least = max(wide * narrow, _STEPS * eps)
+        most = max(MOST * narrow, _STEPS_MOVED * eps, least)
+        known.scale[output] = scale
+        known.moved[output], known.most[output] = of_rows, most
+        known.rows[output] = float(np.clip(_MARGIN * of_rows, least, most))
         first = _TIMES_EXTREME * least
-        changed[output] = float(np.clip(_MARGIN * of_all, first, max(first, _MOST_EXTREME)))
-    return Rounding(scale, rows, changed, moved)
+        known.extreme[output] = float(np.clip(_MARGIN * of_all, first, max(first, _MOST_EXTREME)))
+        of_mean = max(wide * narrow, _STEPS_ON_AVERAGE * eps)
+        known.average[output] = float(np.clip(_MARGIN * on_average, of_mean, most))
+    return known
 
 
 def ties(answers: Answers, rounding: Rounding, extreme: np.ndarray) -> np.ndarray:
@@ -82,11 +114,24 @@ def ties(answers: Answers, rounding: Rounding, extreme: np.ndarray) -> np.ndarra
     return found
 
 
+def _is_probability(output: str) -> bool:
+    return output.rpartition("/")[2] in _PROBABILITIES  # of one of several labels, too
+
+
 def _scale(output: str, values: np.ndarray) -> float:
-    if output.rpartition("/")[2] in _PROBABILITIES:  # of one of several labels, too
+    if _is_probability(output):
         return 1.0
     finite = np.abs(values[np.isfinite(values)].astype(float))
     return float(finite.max(initial=float(np.finfo(np.float32).tiny)))
+
+
+def _narrow(output: str, values: np.ndarray, scale: float) -> float:
+    """Returns the spread as a share of what is no longer narrow, at most 1."""
+    if _is_probability(output) or len(values) < _ENOUGH:
+        return 1.0
+    known = np.where(np.isfinite(values), values, 0).astype(float)
+    spread = np.abs(known - np.median(known, axis=0)).max(initial=0.0)
+    return float(min(1.0, spread / (_NARROW * scale)))
 
 
 def _size(values: np.ndarray, scale: float) -> np.ndarray:

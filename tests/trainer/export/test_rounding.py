@@ -80,3 +80,51 @@ def test_extreme_rows_may_cancel_terms_that_are_larger_than_any_answer():
     known, values, marked = _measured([400.0, -400.0], extreme=[False, True])
     limits = known.limit("prediction", values, marked)
     assert limits == pytest.approx([4e-4, 6.4e-3], rel=0.05)
+
+
+def _seconds(rows=256, seed=0):
+    """Answers within a day, as seconds since 1970, of which float32 has each 128th."""
+    return 1.7e9 + 17000 * np.random.default_rng(seed).normal(size=rows)
+
+
+def test_narrow_answers_far_from_zero_may_differ_by_steps_of_float32():
+    known, values, marked = _measured(_seconds())
+    assert np.spacing(values[0]) == 128
+    limits = known.limit("prediction", values, marked)
+    assert 2 * 128 <= limits.min() == limits.max() < 4 * 128
+
+
+def test_one_percent_of_what_sets_narrow_answers_apart_shows_on_average():
+    answers = _seconds()
+    known, values, _ = _measured(answers)
+    other = np.float32(answers + 0.01 * (answers - 1.7e9))
+    by, allowed = known.on_average("prediction", values, other)
+    assert by > 2 * allowed
+
+
+def test_steps_that_rounding_makes_now_and_then_are_no_difference_on_average():
+    known, values, _ = _measured(_seconds())
+    other = values.copy()
+    other[::10] = np.nextafter(other[::10], np.float32(np.inf))
+    by, allowed = known.on_average("prediction", values, other)
+    assert 0 < by < allowed
+
+
+def test_what_moves_on_average_in_other_batches_is_allowed_four_times():
+    values = np.float32(_seconds())
+    known, *_ = _measured(values, np.nextafter(values, np.float32(0)))
+    by, allowed = known.on_average("prediction", values, values + 3 * np.spacing(values))
+    assert by == pytest.approx(3 * 128)
+    assert by < allowed < 4.1 * 128
+
+
+def test_what_no_rounding_moves_follows_the_spread_of_narrow_answers():
+    wide, *_ = _measured(np.linspace(-1, 1, 20))
+    narrow, *_ = _measured(_seconds())
+    assert wide.most["prediction"] == 1e-4
+    assert 17000 / 8 < 1.7e9 * narrow.most["prediction"] < 17000 / 2
+
+
+def test_of_few_rows_the_spread_is_not_known():
+    known, values, marked = _measured(_seconds(7))
+    assert known.limit("prediction", values, marked) == pytest.approx([1700] * 7, rel=0.01)
