@@ -17,6 +17,9 @@ _PER_CLASS = 2
 _LARGEST_ROOT, _SMALLEST_ROOT = 1.84e19, 1.08e-19
 # A good model errs by a hundredth of the label's deviation.
 _SMALL_ERROR = 0.01
+# Predictions in steps of more than this share of the label's deviation are coarse: rounding them
+# errs by a 700th of it, which counts where a good model errs by a hundredth.
+_COARSE_LABEL = 0.005
 
 
 def check(data: config.Data, made: manifest.Manifest) -> None:
@@ -130,11 +133,12 @@ def _in_steps(data: config.Data, made: manifest.Manifest) -> Iterator[str]:
             continue
         largest, spread = max(abs(label.min), abs(label.max)), math.sqrt(label.variance)
         step = coarse.step_of(largest)
-        if step > coarse.COARSE * spread:
+        if step > _COARSE_LABEL * spread:
             yield (
                 f"label {target!r} deviates by {spread:.3g}, but numbers up to {largest:.3g} are "
-                f"{step:g} apart in float32: a regression neither learns nor predicts it more "
-                "closely. Subtract what all values have in common from the raw data"
+                f"{step:g} apart in float32: a regression does not predict it more closely, nor "
+                "does a model of your own that takes it as float32 learn it so. Subtract what all "
+                "values have in common from the raw data"
             )
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from pipeline.config import model_config
 from pipeline.records import feature_plan
+from pipeline.steps import whole
 from trainer import optimizers
 from trainer.features.transforms import WEIGHT, weight_of
 from trainer.heads import means, of_numbers
@@ -53,8 +55,6 @@ class Head:
         """Returns the spec; the canned Estimator's optimizer is not used."""
         if model_config.GOALS in self._params:
             return of_goals(logits, features, labels, mode=mode, params=self._params)
-        if regression(self._params):
-            logits = _scaled(logits, self._params, mode=mode)
         return estimator_spec(logits, features, labels, mode=mode, params=self._params)
 
 
@@ -85,14 +85,6 @@ def scaling(params: Mapping[str, Any]) -> tuple[float, float]:
     return float(params.get("offset", 0.0)), float(params.get("scale", 1.0))
 
 
-def _scaled(logits: Any, params: Mapping[str, Any], *, mode: str, number: str = "") -> Any:
-    """Returns predictions of numbers."""
-    if mode == tf.estimator.ModeKeys.PREDICT:
-        tf.compat.v1.add_to_collection(f"{UNSCALED}{number}", logits)
-    offset, scale = scaling(params)
-    return logits * scale + offset
-
-
 def offsets(params: Mapping[str, Any]) -> list[float] | None:
     """Returns what is added to each logit of a model that has learned from a sample, to give the
     probabilities of all rows; of two classes there is one logit. `None` adds nothing.
@@ -119,10 +111,11 @@ def estimator_spec(
 
     `logits` is `[batch, classes]`, of two classes `[batch, 1]` too; `labels` `[batch]` int64. The
     serving signature returns `class`, `[batch]` int64, and `probabilities`, `[batch, classes]`
-    float32. Of a regressor `logits` is `[batch, 1]`, and what is served is `prediction`, `[batch]`.
-    The loss of regressors is of errors in units of `params["scale"]`: in units of the label, the
-    gradients of labels about 1e12 overflow in an optimizer that squares them. Other metrics are in
-    units of the label. What a model learned from a sample is corrected but in training.
+    float32. Of a regressor `logits` is `[batch, 1]`, and what is served is `prediction`, `[batch]`:
+    `params["offset"] + params["scale"] * logits`. The loss of regressors is of errors in units of
+    `params["scale"]`: in units of the label, the gradients of labels about 1e12 overflow in an
+    optimizer that squares them. Other metrics are in units of the label. What a model learned from
+    a sample is corrected but in training.
     """
     classes = _classes(params)
     # Of two classes tf.estimator wants one logit; softmax of two is the sigmoid of this.
@@ -130,7 +123,9 @@ def estimator_spec(
         logits = logits[:, 1:] - logits[:, :1]
     if (added := offsets(params)) is not None and mode != tf.estimator.ModeKeys.TRAIN:
         logits = logits + tf.constant(added, logits.dtype)
-    made = head(classes, weight=_weight(features, WEIGHT), scale=scaling(params)[1])
+    if classes == 1 and mode == tf.estimator.ModeKeys.PREDICT:
+        tf.compat.v1.add_to_collection(UNSCALED, logits)
+    made = head(classes, weight=_weight(features, WEIGHT), scaled=scaling(params))
     spec = made.create_estimator_spec(
         features=features,
         mode=mode,
@@ -151,11 +146,14 @@ def _weight(features: Any, name: str) -> str | None:
     return name if isinstance(features, Mapping) and name in features else None
 
 
-def head(classes: int, *, weight: str | None, scale: float, name: str | None = None) -> Any:
-    """Returns a head of `tf.estimator` for classes, of which 1 stands for a number; `weight` is the
-    feature that examples weigh by, `name` what its metrics end with."""
+def head(
+    classes: int, *, weight: str | None, scaled: tuple[float, float], name: str | None = None
+) -> Any:
+    """Returns a head of `tf.estimator` for classes, of which 1 stands for a number, `scaled` by
+    offset and scale; `weight` is the feature that examples weigh by, `name` what its metrics end
+    with."""
     if classes == 1:
-        return _Number(scale, weight_column=weight, name=name)
+        return _Number(scaled, weight_column=weight, name=name)
     if classes == 2:
         return _Binary(weight_column=weight, name=name)
     return _Classes(classes, weight_column=weight, name=name)
@@ -176,12 +174,12 @@ def of_goals(
     parts = tf.split(logits, [width(goals[goal]) for goal in names.values()], axis=1)
     given, made = {}, []
     for number, ((name, goal), part) in enumerate(zip(names.items(), parts, strict=True)):
-        if regression(goals[goal]):
-            part = _scaled(part, goals[goal], mode=mode, number=str(number))
+        if regression(goals[goal]) and mode == tf.estimator.ModeKeys.PREDICT:
+            tf.compat.v1.add_to_collection(f"{UNSCALED}{number}", part)
         given[name] = part
         weight = _weight(features, weight_of(number))
-        scale = scaling(goals[goal])[1]
-        made.append(head(_classes(goals[goal]), weight=weight, scale=scale, name=name))
+        scaled = scaling(goals[goal])
+        made.append(head(_classes(goals[goal]), weight=weight, scaled=scaled, name=name))
     spec = tf.estimator.MultiHead(
         made, [goal["weight"] for goal in goals.values()]
     ).create_estimator_spec(
@@ -211,18 +209,37 @@ def _renamed(metrics: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, 
 
 
 class _Number(means.OfSome, tf.estimator.RegressionHead):
-    """With squared errors, in its loss of what is divided by `scale`."""
+    """Predicts `offset + scale * logits`. Its metrics are of what it predicts and of labels as they
+    are; its loss is of squared errors in units of `scale`, before logits get its `offset`, which is
+    subtracted from labels before they become float32: about 1e9 that has every 64th number."""
 
-    def __init__(self, scale: float, **settings: Any) -> None:
+    def __init__(self, scaled: tuple[float, float], **settings: Any) -> None:
         super().__init__(
+            loss_fn=lambda labels, logits: tf.math.squared_difference(
+                labels, tf.cast(self._served(logits), tf.float64)
+            ),
+            **settings,
+        )
+        self._unscaled = tf.estimator.RegressionHead(
             loss_fn=lambda labels, logits: tf.math.squared_difference(labels, logits), **settings
         )
-        self._scale = scale
+        self._offset, self._scale = float(np.float32(scaled[0])), scaled[1]
+
+    def _served(self, logits: Any) -> Any:
+        return logits * self._scale + self._offset
+
+    def predictions(self, logits: Any) -> dict[str, Any]:
+        """Returns what is predicted."""
+        return dict(super().predictions(self._served(logits)))
 
     def loss(self, labels: Any, logits: Any, *args: Any, **kwargs: Any) -> Any:
         """Returns the loss, in training and in evaluations."""
-        scaled = tf.cast(labels, tf.float32) / self._scale
-        return super().loss(scaled, logits / self._scale, *args, **kwargs)
+        scaled = whole.minus(labels, self._offset) / self._scale
+        return self._unscaled.loss(scaled, logits, *args, **kwargs)
+
+    def _processed_labels(self, logits: Any, labels: Any) -> Any:
+        """Returns labels for metrics; `loss` has refused those of another shape."""
+        return tf.reshape(tf.cast(labels, tf.float64), tf.shape(logits))
 
     def metrics(self, regularization_losses: Any = None) -> dict[str, Any]:
         """Returns the metrics of an evaluation."""

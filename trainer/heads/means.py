@@ -58,7 +58,9 @@ class OfSome:
         """Returns the metrics of an evaluation."""
         found: dict[str, Any] = super().metrics(regularization_losses)  # type: ignore[misc]
         return {
-            key: _INSTEAD[type(made)](name=made.name) if type(made) in _INSTEAD else made
+            key: _INSTEAD[type(made)](name=made.name, dtype=tf.float64)
+            if type(made) in _INSTEAD
+            else made
             for key, made in found.items()
         }
 

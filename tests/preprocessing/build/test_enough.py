@@ -90,10 +90,12 @@ def _warnings(capsys):
             {"columns": NUMBERS},
             [
                 "label 'label' deviates by 88, but numbers up to 1e+09 are 64 apart in float32: "
-                "a regression neither learns nor predicts it more closely. Subtract what all "
-                "values have in common from the raw data"
+                "a regression does not predict it more closely, nor does a model of your own that "
+                "takes it as float32 learn it so. Subtract what all values have in common from the "
+                "raw data"
             ],
         ),
+        ([f"{n},n,1,{10**9 + 500 * n}" for n in range(300)], {"columns": NUMBERS}, []),
         ([f"{n},n,1,{10**6 + n}" for n in range(300)], {"columns": NUMBERS}, []),
         (
             [f"{n},n,{'' if n % 3 else 1},{n if n % 3 else ''}" for n in range(300)],

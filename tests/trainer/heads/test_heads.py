@@ -96,6 +96,35 @@ def test_numbers_are_served_and_evaluated_at_their_scale():
         assert session.run(mean) == pytest.approx((9 + 16) / 2)
 
 
+@pytest.mark.parametrize("goals", [False, True])
+def test_whole_numbers_far_from_zero_are_learnt_and_evaluated_as_they_are(goals):
+    """Those of the offset and of seconds are 128 apart in float32."""
+    offset, scale = 1_700_008_651, 17_000.0
+    own = {"task": "regression", "offset": float(offset), "scale": scale}
+    head = heads.Head({"optimizer": UPDATES, **own})
+    if goals:
+        head = heads.Head({"optimizer": UPDATES, "goals": {"c": {**own, "weight": 1.0}}})
+    y = offset + np.random.default_rng(1).integers(-17_000, 17_000, 50)
+    near = float(np.float32(offset))
+    x = ((y - near) / scale + 1e-4).astype(np.float32)
+    with tf.Graph().as_default(), v1.Session() as session:
+        logits, labels = tf.constant(x[:, None]), tf.constant(y, tf.int64)
+        labels = {"c": labels} if goals else labels
+        served = head.create_estimator_spec({}, Keys.PREDICT, logits)
+        outputs = served.export_outputs["serving_default"].outputs
+        predicted = session.run(outputs["c/prediction" if goals else "prediction"])
+        spec = head.create_estimator_spec({}, Keys.EVAL, logits, labels)
+        session.run([v1.global_variables_initializer(), v1.local_variables_initializer()])
+        session.run([update for _, update in spec.eval_metric_ops.values()])
+        found = {n.removeprefix("c/"): session.run(v) for n, (v, _) in spec.eval_metric_ops.items()}
+        assert session.run(spec.loss) == pytest.approx(1e-8, rel=1e-2)
+    missed = predicted.astype(float) - y
+    assert found["mean_absolute_error"] == pytest.approx(np.abs(missed).mean(), rel=1e-9)
+    assert found["rmse"] ** 2 == pytest.approx(np.square(missed).mean(), rel=1e-9)
+    assert found["average_loss"] == pytest.approx(np.square(missed).mean(), rel=1e-9)
+    assert found["label/mean"] == y.mean()
+
+
 @pytest.mark.parametrize("weights", [{}, {WEIGHT: [3.0, 0.5]}])
 def test_the_loss_of_training_and_of_an_evaluation_have_one_unit(weights):
     """That of the label in one and of its scale in the other, curves could not be compared."""
