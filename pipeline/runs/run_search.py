@@ -79,8 +79,8 @@ def _none_of(
     run, why = next(iter(others.items()))
     return errors.UsageError(
         f"config {config_name!r}: no run in {root!r} is of it. The newest called {wanted.name!r}, "
-        f"{run!r}, is of another config: {why}. Train one with {train}, or name that run with "
-        f"RUN={run} in place of CONFIG"
+        f"{run!r}, is of another config: {why}. Train one with {train}, or name that run alone "
+        f"with RUN={run}"
     )
 
 

@@ -88,9 +88,7 @@ def test_a_run_of_another_config_of_that_name_is_not_taken(tmp_path, old, new, w
         assert find(None, str(given)).name == find("tiny-1", str(given)).name == "tiny-1"
         return
     line = r"^config '.*feb.yaml': no run in .* The newest called 'tiny', 'tiny-1', is of another "
-    line += (
-        rf"config: {why}\. Train one with make train CONFIG=.*feb.yaml, or name that run with RUN="
-    )
+    line += rf"config: {why}\. Train one with make train CONFIG=.*feb.yaml, or name that run"
     with pytest.raises(errors.UsageError, match=line):
         find(None, str(given))
     with pytest.raises(errors.UsageError, match=f"run 'tiny-1' is of another: {why}; give one of"):
