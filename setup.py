@@ -35,8 +35,8 @@ setup(
         "absl-py>=2.1",
         # preprocessing/runners/process_runner.py goes by what it says of a worker that exits.
         "apache-beam>=2.72,<2.73",
-        "charset-normalizer>=3.4,<4",
-        "fastavro>=1.9,<2",
+        "charset-normalizer>=3.4",
+        "fastavro>=1.9",
         # Beam's extra for Google Cloud takes none from 3 on; the lock file has 3.
         "google-cloud-storage>=2.19",
         "google-crc32c>=1.5",
@@ -45,6 +45,7 @@ setup(
         "numpy>=1.26,<2",
         "pillow>=10",
         "pyarrow>=15",
+        # pipeline/config/config_file.py words errors by the types that version 2 gives them.
         "pydantic>=2.7,<3",
         "PyYAML>=6",
         "rich>=14",
@@ -53,6 +54,7 @@ setup(
         "tensorboard>=2.15,<2.16",
         "tensorflow==2.15.1",
         "tensorflow-estimator==2.15.0",
+        # serving/rest/rest_server.py overrides methods of its server and of its request handler.
         "werkzeug>=3.1,<4",
     ],
     extras_require={
