@@ -38,7 +38,7 @@ class LeastLoaded:
 
     def __call__(self, op: Any) -> int:
         """Returns the index of the server for the variable that `op` makes."""
-        size, rows = _asked_of(op)
+        size, rows = asked_of(op)
         server = self._chosen(op, is_table=rows > 0)
         self.bytes[server] += size
         self.rows[server] += rows
@@ -59,7 +59,7 @@ class LeastLoaded:
         return (first + int(part[1])) % len(self.bytes)
 
 
-def _asked_of(op: Any) -> tuple[float, float]:
+def asked_of(op: Any) -> tuple[float, float]:
     """Returns the bytes of a variable that a step asks for, and of a table the rows; of all else,
     all bytes and no rows. One of unknown shape counts as a single value."""
     dtype, shape = tf.as_dtype(op.get_attr("dtype")), tf.TensorShape(op.get_attr("shape"))

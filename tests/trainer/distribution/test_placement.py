@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -71,6 +72,31 @@ def test_tables_go_where_the_fewest_rows_are_asked_for():
     tables = [server for name, server in servers.items() if not name.endswith("kernel")]
     assert sum(tables) == 10
     assert 3 <= sum(server for name, server in servers.items() if "kernel" in name) <= 7
+
+
+@pytest.mark.parametrize("servers", [2, 3, 4])
+def test_the_ranking_job_asks_of_each_server_at_most_a_fifth_more_than_the_mean(servers):
+    """Variables of the sizes and in the order of the shipped job, with the cluster.partition_bytes
+    of its head: the first layer is about half of the bytes of a step, and would be on one server.
+    """
+    rows = [8, 12, 20, 40, 90, 150, 300, 500, 1000, 1500, 2000, 3000, 5000] * 2
+    device = placement.device_fn(_task(servers))
+    with (
+        tf.Graph().as_default(),
+        tf.compat.v1.device(device),
+        placement.cut(servers, 65536),
+    ):
+        for number, count in enumerate([*rows, 3000, 2000]):
+            _variable(f"deep{number}", count, 16 if count > 500 else 8)
+        for number, (given, made) in enumerate([(278, 128), (128, 64), (64, 1)]):
+            _variable(f"layer{number}/kernel", given, made)
+            _variable(f"layer{number}/bias", made)
+        for number, count in enumerate([*rows, 3000, 2000]):
+            _variable(f"wide{number}", count, 1)
+        asked = np.zeros([servers, 2])
+        for variable in tf.compat.v1.global_variables():
+            asked[_server(variable)] += placement.asked_of(variable.handle.op)
+    assert (asked.max(axis=0) <= 1.2 * asked.mean(axis=0)).all()
 
 
 def test_variables_that_a_partitioner_leaves_whole_are_not_all_on_the_first_server():
