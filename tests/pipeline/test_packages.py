@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import sysconfig
+import zipfile
 
 import pytest
 
@@ -83,6 +84,19 @@ def test_the_current_folder_counts_where_it_is_not_on_the_path(tmp_path):
         capture_output=True,
         text=True,
     )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_wheel_that_a_process_fetches_has_modules_in_a_package_of_ours(python, tmp_path):
+    with zipfile.ZipFile(tmp_path / "own-1-py3-none-any.whl", "w") as wheel:
+        wheel.writestr("trainer/__init__.py", "")
+        wheel.writestr("trainer/vectors.py", "SIZE = 3\n")
+    code = (
+        "import trainer; from pipeline.runs import own_package\n"
+        "own_package.provide({own_package.VARIABLE: 'own-1-py3-none-any.whl'})\n"
+        "from trainer import run, vectors"
+    )
+    done = python({}, "-c", code)
     assert (done.returncode, done.stderr) == (0, "")
 
 
