@@ -127,7 +127,8 @@ class Stopwatch:
             return self._work.trace(exchange, hidden)
 
     def stood_still(self, seconds: float) -> None:
-        """No thread of the process has run for so long. That counts if it happened in a step."""
+        """No thread of the process has run for so long. That counts if it happened in a step or
+        between two."""
         with self._lock:
             if self._state in ("step", "between"):
                 self._stood += seconds
@@ -162,8 +163,11 @@ class Stopwatch:
             stopped = min(self._stood, stalled)
             seconds["step"] += hidden - exchange - stalled
             seconds["exchange"] += exchange
-            seconds["stopped"] += stopped
             seconds["stalled"] += stalled - stopped
+            # Or in a hook between two steps.
+            hooks = min(self._stood - stopped, seconds["between"])
+            seconds["between"] -= hooks
+            seconds["stopped"] += stopped + hooks
             seconds[self._state] += now - self._since
             return Account(
                 task=self._task,

@@ -400,6 +400,15 @@ def test_a_step_in_which_the_process_stood_still_has_stopped(scene):
     assert found == {"start": 0.1, "step": 2.1, "stalled": 0.5, "stopped": 11.5}
 
 
+def test_a_process_that_stood_still_between_two_steps_has_stopped(scene):
+    scene.step(0.1)
+    scene.step(0.1, after=12.0)
+    scene.watch.stood_still(11.5)
+    scene.step(0.1)
+    found = {name: pytest.approx(value) for name, value in scene.seconds.items()}
+    assert found == {"start": 0.1, "step": 0.2, "between": 0.5, "stopped": 11.5}
+
+
 def test_few_steps_do_not_tell_that_one_has_stalled(scene):
     for seconds in (0.1, 0.1, 12.1, 0.1):
         scene.step(seconds)
