@@ -12,7 +12,8 @@ import pytest
 from pipeline.planning import page as plan_page
 from pipeline.reports import facts
 from pipeline.reports import page as report_page
-from tests.pipeline.planning import measured, test_target
+from tests.pipeline.planning import measured
+from tests.pipeline.planning.outlooks import outlooks
 from tests.pipeline.reports import scene
 from tests.trainer.comparison import compared
 from trainer.comparison import page as compare_page
@@ -46,9 +47,9 @@ def _compare(folder):
 
 
 def _plan(folder):
-    outlooks = test_target.outlooks()
+    found = outlooks()
     calibrated = [measured.calibration()]
-    return plan_page.render("Plan", outlooks, calibrated, lead="A job", chosen=outlooks[0])
+    return plan_page.render("Plan", found, calibrated, lead="A job", chosen=found[0])
 
 
 @pytest.fixture(params=[_report, _compare, _plan])

@@ -10,17 +10,7 @@ from pipeline import errors
 from pipeline.planning import costs, page, prediction, target
 from pipeline.planning.demands import Machines
 from tests.pipeline.planning.measured import calibration
-
-_MACHINES = Machines(server=8, worker=8)
-
-
-def outlooks(workers=(1, 2, 4, 8), machines=_MACHINES, **job):
-    found = calibration()
-    asked = costs.Job(**{"examples": 1e7, "save_examples": 1e5, "usd_per_machine": 0.5, **job})
-    return [
-        costs.outlook(found, asked, prediction.predict(found, machines, count, servers=1))
-        for count in workers
-    ]
+from tests.pipeline.planning.outlooks import MACHINES, outlooks
 
 
 @pytest.mark.parametrize(
@@ -98,7 +88,7 @@ def test_the_knee_is_where_workers_stop_helping():
     assert costs.knee(found[:2]).workers == 2
 
 
-def knees(workers, machines=_MACHINES, strategy="parameter_server", **changes):
+def knees(workers, machines=MACHINES, strategy="parameter_server", **changes):
     found = calibration(strategy, **changes)
     job, servers = costs.Job(1e7, 1e5), int(found.has_servers)
     return page.knees(
