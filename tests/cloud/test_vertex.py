@@ -117,6 +117,7 @@ def test_a_loss_that_is_no_number_is_computed_once(submitted, records):
         "cluster.strategy=none",
         "train.steps=100",
         "model.name=tests.trainer.user_code:nan_model_fn",
+        "gcp.image_modules=[tests]",
         "eval.metric=hit_rate",
     )
     assert vertex.run() == "JOB_STATE_FAILED"
