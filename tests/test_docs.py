@@ -110,6 +110,20 @@ def test_what_the_docs_name_for_code_of_ones_own_is_there():
     means = [f"trainer.models.means.{name}" for name in re.findall(r"\bmeans\.(\w+)", text)]
     assert means
     for name in (*named, *means):
+        _require(name)
+
+
+def _require(name):
+    """Modules of commands are found, not imported: each declares flags of the same names."""
+    module, found = "", None
+    for part in name.split("."):
+        if module and found.submodule_search_locations is None:
+            break  # what follows is inside of a module
+        module = f"{module}.{part}".lstrip(".")
+        found = importlib.util.find_spec(module)
+        if found is None:
+            break
+    if module != name or found is None:
         pkgutil.resolve_name(name)  # an error says which part is missing
 
 
