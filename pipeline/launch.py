@@ -15,7 +15,7 @@ import time
 from absl import flags
 
 from pipeline import cli, places, versions
-from pipeline.config import own_input, raw_data
+from pipeline.config import model_config, own_input, raw_data
 from pipeline.jobs import display, job
 from pipeline.launchers import base
 from pipeline.processes import isolation
@@ -53,6 +53,7 @@ def main() -> None:
         storage_root=_STORAGE.value,
         look=not _DRY_RUN.value,
     )
+    model_config.refuse_placeholder(wanted.config.model.name)
     if _CLUSTER.value != places.HERE:
         own_input.refuse(wanted.config, f"--cluster={_CLUSTER.value}", instead="train it here")
     launcher = base.choose(_CLUSTER.value)

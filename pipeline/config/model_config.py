@@ -68,6 +68,15 @@ def params(model: Model) -> dict[str, Any]:
     return dict(model.params) if settings is None else settings.model_dump()
 
 
+def refuse_placeholder(name: str) -> None:
+    """Raises `UsageError` if a name stands in place of a model."""
+    if name == PLACEHOLDER:
+        raise errors.UsageError(
+            f"model.name {name!r}: stands for a model, as make schema found no column that makes a "
+            f"feature; write features and a model: {', '.join(MODELS)}, or your own"
+        )
+
+
 def check(model: Model, *, has_features: bool) -> None:
     """Raises `ValueError` for a name that is no model, and for params that a shipped model does not
     know, with those it does."""

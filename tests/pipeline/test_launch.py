@@ -161,6 +161,7 @@ def test_changes_are_told_and_what_checkpoints_hold_needs_another_run(launch):
         (["--set=train.stesp=2"], "unknown key 'train.stesp' (did you mean 'steps'?)"),
         (["--set=train.steps"], "must be section.key=value"),
         (["--run=../../x"], "--run '../../x': must be 1 to 63 of"),
+        (["--set=model.name=package.module:model_fn"], "stands for a model, as make schema found"),
     ],
 )
 def test_bad_requests_are_refused_before_anything_is_written(launch, arguments, text):

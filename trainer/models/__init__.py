@@ -65,11 +65,7 @@ def find(name: str) -> ModelFn:
 
     Raises `UsageError` if there is no such name, module or attribute.
     """
-    if name == model_config.PLACEHOLDER:
-        raise errors.UsageError(
-            f"model.name {name!r}: stands for a model, as make schema found no column that makes a "
-            f"feature; write features and a model: {', '.join(MODELS)}, or your own"
-        )
+    model_config.refuse_placeholder(name)
     if name in MODELS:
         own = vars(module(name))
         return own.get("model_fn") or own["estimator"]
