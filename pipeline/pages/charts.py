@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 # Told apart by people who cannot tell all colors apart, and on light and dark paper.
 COLORS = ("#4878a8", "#d9822b", "#5a9157", "#a0529a", "#c0504d", "#7a6a53", "#3d9a9a", "#8c8c2e")
 BLUE, ORANGE, GREEN = COLORS[:3]
-# Of so many points each is a dot: a line alone does not show a single one.
+# Up to so many points are drawn as dots: a line alone does not show a single one.
 FEW = 20
 _LEFT, _RIGHT, _TOP, _BOTTOM = 58, 12, 8, 34
 _TICKS = 5

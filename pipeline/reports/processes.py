@@ -11,7 +11,7 @@ from pipeline.reports import goodput, timeline
 from pipeline.reports.facts import Facts
 
 _WIDE = 480
-# Of more processes a page would be all table.
+# More processes than this would make a page all table.
 _MOST = 50
 # A color for each cause, all different.
 CAUSE_COLORS = [

@@ -339,9 +339,8 @@ class _Comparison:
             return "It answers the same rows differently each time: something in it is random"
         if (dependence := self._asked.dependence) is not None:
             return dependence[0].upper() + dependence[1:]
-        originals = [n for n in range(len(wrong)) if not rows[n].changed]
-        broken = [n for n in originals if wrong[n]]
-        alike = [n for n in originals if not wrong[n]]
+        originals = [n for n, row in enumerate(rows) if not row.changed]
+        broken, alike = ([n for n in originals if wrong[n] == one] for one in (True, False))
         if not broken:
             first = rows[int(np.argmax(wrong))]
             if len(first.columns) > 1 and alike:

@@ -32,7 +32,7 @@ _MARGIN = 4.0
 # mean of all, and for what the Estimator's own answers move.
 _NARROW = 1e-2
 _STEPS, _STEPS_ON_AVERAGE, _STEPS_MOVED = 2, 0.25, 32
-# Of fewer rows the spread is not known.
+# With fewer rows than this the spread is not known.
 _ENOUGH = 8
 # What the heads of this package and of tf.estimator call outputs whose scale is 1 by definition.
 _PROBABILITIES = ("probabilities", "logistic", "all_class_probabilities")

@@ -17,7 +17,7 @@ from pipeline.runs.run_folder import RunFolder
 MODULE = "pipeline.launchers.slurm.main"
 # What names the output of the script itself in the logs of a run.
 LOG = "slurm"
-# Of a script that is shown, for which no folder is made: where the job runs.
+# The output of a script that is only shown, for which no folder is made: where the job runs.
 HERE = "slurm-%j.out"
 
 
