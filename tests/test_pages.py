@@ -11,6 +11,8 @@ import pytest
 from pipeline.config import config_file
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+LONGEST = 30  # words of a sentence
 
 
 def _text(name):
@@ -64,7 +66,7 @@ def test_tests_that_are_skipped_without_an_extra_have_a_target_that_installs_it(
 
 def _documented_commands():
     """Yields the words of each make command of README and the docs, with all that is optional."""
-    pages = [_text("README.md"), *(path.read_text() for path in sorted(ROOT.glob("docs/*.md")))]
+    pages = [page.read_text() for page in PAGES]
     found = {line for page in pages for line in re.findall(r"`make ([^`\n]+)`", page)}
     for block in re.findall(r"^```sh\n(.*?)^```", "\n".join(pages), re.M | re.S):
         found |= set(re.findall(r"^make ([^#>|\n]*)", block, re.M))
@@ -82,10 +84,9 @@ def test_make_takes_what_the_pages_give_it(command):
 
 
 def test_links_of_the_pages_lead_somewhere():
-    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
     broken = [
         f"{page.name}: {link}"
-        for page in pages
+        for page in PAGES
         for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text())
         if not re.match(r"[a-z]+:", link) and not _is_there(page, link)
     ]
@@ -100,6 +101,23 @@ def _is_there(page, link):
     headings = re.findall(r"^#+ (.+)$", target.read_text(), re.M)
     plain = (re.sub(r"[^a-z0-9 _-]", "", heading.lower()) for heading in headings)
     return anchor in {heading.replace(" ", "-") for heading in plain}
+
+
+def _sentences(text):
+    """Yields the sentences of paragraphs, items of lists and cells of tables, without code."""
+    text = re.sub(r"^ *```.*?^ *```$", "\n", text, flags=re.M | re.S)
+    text = re.sub(r"\n\n(?: {4,}.*\n)+", "\n\n", text)
+    text = re.sub(r"`[^`]*`", "X", re.sub(r"\]\([^)]*\)", "]", text))
+    text = re.sub(r"X(?:,\sX)+", "X", text)  # a list of names is read as one
+    for part in re.split(r"\n\s*\n|\n(?= *(?:[-*|#]|\d+\.))| \|(?=\s|$)", text):
+        yield from re.split(r"(?<=[.!?])[)\"*]*\s+(?=\W*\w)", " ".join(part.split()))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_sentences_are_short(page):
+    counted = {one: len(re.findall(r"\S*\w\S*", one)) for one in _sentences(page.read_text())}
+    long = [f"{words} words: {one}" for one, words in counted.items() if words > LONGEST]
+    assert not long, f"{page.name}: at most {LONGEST}, split\n" + "\n".join(long)
 
 
 @pytest.mark.parametrize("off", ["", "0", "no", "false"])

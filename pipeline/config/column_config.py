@@ -60,7 +60,7 @@ class Column(Section):
     first `max_items` items are kept, and the row is counted. `keep_last`: the same with its last
     items, such as the latest clicks."""
     separator: Separator = "|"
-    """One ASCII character between items, where a list is written as one text; `json`: the text is a
+    """One ASCII character between items, where a list is written as one text. `json`: the text is a
     JSON array, such as `["a", "b"]`, or a list as Python prints it: `['a', None]`."""
     same_length_as: str | None = None
     """Another list, for each of whose items this one has one, such as the seconds that each clicked

@@ -67,7 +67,7 @@ out of range before anything starts, with exit code 64. "Only for", "only with" 
 checked too; a key that is "used only by" something has no effect elsewhere.
 
 A config may change another: with `base: flights` (a shipped one, or a path from the folder of the
-file) it takes from there what it does not give itself, key by key; lists are taken whole, and a key
+file) it takes from there all keys that it lacks. Lists are taken whole, and a key
 that is `null` is left out. It needs a `name` of its own. `make config CONFIG=path.yaml` prints a
 config with all its values, `make config SCHEMA=1` a JSON Schema for editors.
 """

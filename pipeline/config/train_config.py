@@ -74,7 +74,7 @@ class Train(Section):
     than 64 MiB, or if several processes read."""
     cache_bytes: NotNegative = 128 << 20
     """Most bytes of parsed records that a process keeps in memory, to read and parse each once and
-    not in each epoch; the default is 128 MiB, and 0 keeps none. They are kept if all of the split
+    not in each epoch. The default is 128 MiB; 0 keeps none. They are kept if all of the split
     fit, and if the process will read as many at least twice."""
     on_new_data: Literal["refuse", "restart_epoch"] = "refuse"
     """What a run does if its records are not those of its checkpoint. `refuse`: it stays with its

@@ -157,9 +157,9 @@ class Gcp(PlaceSection):
     """Uses machines that cost less and may be taken away; training then resumes from its last
     checkpoint."""
     flex_start_hours: Annotated[float, pydantic.Field(ge=0)] | None = None
-    """Waits for up to so many hours until all machines are there at once (flex start, for L4
-    and newer GPUs, the same machine for all roles, at most 7 days of training); 0 waits for
-    ever. Not set: machines are asked for as they are needed."""
+    """Most hours to wait until all machines are there at once; 0 waits for ever. This is flex
+    start, for L4 and newer GPUs, the same machine for all roles, and at most 7 days of
+    training. Not set: machines are asked for as they are needed."""
     submissions: Positive = 3
     """How often a job is submitted in all, if it ends without an error of its own that is
     final, such as after its machines were taken away."""
