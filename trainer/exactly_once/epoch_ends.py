@@ -10,6 +10,7 @@ import tensorflow as tf
 from trainer.checkpoints import checkpoint_files
 from trainer.exactly_once import report
 from trainer.input import epoch_order
+from trainer.monitoring import event_files
 from trainer.monitoring.status_reporter import Reporter
 
 # Status files, which are written every second and read by all, stay below 4 kB with these.
@@ -44,16 +45,9 @@ class EpochEnds:
         self._reporter.note(input=found.newest(_IN_STATUS), epochs=list(self._lines))
 
     def _write(self, found: report.Account, ended: list[epoch_order.Epoch]) -> None:
-        values = {"epochs": sum((e.due - e.left) / e.due for e in found.epochs)}
+        values = {"input/epochs": sum((e.due - e.left) / e.due for e in found.epochs)}
         for epoch in ended:
             counted = dataclasses.asdict(epoch)
-            values |= {name: counted[name] for name in ("once", "more", "never", "skipped")}
-        summary = tf.compat.v1.Summary(
-            value=[
-                tf.compat.v1.Summary.Value(tag=f"input/{name}", simple_value=value)
-                for name, value in values.items()
-            ]
-        )
-        writer = tf.compat.v1.summary.FileWriterCache.get(self._model_dir)
-        writer.add_summary(summary, found.step)
-        writer.flush()  # after the last save nothing else does
+            names = ("once", "more", "never", "skipped")
+            values |= {f"input/{name}": counted[name] for name in names}
+        event_files.write(self._model_dir, found.step, values, flush=True)

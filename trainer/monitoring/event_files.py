@@ -1,4 +1,5 @@
-"""Event files of a run on gs://: written on this machine, and copied there now and then.
+"""Event files of a run: summaries go into them, and those of a run on gs:// are written on this
+machine, and copied there now and then.
 
 TensorFlow's writers upload the whole file again at every flush
 (docs/tensorflow-pitfalls.md#event-files-uploaded-whole), while training waits.
@@ -9,7 +10,8 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import tensorflow as tf
 
@@ -22,6 +24,19 @@ VERTEX = "AIP_TENSORBOARD_LOG_DIR"
 _OF_WORKER = "tmp_"
 
 _Cache = tf.compat.v1.summary.FileWriterCache
+
+
+def write(folder: str, step: int, values: Mapping[str, Any], *, flush: bool = False) -> None:
+    """Adds scalars and `HistogramProto`s, by tag, to the event file of this process in a folder.
+    Give `flush` with the last ones, which nothing else would write out."""
+    summary = tf.compat.v1.Summary()
+    for tag, value in values.items():
+        kind = "histo" if isinstance(value, tf.compat.v1.HistogramProto) else "simple_value"
+        summary.value.add(tag=tag, **{kind: value})
+    writer = _Cache.get(folder)
+    writer.add_summary(summary, step)
+    if flush:
+        writer.flush()
 
 
 @contextlib.contextmanager

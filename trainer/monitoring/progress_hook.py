@@ -11,6 +11,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from trainer.monitoring import event_files
 from trainer.monitoring.peers import Peers
 from trainer.monitoring.status_reporter import Reporter
 
@@ -77,9 +78,9 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
             return
         step, loss = int(run_values.results[0]), float(run_values.results[1])
         self._newest_loss = loss
-        if self._summary_due:
+        if self._model_dir is not None and self._summary_due:
             rate, self._summarised = self._rate_since(self._summarised)
-            self._write_summary(step, {_RATE: rate, **self._of_peers()})
+            event_files.write(self._model_dir, step, {_RATE: rate, **self._of_peers()})
         if self._resumed:
             # At once, and not when due: by it the supervisor knows that training continues.
             self._first_reported = True
@@ -94,7 +95,7 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
         step = int(session.run(self._step))
         self._reporter.say(_TRAINING, step=step, loss=self._newest_loss)
         if self._model_dir is not None and (rates := self._of_peers(now=True)):
-            self._write_summary(step, rates)
+            event_files.write(self._model_dir, step, rates)
 
     def _rate_since(self, mark: tuple[int, float]) -> tuple[float, tuple[int, float]]:
         now = time.perf_counter()
@@ -104,10 +105,3 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
     def _of_peers(self, *, now: bool = False) -> dict[str, float]:
         rates = {} if self._peers is None else self._peers.rates(now=now)
         return {f"{_RATE}/{name}": rate for name, rate in rates.items()}
-
-    def _write_summary(self, step: int, rates: dict[str, float]) -> None:
-        values = [
-            tf.compat.v1.Summary.Value(tag=tag, simple_value=rate) for tag, rate in rates.items()
-        ]
-        writer = tf.compat.v1.summary.FileWriterCache.get(self._model_dir)
-        writer.add_summary(tf.compat.v1.Summary(value=values), step)

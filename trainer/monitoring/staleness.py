@@ -17,6 +17,7 @@ import tensorflow as tf
 from pipeline.cluster import topology
 from pipeline.runs import run_folder
 from pipeline.runs.run_folder import RunFolder
+from trainer.monitoring import event_files
 from trainer.monitoring.status_reporter import Reporter
 
 _COLLECTION = "pipeline/step_after_update"
@@ -120,14 +121,6 @@ class StalenessHook(tf.compat.v1.train.SessionRunHook):
         for name, status in run_folder.read_statuses(self._run).items():
             if name != self._task.name and status.staleness:
                 found[name] = {int(v): n for v, n in status.staleness.items()}
-        values = [
-            tf.compat.v1.Summary.Value(tag=f"staleness/{name}", histo=histogram(counts))
-            for name, counts in found.items()
-        ]
-        values += [
-            tf.compat.v1.Summary.Value(tag=f"staleness_mean/{name}", simple_value=_mean(counts))
-            for name, counts in found.items()
-        ]
-        writer = tf.compat.v1.summary.FileWriterCache.get(self._run.path)
-        writer.add_summary(tf.compat.v1.Summary(value=values), step)
-        writer.flush()  # at the end of training nothing else does
+        values = {f"staleness/{name}": histogram(counts) for name, counts in found.items()}
+        values |= {f"staleness_mean/{name}": _mean(counts) for name, counts in found.items()}
+        event_files.write(self._run.path, step, values, flush=True)

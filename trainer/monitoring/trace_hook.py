@@ -24,7 +24,7 @@ from tensorflow.python.client import timeline  # as ProfilerHook; it has no publ
 
 from pipeline import config, storage
 from pipeline.runs.run_folder import RunFolder
-from trainer.monitoring import server_load, step_time
+from trainer.monitoring import event_files, server_load, step_time
 from trainer.monitoring.status_reporter import Reporter
 
 # Where TensorBoard's profile plugin looks for profiles of a run, and the files of its trace viewer:
@@ -176,12 +176,7 @@ class TraceHook(tf.compat.v1.train.SessionRunHook):
         if self._model_dir is not None:
             scalars = {f"seconds/{name}": value for name, value in found.items()}
             scalars |= server_load.summaries(loads)
-            values = [
-                tf.compat.v1.Summary.Value(tag=tag, simple_value=value)
-                for tag, value in scalars.items()
-            ]
-            writer = tf.compat.v1.summary.FileWriterCache.get(self._model_dir)
-            writer.add_summary(tf.compat.v1.Summary(value=values), self._step)
+            event_files.write(self._model_dir, self._step, scalars)
 
     def _write_profile(self, step_stats: Any) -> None:
         trace = timeline.Timeline(step_stats).generate_chrome_trace_format()
@@ -204,7 +199,4 @@ class CheckpointTimes:
         """Notes one save."""
         self._total += seconds
         self._reporter.note_seconds({"checkpoints": self._total})
-        value = tf.compat.v1.Summary.Value(tag="seconds/checkpoint", simple_value=seconds)
-        writer = tf.compat.v1.summary.FileWriterCache.get(self._model_dir)
-        writer.add_summary(tf.compat.v1.Summary(value=[value]), step)
-        writer.flush()  # after the last save nothing else does
+        event_files.write(self._model_dir, step, {"seconds/checkpoint": seconds}, flush=True)
