@@ -106,9 +106,14 @@ def _step(tf: Any, target: str, servers: int, *, pids: Sequence[int]) -> list[fl
             with tf.device(f"/job:ps/task:{number % servers}"):
                 name = f"weights-{servers}-{number}"
                 weights.append(v1.get_variable(name, [1], initializer=v1.zeros_initializer()))
+        with tf.device("/job:ps/task:0"):
+            # As in a real job: all servers ask the first one for the learning rate of the step, and
+            # it counts the step when all have applied theirs.
+            made = v1.train.create_global_step()
+            rate = 1e-9 * tf.cast(made, tf.float32)
         with tf.device("/job:worker/task:0"):
             loss = tf.add_n([tf.reduce_sum(2.0 * one) for one in weights])
-            step = v1.train.GradientDescentOptimizer(1e-9).minimize(loss)
+            step = v1.train.GradientDescentOptimizer(rate).minimize(loss, made)
         with v1.Session(target) as session:
             session.run(v1.global_variables_initializer())
             _repeat(session, step, _WARM_SECONDS)
