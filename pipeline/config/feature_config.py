@@ -46,6 +46,10 @@ class Embedding(Section):
     sequence: bool = False
     """Keeps the vector of each item of a list, in order, for a model of sequences: `din`, or one of
     your own. Not with `combiner` and `weights`."""
+    position: bool = False
+    """Adds to the vector of each item a learned one of its place in the list, the first, the second
+    and so on up to `max_items`; that of a place that no list of train reaches is 0. Not with `max`.
+    A linear part does not see places."""
 
     @pydantic.model_validator(mode="after")
     def _sequences_are_not_combined(self) -> Embedding:
@@ -58,9 +62,11 @@ class Embedding(Section):
         return self
 
     @pydantic.model_validator(mode="after")
-    def _weights_add_up(self) -> Embedding:
-        if self.weights is not None and self.combiner == "max":
+    def _max_adds_nothing_up(self) -> Embedding:
+        if self.combiner == "max" and self.weights is not None:
             raise ValueError("weights are for the combiners mean, sum and sqrtn, got max")
+        if self.combiner == "max" and self.position:
+            raise ValueError("position is for the combiners mean, sum and sqrtn, got max")
         return self
 
 
@@ -114,6 +120,11 @@ class Feature(Section):
     def sequence(self) -> bool:
         """Whether the vectors of a list stay in order, and are not combined."""
         return isinstance(self.embedding, Embedding) and self.embedding.sequence
+
+    @property
+    def position(self) -> bool:
+        """Whether the place of an item in its list has a vector, too."""
+        return isinstance(self.embedding, Embedding) and self.embedding.position
 
     @property
     def weights(self) -> str | None:

@@ -43,6 +43,7 @@ class Planned:
 
     `steps` have all settings. `points` is what is known of the values before the first step and
     behind each. `table` is the feature whose table of vectors it shares; of that one its own name.
+    `positions` says how many places of a list have a vector, too.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Planned:
     feature: feature_config.Feature
     table: str | None = None
     weights: Weights | None = None
+    positions: int | None = None
 
     @property
     def kind(self) -> Kind:
@@ -73,6 +75,11 @@ class Planned:
     def shape(self) -> tuple[int, ...]:
         """That of one example."""
         return self.points[-1].shape
+
+    @property
+    def ids_of_each(self) -> int:
+        """How many ids one value has, or one item of a list."""
+        return math.prod(step.ids_of_each for step in self.steps)
 
     @property
     def indicator(self) -> str | None:
@@ -168,7 +175,8 @@ def plan(job: config.Config, contents: manifest.Manifest) -> Plan:
         known[name] = points[-1]
         weights = _weights(name, feature, job.data.columns)
         table = tables.get(name)
-        features.append(Planned(name, inputs, steps, points, feature, table, weights))
+        positions = job.data.columns[first].max_items if feature.position else None
+        features.append(Planned(name, inputs, steps, points, feature, table, weights, positions))
     several = tuple(_goal(job, name, contents) for name in job.labels)
     label_check.check_metric(job, contents)
     label = next((goal.label for goal in several if goal.name == job.data.label), None)

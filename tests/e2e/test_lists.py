@@ -49,6 +49,22 @@ features:
     of: seen
     steps: [{hash: {buckets: 6, functions: 2}}]
     embedding: {size: 3, combiner: sum, weights: dwell}
+  order:
+    of: tags
+    steps: [{hash: {buckets: 9}}]
+    embedding: {size: 2, combiner: sum, position: true}
+  recent:
+    of: seen
+    steps: [{identity: {ids: 11}}]
+    embedding: {table: item, position: true}
+  dwelt:
+    of: seen
+    steps: [{identity: {ids: 11}}]
+    embedding: {size: 2, combiner: sqrtn, weights: dwell, position: true}
+  twice:
+    of: seen
+    steps: [{hash: {buckets: 6, functions: 2}}]
+    embedding: {size: 2, weights: dwell, position: true}
   price: {of: prices, steps: [log1p, {pool: {by: max}}]}
   count: {of: tags, steps: [{pool: {by: count}}]}
 model: {name: dnn_linear_combined, params: {hidden_units: [5]}}
@@ -59,7 +75,10 @@ NAMES = ("id", "tags", "seen", "prices", "dwell", "item", "bought")
 BETWEEN = {"tags": "|", "seen": " ", "prices": ";", "dwell": " "}
 FED = ("tags", "seen", "prices", "dwell", "item")
 _WEIGHTS = "linear/linear_model/{}/weights"
-_TABLE = "dnn/input_from_feature_columns/input_layer/{}_embedding/embedding_weights"
+_INPUT = "dnn/input_from_feature_columns/input_layer/{}_embedding/"
+_TABLE, _PLACES = _INPUT + "embedding_weights", _INPUT + "position_weights"
+# How many ids an item has, of the features with vectors of places.
+PLACED = {"order": 1, "recent": 1, "dwelt": 1, "twice": 2}
 
 
 def _rows(count, seed=0):
@@ -118,9 +137,11 @@ def _hashed(value):
     return tf.strings.to_hash_bucket_fast(texts, 6).numpy().tolist()
 
 
-def _combined(table, ids, combiner, weights=None):
-    """Returns one vector of those of ids, by the definition of its combiner."""
-    vectors, weights = table[ids], np.ones(len(ids)) if weights is None else np.array(weights)
+def _combined(table, ids, combiner, weights=None, *, places=0.0):
+    """Returns one vector of those of ids, and of their places, by the definition of its
+    combiner."""
+    vectors = table[ids] + places
+    weights = np.ones(len(ids)) if weights is None else np.array(weights)
     if combiner == "max":
         return vectors.max(axis=0) if ids else np.zeros(table.shape[1])
     total = weights @ vectors if ids else np.zeros(table.shape[1])
@@ -140,7 +161,12 @@ def _by_hand(published, rows):
         places, dwell = [known.get(tag, len(known)) for tag in tags], row["dwell"]
         twice = [number for value in seen for number in _hashed(value)]
         weights = np.repeat(dwell, 2).tolist()
+        hashed = tf.strings.to_hash_bucket_fast(np.array(tags, str), 9).numpy().tolist()
         ids = {
+            "dwelt": ("dwelt", "sqrtn", seen, dwell),
+            "order": ("order", "sum", hashed, None),
+            "recent": ("item", "mean", seen, None),
+            "twice": ("twice", "mean", twice, weights),
             "item": ("item", "mean", [row["item"]], None),
             "liked": ("item", "sqrtn", seen, dwell),
             "max": ("max", "max", seen, None),
@@ -152,8 +178,14 @@ def _by_hand(published, rows):
             "sum": ("sum", "sum", seen, None),
             "tags": ("tags", "mean", places, None),
         }
+        places = {
+            name: read[_PLACES.format(name)][np.arange(len(ids[name][2])) // each]
+            for name, each in PLACED.items()
+        }
         x = {
-            name: _combined(read[_TABLE.format(table)], of, combiner, by)
+            name: _combined(
+                read[_TABLE.format(table)], of, combiner, by, places=places.get(name, 0.0)
+            )
             for name, (table, combiner, of, by) in ids.items()
         }
         x["count"], x["price"] = [len(tags)], [max(map(np.log1p, row["prices"]), default=0.0)]
@@ -203,6 +235,13 @@ def test_what_became_of_the_rows(published):
     assert train["tags"].lengths.max == 3
     assert train["tags"].missing > 0 == train["seen"].missing
     assert train["seen"].lengths.count == contents.splits["train"].records
+
+
+def test_vectors_of_places_were_learnt(published):
+    reader = tf.train.load_checkpoint(tf.train.latest_checkpoint(published.run.path))
+    for name, items in {"order": 3, "recent": 5, "dwelt": 5, "twice": 5}.items():
+        vectors = reader.get_tensor(_PLACES.format(name))
+        assert len(vectors) == items and vectors.any(axis=1).all()
 
 
 def test_the_same_rows_give_the_same_bytes(published, tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Callable
 from typing import Any
@@ -23,7 +24,7 @@ COLUMNS = {
     "item": {"type": "int64"},
     "clicked": {"type": "int64", "list": True, "max_items": 4},
 }
-FEATURES = {
+FEATURES: dict[str, Any] = {
     "delay": {"steps": [{"missing": {"fill": "mean"}}, "z_score"]},
     "item": {"steps": [{"identity": {"ids": ITEMS}}], "embedding": 4},
     "clicked": {
@@ -31,6 +32,9 @@ FEATURES = {
         "embedding": {"table": "item", "sequence": True},
     },
 }
+# The same, with vectors of places in the list.
+PLACED: dict[str, Any] = copy.deepcopy(FEATURES)
+PLACED["clicked"]["embedding"]["position"] = True
 Rows = dict[str, np.ndarray]
 
 

@@ -14,7 +14,7 @@ import tensorflow as tf
 from pipeline import errors
 from pipeline.config.feature_config import Embedding
 from pipeline.records.feature_plan import Planned
-from trainer.features import embedding, packing
+from trainer.features import embedding, packing, positions
 
 # Up to so many ids, a network gets one input for each.
 _ONE_HOT = 8
@@ -187,6 +187,12 @@ def table_of(feature: Planned) -> str:
     return f"{feature.table or feature.name}_embedding"
 
 
+def position_scope(feature: Planned) -> str:
+    """Returns the scope of the vectors of places, within that of a layer of feature columns: that
+    of the feature, whose table it is or not."""
+    return scope_of(f"{feature.name}_embedding")
+
+
 def flat(x: tf.Tensor) -> tf.Tensor:
     """Returns one value a row, `[batch]` or `[batch, 1]`, as `[batch]`."""
     return x if x.shape.rank == 1 else tf.reshape(x, [-1])
@@ -230,4 +236,6 @@ def _columns(feature: Planned) -> list[Any]:
         return [*found, columns.indicator_column(ids)]
     table = None if feature.table is None else name_of(table_of(feature))
     combiner, one = feature.feature.combiner, has_one_id(feature)
-    return [*found, embedding.column(ids, width, combiner=combiner, table=table, one=one)]
+    vectors = embedding.column(ids, width, combiner=combiner, table=table, one=one)
+    places = positions.of(feature)
+    return [*found, vectors if places is None else positions.added(vectors, places)]

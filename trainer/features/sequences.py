@@ -12,7 +12,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainer.features import lists
+from trainer.features import lists, positions
+from trainer.features.positions import Positions
 
 v1 = tf.compat.v1
 
@@ -44,6 +45,15 @@ def looked_up(ids: tf.Tensor, shape: tuple[int, int], table: str) -> Sequence:
     size = tf.concat([tf.shape(ids, tf.int64), [shape[1]]], axis=0)
     vectors = tf.ensure_shape(tf.scatter_nd(places, found, size), [None, None, shape[1]])
     return Sequence(vectors, there)
+
+
+def positioned(sequence: Sequence, items: int, scope: str) -> Sequence:
+    """Returns the sequence with a learned vector of its place added to each vector, in lists of at
+    most so many `items`. `scope` is that of the variable."""
+    with v1.variable_scope(scope, reuse=v1.AUTO_REUSE):
+        size = int(sequence.vectors.shape[-1])
+        places = positions.looked_up(sequence.there, Positions(items), size)
+    return Sequence(sequence.vectors + places, sequence.there)
 
 
 def weighted(sequence: Sequence, weights: Any) -> Any:

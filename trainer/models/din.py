@@ -98,6 +98,9 @@ class _Din(Network):
         table = feature_columns.scope_of(feature_columns.table_of(planned))
         with v1.variable_scope("dnn/input_from_feature_columns/input_layer"):
             sequence = sequences.looked_up(features[name], (planned.ids or 0, size), table)
+            if planned.positions is not None:
+                scope = feature_columns.position_scope(planned)
+                sequence = sequences.positioned(sequence, planned.positions, scope)
         with v1.variable_scope(f"{self._reduction}/{name}"):
             if self._reduction == "mean":
                 return sequences.mean(sequence)

@@ -17,7 +17,7 @@ from pipeline.models.base import HiddenLayers, Layers
 from pipeline.models.dnn import Dnn
 from pipeline.records.feature_plan import Planned
 from trainer.checkpoints.parameters import Parameters
-from trainer.features import feature_columns, packing
+from trainer.features import feature_columns, packing, positions
 from trainer.features.names import of_ops
 from trainer.heads import heads
 from trainer.networks import keras_columns
@@ -211,7 +211,8 @@ class KerasNetwork:
         return tf.math.divide_no_nan(total, tf.sqrt(count) if sqrtn else count)
 
     def _vectors(self, planned: Planned, table: np.ndarray, kind: str) -> Any:
-        """Returns the row of a table for each id, by one layer for all features that share it."""
+        """Returns the row of a table for each id, by one layer for all features that share it; with
+        vectors of places, if the feature has such, added to those of its table."""
         x, shared = self._inputs[planned.name], planned.table if kind == "vectors" else None
         # A row of zeros before all others is that of no id.
         padded = planned.kind == "bag" or shared is not None
@@ -223,6 +224,18 @@ class KerasNetwork:
         y = layer(x + 1 if padded else x)
         rows = np.concatenate([np.zeros_like(table[:1]), table]) if padded else table
         layer.set_weights([rows])
+        return y + self._places(planned) if kind == "vectors" and planned.positions else y
+
+    def _places(self, planned: Planned) -> Any:
+        """Returns the vector of the place of each id, and zeros where there is none."""
+        scope = f"{_INPUTS}/{feature_columns.position_scope(planned)}"
+        table = self.read(f"{scope}/{positions.VARIABLE}")
+        there, places = self._inputs[planned.name] >= 0, positions.of(planned)
+        assert places is not None
+        name = self.layer_name(planned.name, "positions")
+        layer = _layers.Embedding(len(table) + 1, table.shape[1], name=name)
+        y = layer(tf.where(there, places.of(there) + 1, 0))
+        layer.set_weights([np.concatenate([np.zeros_like(table[:1]), table])])
         return y
 
 

@@ -1,4 +1,4 @@
-"""Sequences: which are refused, and in which words."""
+"""Sequences, and places in lists: which are refused, and in which words."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import pytest
 
 from pipeline import errors
 from pipeline.config import config_file
-from tests.pipeline.feature_tables import make
+from pipeline.records import feature_plan
+from tests.pipeline.feature_tables import contents, make
 
 LIST = {"type": "int64", "list": True, "max_items": 3}
 COLUMNS = {"clicked": LIST, "item": {"type": "int64"}}
@@ -87,3 +88,52 @@ def test_a_sequence_is_of_a_list():
     features = {"item": {"steps": IDS, "embedding": {"sequence": True}}}
     with pytest.raises(errors.UsageError, match="is for the items of one column with list: true"):
         make(features, columns=COLUMNS, model=MEAN)
+
+
+PLACES = {"size": 4, "position": True}
+
+
+def _placed(embedding=PLACES, column=LIST, steps=IDS, **feature):
+    columns = {**COLUMNS, "clicked": column}
+    given = {"clicked": {"steps": steps, "embedding": embedding, **feature}, "item": ITEM}
+    return make(given, columns=columns, model={"name": "dnn"})
+
+
+def test_places_can_be_of_any_list_of_ids():
+    for job in (_placed(), _placed(steps=TWO), _job(DIN, position=True)):
+        planned = {one.name: one for one in feature_plan.plan(job, contents(job)).features}
+        assert (planned["clicked"].positions, planned["item"].positions) == (3, None)
+    assert not _job(DIN).features["clicked"].position
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (
+            {"column": {"type": "int64"}},
+            r"features\.clicked\.embedding\.position: is for the items of one column with "
+            r"list: true, and 'clicked' is one int64; leave it out",
+        ),
+        (
+            {"of": ["item", "time"], "steps": [{"cross": {"buckets": 9}}]},
+            r"position: is for .* and 'item', 'time' are several; leave it out",
+        ),
+        ({"of": "item", "steps": []}, r"position: is for .* and 'item' is one int64; leave it"),
+        (
+            {"column": {"type": "int64", "list": True}},
+            r"data\.columns\.clicked: list: true needs max_items, the most items of a row",
+        ),
+        (
+            {"embedding": {**PLACES, "combiner": "max"}},
+            r"embedding: position is for the combiners mean, sum and sqrtn, got max",
+        ),
+        (
+            {"steps": [{"pool": {"by": "count"}}]},
+            r"clicked\.embedding\.position: pool makes one value of the list; leave one out",
+        ),
+    ],
+)
+def test_places_are_those_of_lists(given, message):
+    with pytest.raises(errors.UsageError, match=message) as caught:
+        _placed(**given)
+    assert "\n" not in str(caught.value)

@@ -39,6 +39,25 @@ def test_vectors_are_rows_of_the_table_that_others_use():
     assert sorted(touched) == [1, 2, 3]
 
 
+def test_places_are_added_where_there_is_an_item():
+    sequence, vectors = _sequence()
+    with tf.Graph().as_default(), v1.Session() as session:
+        copy = sequences.Sequence(*(tf.constant(x.numpy()) for x in vars(sequence).values()))
+        found = sequences.positioned(copy, 5, "clicked")
+        [table] = v1.global_variables()
+        assert table.op.name == "clicked/position_weights" and table.shape == [5, 2]
+        [gradient] = tf.gradients(tf.reduce_sum(found.vectors), [table])
+        rows = np.arange(10).reshape(5, 2)
+        session.run(table.initializer)
+        session.run(table.assign(rows))
+        made, touched = session.run([found.vectors, gradient.indices])
+    wanted = vectors.copy()
+    wanted[0, [0, 1, 3]] += rows[:3]
+    wanted[2, 1] += rows[0]
+    np.testing.assert_allclose(made, wanted, rtol=1e-6)
+    assert touched.tolist() == [0, 1, 2, 3]
+
+
 def test_mean_and_last():
     sequence, vectors = _sequence()
     mean, last = sequences.mean(sequence).numpy(), sequences.last(sequence).numpy()

@@ -15,7 +15,9 @@ from trainer.checkpoints.parameters import Parameters
 from trainer.migration import networks
 from trainer.networks.keras_columns import KerasColumns
 
-_TABLE = "dnn/input_from_feature_columns/input_layer/item_embedding/embedding_weights"
+_INPUT = "dnn/input_from_feature_columns/input_layer"
+_TABLE = f"{_INPUT}/item_embedding/embedding_weights"
+_PLACES = f"{_INPUT}/clicked_embedding/position_weights"
 
 
 def _dense(read, scope, x):
@@ -61,6 +63,7 @@ def _wanted(read, rows, reduction):
     found = []
     for n, item in enumerate(rows["item"]):
         items = table[rows["clicked"][n][rows["clicked"][n] >= 0]]
+        items = items + read[_PLACES][: len(items)] if _PLACES in read else items
         one = REDUCTIONS[reduction](read, items, table[item]) if len(items) else np.zeros(4)
         found.append(np.concatenate([[delay[n]], table[item], one]))
     x = np.array(found)
@@ -74,11 +77,14 @@ def _check(found, rows, reduction):
     np.testing.assert_allclose(found.ask(rows), wanted, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("features", [clicks.FEATURES, clicks.PLACED], ids=["plain", "placed"])
 @pytest.mark.parametrize("reduction", ["attention", slow("mean"), slow("last"), slow("gru")])
-def test_answers_are_those_of_the_formula(tmp_path, reduction):
+def test_answers_are_those_of_the_formula(tmp_path, reduction, features):
     rows = clicks.rows()
-    job = clicks.job(reduction=reduction, hidden_units=[6, 5])
+    job = clicks.job(features, reduction=reduction, hidden_units=[6, 5])
     found = clicks.trained(str(tmp_path), job, rows, steps=60)
+    assert (_PLACES in found.read) == (features is clicks.PLACED)
+    assert np.any(found.read.get(_PLACES, 1))
     _check(found, rows, reduction)
     # Padding may be anywhere, and of any width; an empty list is one of padding alone.
     wide = np.insert(rows["clicked"], [0, 1, 1, 3], -1, axis=1)
@@ -120,9 +126,11 @@ def test_attention_finds_what_the_mean_does_not(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("features", [clicks.FEATURES, clicks.PLACED], ids=["plain", "placed"])
 @pytest.mark.parametrize("reduction", ["attention", "mean", "last", "gru"])
-def test_its_keras_model_answers_the_same_saved_and_loaded_again(tmp_path, reduction):
-    job, rows = clicks.job(reduction=reduction, hidden_units=[6, 5]), clicks.rows()
+def test_its_keras_model_answers_the_same_saved_and_loaded_again(tmp_path, reduction, features):
+    job = clicks.job(features, reduction=reduction, hidden_units=[6, 5])
+    rows = clicks.rows()
     found = clicks.trained(str(tmp_path / "run"), job, rows, steps=10)
     columns = KerasColumns(found.transforms)
     model = networks.whole(job.model, columns, Parameters(found.checkpoint))

@@ -29,7 +29,10 @@ FEATURES = {
     "carrier": {"steps": ["vocabulary"], "embedding": 4},
     "flown": {
         "steps": [{"vocabulary": {"of": "carrier"}}],
-        "embedding": {"table": "carrier", "combiner": "sqrtn", "weights": "miles"},
+        "embedding": {
+            **{"table": "carrier", "combiner": "sqrtn", "weights": "miles"},
+            "position": True,
+        },
     },
     "tail": {"steps": [{"hash": {"buckets": 9, "functions": 2}}], "embedding": {"size": 4}},
 }
@@ -39,6 +42,7 @@ MODELS = {
     "dcn of numbers": {"hidden_units": [6], "task": "regression", "offset": 3, "scale": 2},
 }
 _INPUTS = "dnn/input_from_feature_columns/input_layer"
+_PLACES = f"{_INPUTS}/flown_embedding/position_weights"
 
 
 def _rows():
@@ -74,7 +78,7 @@ def trained(request, tmp_path_factory):
     cuts = []
 
     def model_fn(features, labels, mode):
-        with placement.cut(2 if mode == "train" else 1, largest=60):
+        with placement.cut(2 if mode == "train" else 1, largest=40):
             spec = model.model_fn(features=features, labels=labels, mode=mode, config=config)
         if mode == "train":
             table_saver.use(config)
@@ -89,9 +93,8 @@ def trained(request, tmp_path_factory):
 
     estimator = tf.estimator.Estimator(model_fn, config=config)
     estimator.train(input_fn, steps=20)
-    assert {f"{_INPUTS}/{table}_embedding/embedding_weights" for table in ("carrier", "tail")} <= (
-        cuts[0]
-    )
+    tables = {f"{_INPUTS}/{table}_embedding/embedding_weights" for table in ("carrier", "tail")}
+    assert {*tables, _PLACES} <= cuts[0]
     receiver = exporters.serving_input_fn(transforms)
     path = estimator.export_saved_model(f"{folder}/export", receiver).decode()
     fed = {column: tf.constant(values) for column, values in _rows().items() if column != "late"}
@@ -101,12 +104,13 @@ def trained(request, tmp_path_factory):
     return request.param, read, made, {key: x.numpy() for key, x in answers.items()}
 
 
-def _vectors(table, ids, combiner, weights=None):
+def _vectors(table, ids, combiner, weights=None, *, places=None):
     found = []
     for n, row in enumerate(ids):
         kept = row >= 0
         by = np.ones(kept.sum()) if weights is None else weights[n][kept]
-        total = by @ table[row[kept]]
+        vectors = table[row[kept]]
+        total = by @ (vectors if places is None else vectors + places[: kept.sum()])
         norm = by.sum() if combiner == "mean" else np.sqrt(np.square(by).sum())
         found.append(total / norm if combiner != "sum" and norm else total)
     return np.array(found)
@@ -117,7 +121,13 @@ def _inputs(read, x):
     tables = {n: read[f"{_INPUTS}/{n}_embedding/embedding_weights"] for n in ("carrier", "tail")}
     vectors = {
         "carrier": tables["carrier"][x["carrier"]],
-        "flown": _vectors(tables["carrier"], x["flown"], "sqrtn", x["flown_item_weights"]),
+        "flown": _vectors(
+            tables["carrier"],
+            x["flown"],
+            "sqrtn",
+            x["flown_item_weights"],
+            places=read[_PLACES],
+        ),
         "tail": _vectors(tables["tail"], x["tail"], "mean"),
     }
     numbers = {name: x[name][:, None] for name in ("delay", "delay_missing")}
