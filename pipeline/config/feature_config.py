@@ -47,9 +47,9 @@ class Embedding(Section):
     """Keeps the vector of each item of a list, in order, for a model of sequences: `din`, or one of
     your own. Not with `combiner` and `weights`."""
     position: bool = False
-    """Adds to the vector of each item a learned one of its place in the list, the first, the second
-    and so on up to `max_items`; that of a place that no list of train reaches is 0. Not with `max`.
-    A linear part does not see places."""
+    """Adds to the vector of each item a learned vector of its place in the list, one of
+    `max_items`. That of a place which no list of train reaches is 0. Not with `max`. A linear part
+    does not see places."""
 
     @pydantic.model_validator(mode="after")
     def _sequences_are_not_combined(self) -> Embedding:
