@@ -143,13 +143,13 @@ class _Parts:
         from pipeline.cluster import topology
         from pipeline.records import manifest
         from trainer import models, optimizers
-        from trainer.input.dataset import Records
+        from trainer.input.dataset import RecordDataset
         from trainer.monitoring import tf_logging
 
         tf_logging.configure_logging(verbose=False)
         self.job = _job()
         records_folder = builds.current(run_folder.records_folder(folder, self.job.name))
-        self.records = Records(self.job, records_folder, manifest.read(records_folder))
+        self.records = RecordDataset(self.job, records_folder, manifest.read(records_folder))
         self.transforms = self.records.transforms
         how = optimizers.updates(self.job, topology.Task("chief", 0))
         params = {**self.job.model.params, "optimizer": how}

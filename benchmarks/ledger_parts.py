@@ -31,7 +31,7 @@ def reading(folder: str) -> dict[str, float]:
     tf.compat.v1.disable_eager_execution()
     job = config_file.load("mnist", [f"train.batch_size={_BATCH}"])
     path = builds.current(run_folder.records_folder(folder, job.name))
-    records = dataset.Records(job, path, manifest.read(path))
+    records = dataset.RecordDataset(job, path, manifest.read(path))
     pipelines = {"ours": lambda: _ours(records), "bare": lambda: _bare(records)}
     steps = records.blocks("train").total_records // _BATCH
     rates: dict[str, list[float]] = {name: [] for name in pipelines}
@@ -42,20 +42,20 @@ def reading(folder: str) -> dict[str, float]:
     return {name: statistics.median(found) for name, found in rates.items()}
 
 
-def _ours(records: dataset.Records) -> tf.data.Dataset:
+def _ours(records: dataset.RecordDataset) -> tf.data.Dataset:
     blocks = records.blocks("train")
     train = records.job.train
     feed = window_feed.Feed(
         blocks, train.seed, epoch_order.open_blocks(blocks, train.open_blocks, 1)
     )
-    schedule = epoch_order.Schedule(
+    schedule = epoch_order.BlockSchedule(
         blocks, records.job.train.seed, np.zeros(len(blocks.records), np.int64)
     )
     feed.begin(lambda: shares.assigned(schedule, 0, 1))
     return records.train_input_fn(feed, 1)()
 
 
-def _bare(records: dataset.Records) -> tf.data.Dataset:
+def _bare(records: dataset.RecordDataset) -> tf.data.Dataset:
     """No order, no mixing, no position. The options are the same."""
     transforms = records.transforms
     return (
@@ -96,7 +96,7 @@ def planning() -> dict[str, float]:
     blocks = epoch_order.blocks_of(split, _RECORDS, [f"shard-{n}" for n in range(_SHARDS)])
     assert epoch_order.open_blocks(blocks, 4096, _WORKERS) > 1
     for counts in (np.zeros(number, np.int64), applied):
-        schedule = epoch_order.Schedule(blocks, 1, counts)
+        schedule = epoch_order.BlockSchedule(blocks, 1, counts)
         for rank in range(_WORKERS):
             # What a worker opens at once.
             assert schedule[rank].epoch == schedule[rank + 15 * _WORKERS].epoch == 0

@@ -121,7 +121,7 @@ class _Scene:
         from trainer.lifecycle import preflight
 
         chief, others = self.tasks[0], self.tasks[1:]
-        answering = preflight.Answering(self.run, self.job)
+        answering = preflight.PreflightServer(self.run, self.job)
 
         def ask(task: Any) -> None:
             clock = {"clock": self.clock.time, "sleep": self.clock.sleep}
@@ -203,13 +203,13 @@ class _Scene:
     def _answer(self, task: Any) -> None:
         from trainer.lifecycle import preflight
 
-        preflight.Answering(self.run, self.job)._answer_all()
+        preflight.PreflightServer(self.run, self.job)._answer_all()
 
     def _evaluate(self, task: Any) -> None:
-        from trainer.evaluation.evaluator import Evaluation
+        from trainer.evaluation.evaluator import RunEvaluator
 
         records: Any = types.SimpleNamespace(job=self.job)
-        evaluation = Evaluation(
+        evaluation = RunEvaluator(
             self.job, self.run, records, estimator=None, reporter=self.reporter(task)
         )
         evaluation.follow(self.clock.sleep)
@@ -294,7 +294,7 @@ def _growth(scene: _Scene) -> float:
     records = np.full(count, BLOCK)
     blocks = epoch_order.Blocks(("a",), records * 0, records * 0, records)
     folder = scene.run.path
-    schedule = epoch_order.Schedule(blocks, 0, records * 0)
+    schedule = epoch_order.BlockSchedule(blocks, 0, records * 0)
     ends = epoch_ends.EpochEnds(folder, blocks, scene.reporter(scene.tasks[0]))
     held = []
     tracemalloc.start()
@@ -302,7 +302,9 @@ def _growth(scene: _Scene) -> float:
         for position in range(epoch * count, (epoch + 1) * count, count // 4):
             schedule[position]
         if (epoch + 1) % (EPOCHS // 10) == 0:
-            counts = saved_counts.Counts(records * epoch, records * epoch, np.ones(2, np.int64))
+            counts = saved_counts.SavedCounts(
+                records * epoch, records * epoch, np.ones(2, np.int64)
+            )
             with mock.patch.object(saved_counts, "counts_in", lambda *_, counts=counts: counts):
                 ends(epoch, 0.0)
             held.append(tracemalloc.get_traced_memory()[0])

@@ -35,8 +35,8 @@ class Place:
     `variables` are settings of commands, in lower case, that stand for a key of the config. Each
     needs its name in `VARIABLES` and `CLOUD` of the Makefile.
 
-    `preprocessing` is a function that takes a `pipeline.launchers.preprocessing.Request`; empty for
-    a place that only trains.
+    `preprocessing` is a function that takes a
+    `pipeline.launchers.preprocessing.PreprocessingRequest`; empty for a place that only trains.
     """
 
     summary: str

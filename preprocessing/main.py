@@ -15,7 +15,7 @@ from absl import flags
 
 from pipeline import cli, places
 from pipeline.config import config_file, own_input, raw_data
-from pipeline.launchers.preprocessing import Request
+from pipeline.launchers.preprocessing import PreprocessingRequest
 from pipeline.runs import run_folder
 from preprocessing.build import job
 
@@ -40,7 +40,7 @@ def main() -> None:
     own_input.refuse(wanted, "preprocess")
     if _CLUSTER.value == places.HERE:
         raw_data.require(wanted.data, _CONFIG.value)
-    request = Request(
+    request = PreprocessingRequest(
         wanted,
         _STORAGE.value,
         arguments=tuple(_arguments()),

@@ -24,7 +24,7 @@ from serving.rest import session
 from serving.rest.rest_server import Served
 from trainer import experiment
 from trainer.export import exporters
-from trainer.input.dataset import Records
+from trainer.input.dataset import RecordDataset
 
 CONFIG = """
 name: {name}
@@ -115,7 +115,7 @@ class Published:
     storage: pathlib.Path
     job: config.Config
     run: RunFolder
-    records: Records
+    records: RecordDataset
     estimator: Any
 
     @property
@@ -160,7 +160,7 @@ def finished(
     (folder / "job.yaml").write_text(config_text)
     job = config_file.load(str(folder / "job.yaml"))
     contents = preprocessing.run(job, str(folder))
-    source = Records(
+    source = RecordDataset(
         job, builds.current(run_folder.records_folder(str(folder), job.name)), contents
     )
     run = RunFolder(run_folder.run_folder(str(folder), f"{job.name}-1"))

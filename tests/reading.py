@@ -10,7 +10,7 @@ def train_dataset(records, rank=0, readers=1, applied=None):
     """The training input of one reader; `applied` are records of each block read before."""
     blocks = records.blocks("train")
     counts = np.zeros(len(blocks.records), np.int64) if applied is None else applied
-    schedule = epoch_order.Schedule(blocks, records.job.train.seed, counts)
+    schedule = epoch_order.BlockSchedule(blocks, records.job.train.seed, counts)
     train = records.job.train
     number = epoch_order.open_blocks(blocks, train.open_blocks, readers)
     feed = window_feed.Feed(blocks, train.seed, number)

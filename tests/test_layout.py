@@ -1,6 +1,7 @@
 """Who may import whom, how functions are called, and what may not be in the repository."""
 
 import ast
+import collections
 import pathlib
 import re
 import subprocess
@@ -174,6 +175,22 @@ def _of_tests(node):
         parts = f"{of}{alias.name}".split(".")
         if parts[0] == "tests" and any(part.startswith("test_") for part in parts):
             yield ".".join(parts)
+
+
+def test_a_class_name_has_one_meaning():
+    """Two classes of one name in different modules are confused where both are read."""
+    modules = collections.defaultdict(set)
+    for package in FORBIDDEN:
+        for path in _modules(package):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.ClassDef):
+                    modules[node.name].add(str(path.relative_to(ROOT)))
+    wrong = [
+        f"class {name} is in {', '.join(sorted(paths))}: name each after what it holds"
+        for name, paths in sorted(modules.items())
+        if len(paths) > 1
+    ]
+    assert not wrong, "\n".join(wrong)
 
 
 @pytest.mark.parametrize("package", SIGNATURES)

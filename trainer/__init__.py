@@ -39,7 +39,7 @@ def run(
       SystemExit: after one line on stderr, with the exit code of what went wrong.
     """
     from trainer import script
-    from trainer.input.script_input import Script
+    from trainer.input.script_input import ScriptSpecs
 
-    given = Script(estimator, train_spec, eval_spec)
+    given = ScriptSpecs(estimator, train_spec, eval_spec)
     return script.run(given, run, storage, settings=settings or {})

@@ -24,7 +24,7 @@ from pipeline.reports import facts as facts_of
 from pipeline.runs import resuming, run_record, run_search
 from trainer.checkpoints import checkpoint_files
 from trainer.comparison import pairing
-from trainer.comparison.pairing import Side
+from trainer.comparison.pairing import ComparedRun
 from trainer.evaluation import request
 
 _A = flags.DEFINE_string("a", None, "Name of the run to compare with.", required=True)
@@ -96,7 +96,7 @@ def _names() -> list[str]:
     return names
 
 
-def _side(name: str) -> Side:
+def _side(name: str) -> ComparedRun:
     """Returns a run and its records. Raises `UsageError` for a run that does not exist or never
     trained, `DataError` for records that are gone."""
     run = run_search.find_run(_STORAGE.value, name)
@@ -117,7 +117,7 @@ def _side(name: str) -> Side:
         contents = manifest.read(folder)
         manifest.check_schema(contents, job.data, folder)
         shard_check.verify(folder, contents, contents=False)
-    return Side(run, job, folder, contents, excluded)
+    return ComparedRun(run, job, folder, contents, excluded)
 
 
 def _one(checkpoint: str | None) -> str | None:

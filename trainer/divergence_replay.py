@@ -27,7 +27,7 @@ from trainer import experiment
 from trainer.distribution import autotuner
 from trainer.exactly_once import saved_counts
 from trainer.input import epoch_order, parsing
-from trainer.input.dataset import Records
+from trainer.input.dataset import RecordDataset
 from trainer.monitoring import divergence
 
 Say = Callable[[str], None]
@@ -43,7 +43,7 @@ class Repeated:
     first: tuple[str, int, int] | None
 
 
-def repeat(run: RunFolder, records: Records, say: Say) -> Repeated:
+def repeat(run: RunFolder, records: RecordDataset, say: Say) -> Repeated:
     """Repeats the steps of a run that diverged; `say` gets a line for each.
 
     Raises `UsageError` if the run has not diverged, or not all steps since the checkpoint were
@@ -84,7 +84,9 @@ def repeat(run: RunFolder, records: Records, say: Say) -> Repeated:
     return Repeated(batches[-1].step, hook.loss, hook.first)
 
 
-def merged(kept: list[divergence.Diverged], *, asynchronous: bool) -> list[divergence.Batch]:
+def merged(
+    kept: list[divergence.Diverged], *, asynchronous: bool
+) -> list[divergence.RecordedBatch]:
     """Puts the batches of all processes in the order of their steps. Those of one synchronous step
     become one batch: the mean over it is the mean of their means."""
     every = sorted((b for one in kept for b in one.batches), key=lambda batch: batch.step)
@@ -93,7 +95,7 @@ def merged(kept: list[divergence.Diverged], *, asynchronous: bool) -> list[diver
     together = collections.defaultdict(list)
     for batch in every:
         together[batch.step].append(batch.positions)
-    return [divergence.Batch(step, np.concatenate(p)) for step, p in together.items()]
+    return [divergence.RecordedBatch(step, np.concatenate(p)) for step, p in together.items()]
 
 
 def _alone(job: config.Config) -> config.Config:
@@ -113,7 +115,7 @@ def _restore(checkpoint: str, scratch: str) -> None:
     tf.compat.v1.train.update_checkpoint_state(scratch, copy)
 
 
-def input_fn(records: Records, batches: list[divergence.Batch]) -> Any:
+def input_fn(records: RecordDataset, batches: list[divergence.RecordedBatch]) -> Any:
     """Returns an `input_fn` of the records of these batches, as training read them."""
     blocks, transforms = records.blocks("train"), records.transforms
 
@@ -137,7 +139,7 @@ def input_fn(records: Records, batches: list[divergence.Batch]) -> Any:
 class _LookHook(tf.compat.v1.train.SessionRunHook):
     """Tells the loss of each step; of the last one, looks at all that its loss is made of."""
 
-    def __init__(self, batches: list[divergence.Batch], say: Say) -> None:
+    def __init__(self, batches: list[divergence.RecordedBatch], say: Say) -> None:
         self._batches, self._say = batches, say
         self._made = 0
         self.loss = math.nan
@@ -182,7 +184,7 @@ def _ancestors(loss: Any) -> list[Any]:
 
 
 def _guilty(
-    job: config.Config, blocks: epoch_order.Blocks, batch: divergence.Batch
+    job: config.Config, blocks: epoch_order.Blocks, batch: divergence.RecordedBatch
 ) -> Iterator[str]:
     """Yields a line for each record of the batch with a value that is not finite."""
     payloads = divergence.payloads(blocks, batch.positions)

@@ -18,13 +18,13 @@ from trainer.checkpoints import checkpoint_files, save_pace, saving
 from trainer.checkpoints.cleanup import Janitor
 from trainer.distribution import placement, sessions, strategies
 from trainer.evaluation import skipped
-from trainer.evaluation.evaluator import Evaluation
+from trainer.evaluation.evaluator import RunEvaluator
 from trainer.exactly_once import epoch_ends, saved_counts
 from trainer.exactly_once.reader import Position, PositionHook
 from trainer.features.transforms import Transforms
 from trainer.heads import heads, mean_loss
 from trainer.input.own_input import OwnInput, Source
-from trainer.input.script_input import Script
+from trainer.input.script_input import ScriptSpecs
 from trainer.lifecycle import variables_hook
 from trainer.lifecycle.stopping import StopHook
 from trainer.monitoring import (
@@ -50,7 +50,7 @@ class Process:
     run: RunFolder
     task: topology.Task
     reporter: Reporter
-    script: Script | None = None
+    script: ScriptSpecs | None = None
     records_path: str = ""
 
 
@@ -61,7 +61,7 @@ class Experiment:
     estimator: Any
     train_spec: Any
     eval_spec: Any
-    evaluation: Evaluation
+    evaluation: RunEvaluator
     stop: StopHook
     position: Position | None
     board: BoardHook | None
@@ -75,7 +75,7 @@ def build(process: Process, records: Source) -> Experiment:
     built = estimator(
         job, run, task, transforms=records.transforms, position=position, script=process.script
     )
-    evaluation = Evaluation(job, run, records, estimator=built, reporter=reporter)
+    evaluation = RunEvaluator(job, run, records, estimator=built, reporter=reporter)
     stop = StopHook(
         run,
         task,
@@ -148,7 +148,7 @@ def estimator(
     *,
     transforms: Transforms | None,
     position: Position | None = None,
-    script: Script | None = None,
+    script: ScriptSpecs | None = None,
 ) -> Any:
     """Returns the Estimator of the config's model, or of a script's, in one process; to train on
     records it needs a position."""
@@ -167,7 +167,7 @@ def estimator(
 
 
 def run_config(
-    job: config.Config, run: RunFolder, task: topology.Task, *, script: Script | None = None
+    job: config.Config, run: RunFolder, task: topology.Task, *, script: ScriptSpecs | None = None
 ) -> Any:
     """Returns the `RunConfig` of one process. It reads `TF_CONFIG`, so that is set here."""
     os.environ["TF_CONFIG"] = task.tf_config()
@@ -254,7 +254,7 @@ def _savers(process: Process, records: Source, position: Position | None) -> lis
     )
 
 
-def _listeners(script: Script | None) -> tuple[Any, ...]:
+def _listeners(script: ScriptSpecs | None) -> tuple[Any, ...]:
     """Returns the saving listeners of a script."""
     return tuple(script.train_spec.saving_listeners or ()) if script else ()
 

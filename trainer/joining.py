@@ -33,7 +33,7 @@ from trainer.lifecycle.own_watchdog import OwnWatchdog
 from trainer.monitoring.status_reporter import Reporter
 
 if TYPE_CHECKING:
-    from trainer.input.script_input import Script
+    from trainer.input.script_input import ScriptSpecs
 
 
 def run(
@@ -41,7 +41,7 @@ def run(
     task: topology.Task,
     *,
     started: float,
-    script: Script | None = None,
+    script: ScriptSpecs | None = None,
     role: script_role.Role | None = None,
 ) -> None:
     """Runs `task` of a run to its end, and records that end if no other process does.
@@ -54,7 +54,7 @@ def run(
         _run(wanted, task, lambda: None, script=script, role=role)
         return
     log_writer.keep(wanted.run, task.name)
-    ending = by_hand.Ending(wanted, task, started=started)
+    ending = by_hand.EndRecorder(wanted, task, started=started)
     with (
         _alone(wanted.run, task),
         fatal.once(wanted.run, task.name, os.environ.get(fatal.SUBMISSION)),
@@ -71,7 +71,7 @@ def _run(
     task: topology.Task,
     begin: Callable[[], None],
     *,
-    script: Script | None,
+    script: ScriptSpecs | None,
     role: script_role.Role | None,
 ) -> None:
     """Agrees with the other roles and runs the process to its end. Others see from the start on
@@ -97,7 +97,7 @@ def _run(
                 builds.pin_to(wanted.storage_root, run, job.name, folder=wanted.records)
             _make_ready(run, job, reporter)
             begin()
-            preflight.Answering(run, job).start()
+            preflight.PreflightServer(run, job).start()
         else:
             preflight.check(run, job, task, patience=patience)
         records = builds.of_run(wanted.storage_root, run, job.name)
@@ -124,10 +124,10 @@ def _check_port(task: topology.Task) -> None:
         )
 
 
-def _limits(job: config.Config, patience: float) -> watchdog.Limits:
+def _limits(job: config.Config, patience: float) -> watchdog.HangLimits:
     """A first step may have to wait for other processes as long as these may take to appear."""
     start = max(job.cluster.watchdog_start_seconds, patience)
-    return watchdog.Limits(job.cluster.watchdog_seconds, start)
+    return watchdog.HangLimits(job.cluster.watchdog_seconds, start)
 
 
 @contextlib.contextmanager
@@ -163,7 +163,7 @@ def _make_ready(run: run_folder.RunFolder, job: config.Config, reporter: Reporte
         print(f"warning: {line}", flush=True)
 
 
-def _begin(run: run_folder.RunFolder, ending: by_hand.Ending) -> None:
+def _begin(run: run_folder.RunFolder, ending: by_hand.EndRecorder) -> None:
     """Begins the record of the run, and removes what an earlier start has left."""
     stale = [run_folder.TRAINING_DONE, run_folder.EXCLUDED]
     submission = os.environ.get(fatal.SUBMISSION)

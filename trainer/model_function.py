@@ -39,7 +39,7 @@ class ModelFunction:
 
     def __init__(
         self,
-        model: models.Model,
+        model: models.BuiltModel,
         job: config_lib.Config,
         task: topology.Task,
         *,

@@ -15,13 +15,13 @@ from pipeline.runs.run_folder import RunFolder
 from trainer import experiment
 from trainer.checkpoints import checkpoint_files
 from trainer.evaluation import request
-from trainer.input.dataset import Records
+from trainer.input.dataset import RecordDataset
 from trainer.lifecycle import failures
 from trainer.metrics import one_pass, slice_metrics
 
 
 @dataclasses.dataclass(frozen=True)
-class Evaluation:
+class CheckpointMetrics:
     """A checkpoint on one split: the model's own metrics, and its result by each label; of a
     single label, by `None`."""
 
@@ -49,7 +49,7 @@ class Reevaluation:
         self._slices = slices or job.eval.slices
         contents = manifest.read(records_path)
         manifest.check_schema(contents, job.data, records_path)
-        self._records = Records(job, records_path, contents)
+        self._records = RecordDataset(job, records_path, contents)
         self._records.excluded = quarantine.read(run)
         self._splits = request.splits(split, contents)
         # An evaluator, as far as the Estimator is concerned: it may not start a server or train.
@@ -60,12 +60,12 @@ class Reevaluation:
         """Returns the newest checkpoint, that of a step, the `best`, or `all`: see `chosen`."""
         return checkpoint_files.chosen(self._run.path, wanted)
 
-    def evaluate(self, checkpoint: str) -> dict[str, Evaluation]:
+    def evaluate(self, checkpoint: str) -> dict[str, CheckpointMetrics]:
         """Returns a checkpoint evaluated, by split: the model's own metrics, and slices with
         intervals and what plots need, by label. Shows how far it is."""
         return {split: self._evaluated(checkpoint, split) for split in self._splits}
 
-    def _evaluated(self, checkpoint: str, split: str) -> Evaluation:
+    def _evaluated(self, checkpoint: str, split: str) -> CheckpointMetrics:
         step = checkpoint_files.step_of(checkpoint)
         with self._counted(f"evaluating {split}, step {step}", split):
             found = one_pass.evaluate(
@@ -83,7 +83,7 @@ class Reevaluation:
                 results = slice_metrics.evaluate(
                     self._records, self._estimator, checkpoint, split=split, slices=self._slices
                 )
-        return Evaluation(found.metrics, results)
+        return CheckpointMetrics(found.metrics, results)
 
     @contextlib.contextmanager
     def _counted(self, what: str, split: str) -> Iterator[None]:

@@ -36,7 +36,7 @@ def main() -> None:
     tf_logging.configure_logging(verbose=False)
     job = run.read_config()
     folder = builds.of_run(_STORAGE.value, run, job.name)
-    records = trainer_input.Records(job, folder, manifest.read(folder))
+    records = trainer_input.RecordDataset(job, folder, manifest.read(folder))
     found = divergence_replay.repeat(run, records, print)
     if found.first is None:
         print(

@@ -25,9 +25,9 @@ from trainer.distribution import session_manager
 from trainer.exactly_once import changed_records
 from trainer.experiment import Process
 from trainer.input import damaged
-from trainer.input.dataset import Records
+from trainer.input.dataset import RecordDataset
 from trainer.input.own_input import OwnInput, Source
-from trainer.input.script_input import Script, ScriptInput
+from trainer.input.script_input import ScriptInput, ScriptSpecs
 from trainer.lifecycle import awaiting_result, failures, length, stopping
 from trainer.monitoring import divergence, event_files, tf_logging
 from trainer.monitoring.status_reporter import Reporter
@@ -46,7 +46,7 @@ def run(
     task: topology.Task,
     *,
     reporter: Reporter | None = None,
-    script: Script | None = None,
+    script: ScriptSpecs | None = None,
 ) -> None:
     """Runs `task` to its end; `reporter` is its own if it has reported before. Without records
     input and model may be those of a `script`.
@@ -69,7 +69,7 @@ def run(
         if task.is_chief:
             records = _open(process)
             _warn(run, records, reporter)
-            if isinstance(records, Records):
+            if isinstance(records, RecordDataset):
                 _settle_records(process, records)
                 blocks = records.blocks("train")
                 job = length.decide(job, run, blocks, reporter=reporter)
@@ -141,7 +141,7 @@ def _open(process: Process) -> Source:
         return OwnInput(job, task)
     contents = manifest.read(folder)
     manifest.check_schema(contents, job.data, folder)
-    records = Records(job, folder, contents)
+    records = RecordDataset(job, folder, contents)
     if task.is_chief:
         total = sum(shard.bytes for split in contents.splits.values() for shard in split.shards)
         progress = _counter(process.reporter, "checking records", total)
@@ -153,7 +153,7 @@ def _open(process: Process) -> Source:
     return records
 
 
-def _settle_records(process: Process, records: Records) -> None:
+def _settle_records(process: Process, records: RecordDataset) -> None:
     """Makes the newest checkpoint one of the records the run is pinned to; if it must not, the run
     is pinned to those before again."""
     run, blocks = process.run, records.blocks("train")
@@ -168,7 +168,7 @@ def _settle_records(process: Process, records: Records) -> None:
     builds.settle(run)
 
 
-def _changed_in_place(run: RunFolder, records: Records) -> str:
+def _changed_in_place(run: RunFolder, records: RecordDataset) -> str:
     """Says which of the user's own files has changed since the build before, if one has."""
     pin = builds.read_pin(run)
     if pin is None or pin.before is None:

@@ -29,7 +29,7 @@ from pipeline.runs import run_folder, run_record, script_role
 from trainer import joining
 from trainer.checkpoints import checkpoint_files
 from trainer.input import script_input
-from trainer.input.script_input import Script, ScriptInput
+from trainer.input.script_input import ScriptInput, ScriptSpecs
 
 _WHERE = "trainer.run"
 _UNKNOWN_SIZE = (
@@ -47,7 +47,7 @@ _has_run = False
 
 
 def run(
-    script: Script, name: str | None, storage_root: str, *, settings: Mapping[str, Any]
+    script: ScriptSpecs, name: str | None, storage_root: str, *, settings: Mapping[str, Any]
 ) -> Result:
     """Trains, evaluates and exports: see `trainer.run`."""
     started = time.time()
@@ -80,7 +80,7 @@ def _interrupted() -> Iterator[None]:
 
 
 def _run(
-    script: Script,
+    script: ScriptSpecs,
     name: str | None,
     storage_root: str,
     *,
@@ -146,7 +146,7 @@ def _is_finished(wanted: jobs.Job) -> bool:
     return True
 
 
-def _unused(script: Script, wanted: jobs.Job) -> Iterator[str]:
+def _unused(script: ScriptSpecs, wanted: jobs.Job) -> Iterator[str]:
     """Yields a line for each thing in a script that has no effect here."""
     running = script.estimator.config
     seconds = running.save_checkpoints_secs
@@ -179,7 +179,7 @@ def _result(run: run_folder.RunFolder) -> Result:
     return found.get("metrics", {}).get("eval"), [storage.join(run.path, path) for path in exports]
 
 
-def _config(script: Script, task: topology.Task, settings: Mapping[str, Any]) -> config.Config:
+def _config(script: ScriptSpecs, task: topology.Task, settings: Mapping[str, Any]) -> config.Config:
     """Returns the config that a script comes to. Raises `UsageError` for a setting that is not
     known, or that the script gives by its specs."""
     for key in settings:
@@ -215,7 +215,7 @@ def _config(script: Script, task: topology.Task, settings: Mapping[str, Any]) ->
     return job.model_copy(update={"train": train})
 
 
-def _train(script: Script) -> dict[str, Any]:
+def _train(script: ScriptSpecs) -> dict[str, Any]:
     running = script.estimator.config
     given = {
         "seed": running.tf_random_seed,
@@ -226,7 +226,7 @@ def _train(script: Script) -> dict[str, Any]:
     return {"steps": script.train_spec.max_steps, **{k: v for k, v in given.items() if v}}
 
 
-def _eval(script: Script, settings: Mapping[str, Any]) -> dict[str, Any]:
+def _eval(script: ScriptSpecs, settings: Mapping[str, Any]) -> dict[str, Any]:
     throttle = script.eval_spec.throttle_secs
     found = {} if throttle == _THROTTLE_SECONDS else {"throttle_seconds": throttle}
     if "eval.metric" not in settings:  # all models report it
@@ -234,7 +234,7 @@ def _eval(script: Script, settings: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _cluster(script: Script, task: topology.Task) -> dict[str, Any]:
+def _cluster(script: ScriptSpecs, task: topology.Task) -> dict[str, Any]:
     if script.strategy is None:
         several = topology.PS in task.cluster
         if task.cluster and not several:

@@ -26,8 +26,8 @@ from pipeline import cli, errors, storage, versions
 from pipeline.cluster import topology
 from pipeline.config import own_input, strategy_table
 from pipeline.console import terminal
-from pipeline.faults import draw, outcome_page, slow_disk, small_disk, trial
-from pipeline.faults.trial import Ended, Outcome, Trial
+from pipeline.faults import draw, experiment, outcome_page, slow_disk, small_disk
+from pipeline.faults.experiment import BaselineRun, ChaosExperiment, Outcome
 from pipeline.jobs import job
 from pipeline.processes import isolation
 from pipeline.runs import run_folder
@@ -82,8 +82,8 @@ def main() -> None:
             counts=topology.role_counts(asked.job.cluster),
             together=strategy_table.STRATEGIES[asked.job.cluster.strategy].synchronous,
         )
-        outcome = trial.disturbed(asked, seed, baseline.cut, faults=faults, disk_size=size)
-        allowed = trial.judge(asked.job, outcome, baseline.ended, train=baseline.train)
+        outcome = experiment.disturbed(asked, seed, baseline.cut, faults=faults, disk_size=size)
+        allowed = experiment.judge(asked.job, outcome, baseline.ended, train=baseline.train)
     print("\n".join(outcome_page.lines(outcome, allowed, left_out)))
     folder = asked.folder / f"seed-{seed}"
     title = f"Chaos: {asked.job.name}, seed {seed}"
@@ -102,7 +102,7 @@ def _plan(settings: list[str]) -> job.Job:
     return job.plan(_CONFIG.value, overrides, run=None, storage_root=_STORAGE.value, look=False)
 
 
-def _asked() -> Trial:
+def _asked() -> ChaosExperiment:
     """Returns what is asked. Raises `UsageError` for what cannot be disturbed here."""
     root = storage.absolute(_STORAGE.value)
     if storage.is_remote(root):
@@ -113,7 +113,7 @@ def _asked() -> Trial:
     for name, flag in (("strategy", _STRATEGY), ("workers", _WORKERS), ("ps", _PS)):
         words += [f"--{name}={flag.value}"] if flag.value not in (None, "") else []
     folder = pathlib.Path(root, "chaos", run_folder.run_name(wanted.config))
-    return Trial(wanted.config, words, folder, root)
+    return ChaosExperiment(wanted.config, words, folder, root)
 
 
 def _kinds() -> list[str]:
@@ -125,7 +125,7 @@ def _kinds() -> list[str]:
     return list(dict.fromkeys(_KINDS.value))
 
 
-def _impossible(kinds: list[str], asked: Trial) -> dict[str, str]:
+def _impossible(kinds: list[str], asked: ChaosExperiment) -> dict[str, str]:
     """Returns which of the kinds cannot be tried here, and why."""
     found: dict[str, str] = {}
     counts = topology.role_counts(asked.job.cluster)
@@ -150,7 +150,7 @@ def _check_some(left_out: Mapping[str, str]) -> None:
         raise errors.UsageError(f"--kinds={','.join(_kinds())}: cannot be tried here ({why})")
 
 
-def _disk_size(ended: list[Ended], left_out: dict[str, str]) -> int:
+def _disk_size(ended: list[BaselineRun], left_out: dict[str, str]) -> int:
     """Returns how large the small disk has to be; 0 without one, with the reason in `left_out`."""
     if "disk" not in _kinds() or "disk" in left_out:
         return 0
@@ -166,16 +166,16 @@ def _disk_size(ended: list[Ended], left_out: dict[str, str]) -> int:
 class _Baseline:
     """The runs without faults."""
 
-    asked: Trial  # with the length of training they have
+    asked: ChaosExperiment  # with the length of training they have
     cut: list[str]  # the settings that cut training to it
-    ended: list[Ended]
+    ended: list[BaselineRun]
 
     def train(self, of: int) -> None:
         """Trains once more, with another seed; there will be `of` runs together."""
         known = len(self.ended)
         name = f"undisturbed-{self.asked.job.train.steps}" if self.cut else "undisturbed"
         self.ended.append(
-            trial.undisturbed(
+            experiment.undisturbed(
                 self.asked,
                 f"{name}-{known + 1}",
                 [*self.cut, f"train.seed={self.asked.job.train.seed + known}"],
@@ -184,17 +184,17 @@ class _Baseline:
         )
 
 
-def _undisturbed(asked: Trial) -> _Baseline:
+def _undisturbed(asked: ChaosExperiment) -> _Baseline:
     """Trains as often as asked without faults, cut to the seconds given."""
-    within = trial.length_within(asked.job, _SECONDS.value)
+    within = experiment.length_within(asked.job, _SECONDS.value)
     label = f"undisturbed 1 of {_BASELINE.value}"
     name = f"within-{_SECONDS.value}-s"
-    first = trial.undisturbed(asked, name, [within], label=label, seconds=_SECONDS.value)
+    first = experiment.undisturbed(asked, name, [within], label=label, seconds=_SECONDS.value)
     if first.whole:
         baseline = _Baseline(asked, cut=[], ended=[first])
     else:
         print(f"training is cut to {first.step:,} steps, what is done in {_SECONDS.value} s")
-        cut = trial.cut_to(asked.job, first)
+        cut = experiment.cut_to(asked.job, first)
         shorter = dataclasses.replace(asked, job=_plan(cut).config)
         baseline = _Baseline(shorter, cut, ended=[])
     while len(baseline.ended) < _BASELINE.value:
@@ -202,7 +202,7 @@ def _undisturbed(asked: Trial) -> _Baseline:
     return baseline
 
 
-def _check_all_struck(outcome: Outcome, first: Ended) -> None:
+def _check_all_struck(outcome: Outcome, first: BaselineRun) -> None:
     """Raises `UsageError` if training ended before all faults had happened."""
     struck = sum(fault.struck is not None for fault in outcome.faults)
     if struck < len(outcome.faults):

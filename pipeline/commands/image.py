@@ -30,7 +30,7 @@ def main() -> None:
             "image: name it: make image IMAGE=europe-west4-docker.pkg.dev/my-project/images/"
             "estimator-pipeline:1"
         )
-    made = image_build.run(image_build.Build(_IMAGE.value, _CUDA.value), _BUILDER.value)
+    made = image_build.run(image_build.ImageBuild(_IMAGE.value, _CUDA.value), _BUILDER.value)
     print(f"training    gcp.image={made['trainer']}")
     print(f"Dataflow    gcp.dataflow.image={made['preprocessor']}")
 

@@ -103,7 +103,7 @@ def main(program: Sequence[str]) -> None:
     name = _RUN.value or scripts.run_name(script, os.getcwd())
     folder = RunFolder(run_folder.run_folder(_STORAGE.value, name))
     unit: Any = _RESTART.value or ("task" if _PS.value else "gang")
-    options = launcher.Options(
+    options = launcher.ScriptOptions(
         unit,
         _STOP_SECONDS.value,
         _WATCHDOG_SECONDS.value,

@@ -37,8 +37,8 @@ from pipeline.runs import run_folder, run_lock
 from pipeline.runs.run_folder import RunFolder
 from pipeline.storage import gcs_preflight, strict_json
 from pipeline.tuning import page, result, search, space, trial_jobs
-from pipeline.tuning.methods import METHODS, Plan, Trial
-from pipeline.tuning.trial_process import Process, TrialProcess
+from pipeline.tuning.methods import METHODS, SearchPlan, Trial
+from pipeline.tuning.trial_process import RunningTrial, TrialProcess
 
 if TYPE_CHECKING:
     from pipeline.tuning.study import Study
@@ -82,13 +82,13 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,35}")
 
 
 @dataclasses.dataclass(frozen=True)
-class _Asked:
+class _SearchRequest:
     """What is asked, checked: the job and the settings `given` for it, the plan of the search, and
     its name and folder."""
 
     job: jobs.Job
     given: Sequence[str]
-    plan: Plan
+    plan: SearchPlan
     name: str
     folder: str
 
@@ -123,7 +123,7 @@ def _require_optuna() -> None:
         )
 
 
-def _asked() -> _Asked:
+def _asked() -> _SearchRequest:
     short = jobs.cluster_overrides(_STRATEGY.value, _WORKERS.value, _PS.value)
     given = [*_SET.value, *short]
     job = jobs.plan(_CONFIG.value, given, run=None, storage_root=_STORAGE.value, look=False)
@@ -133,7 +133,7 @@ def _asked() -> _Asked:
     load = functools.partial(_load, given)
     found = space.read(_SPACE.value, load)
     _refuse_unused()
-    plan = Plan(
+    plan = SearchPlan(
         method=_METHOD.value,
         trials=_TRIALS.value,
         rungs=1 if _METHOD.value == "full" else _RUNGS.value or _USUAL_RUNGS[_METHOD.value],
@@ -151,7 +151,7 @@ def _asked() -> _Asked:
             "'.', '_' and '-', beginning with a letter or digit"
         )
     folder = storage.join(job.storage_root, _FOLDER, name)
-    return _Asked(job=job, given=given, plan=plan, name=name, folder=folder)
+    return _SearchRequest(job=job, given=given, plan=plan, name=name, folder=folder)
 
 
 def _refuse_ends(job: config.Config) -> None:
@@ -179,7 +179,7 @@ def _load(given: Sequence[str], settings: Sequence[str]) -> config.Config:
     ).config
 
 
-def _described(asked: _Asked) -> list[str]:
+def _described(asked: _SearchRequest) -> list[str]:
     plan = asked.plan
     return [
         f"search {asked.name}: {plan.trials} trials of {asked.job.config.name}, method "
@@ -189,7 +189,7 @@ def _described(asked: _Asked) -> list[str]:
     ]
 
 
-def _keep_config(asked: _Asked) -> None:
+def _keep_config(asked: _SearchRequest) -> None:
     """Writes the config that all trials are variants of. Raises `UsageError` if the search was
     begun with another one."""
     path = storage.join(asked.folder, _CONFIG_FILE)
@@ -204,7 +204,7 @@ def _keep_config(asked: _Asked) -> None:
         )
 
 
-def _preprocess(asked: _Asked) -> None:
+def _preprocess(asked: _SearchRequest) -> None:
     """Makes the records once, before several trials need them."""
     if not _makes_records(asked):
         return
@@ -223,17 +223,17 @@ def _preprocess(asked: _Asked) -> None:
         raise errors.ReportedError(done.returncode)
 
 
-def _makes_records(asked: _Asked) -> bool:
+def _makes_records(asked: _SearchRequest) -> bool:
     """True if the search makes the records; elsewhere trials see to it."""
     return _CLUSTER.value == places.HERE and asked.job.config.data.has_records
 
 
-def _records(asked: _Asked) -> manifest.Manifest:
+def _records(asked: _SearchRequest) -> manifest.Manifest:
     folder = run_folder.records_folder(asked.job.storage_root, asked.job.config.name)
     return manifest.read(builds.current(folder))
 
 
-def _rungs(asked: _Asked) -> tuple[int, ...]:
+def _rungs(asked: _SearchRequest) -> tuple[int, ...]:
     """Returns the examples at each rung. Raises `UsageError` if the first is less than a step."""
     job, plan = asked.job, asked.plan
     records = None
@@ -253,7 +253,7 @@ def _rungs(asked: _Asked) -> tuple[int, ...]:
     return tuple(math.ceil(round(whole * share, 6)) for share in shares)
 
 
-def _search(asked: _Asked, rungs: tuple[int, ...]) -> None:
+def _search(asked: _SearchRequest, rungs: tuple[int, ...]) -> None:
     from pipeline.tuning.study import Study  # with Optuna, which need not be there
 
     job, plan = asked.job, asked.plan
@@ -290,18 +290,18 @@ def _search(asked: _Asked, rungs: tuple[int, ...]) -> None:
             logs = storage.join(asked.folder, "logs")
             os.makedirs(logs, exist_ok=True)
 
-        def launch(trial: Trial, words: Sequence[str]) -> Process:
+        def launch(trial: Trial, words: Sequence[str]) -> RunningTrial:
             return TrialProcess(words, os.path.join(logs, f"trial-{trial.number:03d}.log"))
 
         _run(asked, study, trials, launch=launch)
 
 
 def _run(
-    asked: _Asked,
+    asked: _SearchRequest,
     study: Study,
     trials: trial_jobs.TrialJobs,
     *,
-    launch: Callable[[Trial, Sequence[str]], Process],
+    launch: Callable[[Trial, Sequence[str]], RunningTrial],
 ) -> None:
     """Searches, and writes what came of it by then, however it ends."""
     metric = asked.job.config.eval.metric
@@ -336,8 +336,10 @@ def _run(
         )
 
 
-def _result(asked: _Asked, study: Study, trials: trial_jobs.TrialJobs) -> result.Result:
-    found = result.Result(
+def _result(
+    asked: _SearchRequest, study: Study, trials: trial_jobs.TrialJobs
+) -> result.SearchResult:
+    found = result.SearchResult(
         name=asked.name,
         config=asked.job.config.name,
         metric=asked.job.config.eval.metric,

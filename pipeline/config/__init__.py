@@ -1,7 +1,7 @@
 """What a job is: its config, section by section."""
 
 from pipeline.config.cluster_config import Cluster
-from pipeline.config.column_config import PROVENANCE, Column, Vocabulary
+from pipeline.config.column_config import PROVENANCE, Column, VocabularyRules
 from pipeline.config.data_config import Csv, Data, Download, Generate
 from pipeline.config.eval_config import EarlyStopping, Eval
 from pipeline.config.optimizer_config import Optimizer
@@ -30,6 +30,6 @@ __all__ = [
     "Sample",
     "Section",
     "Train",
-    "Vocabulary",
+    "VocabularyRules",
     "digest",
 ]

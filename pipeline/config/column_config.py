@@ -28,7 +28,7 @@ Bound = Annotated[int | float, pydantic.AfterValidator(_exact)]
 _OF_LISTS = ("max_items", "on_longer", "separator", "same_length_as")
 
 
-class Vocabulary(Section):
+class VocabularyRules(Section):
     """Which values of a column get an id: the most frequent values of the train split, ties
     ordered by value."""
 
@@ -93,7 +93,7 @@ class Column(Section):
     sensitive: bool = False
     """Hides the values in logs, pages, statistics and dead letters. A declared `vocabulary` still
     lists them."""
-    vocabulary: Vocabulary | None = None
+    vocabulary: VocabularyRules | None = None
 
     @property
     def size(self) -> int:

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from pipeline.console import progress, text_table
 from pipeline.console.figures import figure
 from pipeline.faults.draw import Fault
+from pipeline.faults.experiment import Outcome
 from pipeline.faults.metric_band import Band
-from pipeline.faults.trial import Outcome
 from pipeline.pages import document
 
 _COLUMNS = (

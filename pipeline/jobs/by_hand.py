@@ -19,10 +19,10 @@ from pipeline.runs.run_record import RunRecord
 
 _EVALUATOR = f"{topology.EVALUATOR}-0"
 # The end that this process has to record, if its run was started by hand.
-_current: Ending | None = None
+_current: EndRecorder | None = None
 
 
-class Ending:
+class EndRecorder:
     """What one process records of the end of its run."""
 
     def __init__(self, job: Job, task: topology.Task, *, started: float) -> None:
@@ -99,7 +99,7 @@ class Ending:
 
 
 @contextlib.contextmanager
-def recorded(ending: Ending) -> Iterator[None]:
+def recorded(ending: EndRecorder) -> Iterator[None]:
     """Records how the run ends with the body, if it ends with it, and tells of it. What fails for
     another reason keeps its own error."""
     global _current

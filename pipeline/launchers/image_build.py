@@ -36,7 +36,7 @@ _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
 
 @dataclasses.dataclass(frozen=True)
-class Build:
+class ImageBuild:
     """What to build: `name` with registry and tag, for GPUs too if `cuda`, from `root`."""
 
     name: str
@@ -54,7 +54,7 @@ class Build:
         return {**bases, **({"CUDA": "1"} if self.cuda else {})}
 
 
-def run(build: Build, builder: str = "") -> dict[str, str]:
+def run(build: ImageBuild, builder: str = "") -> dict[str, str]:
     """Builds and pushes both images; returns `name@digest` of each target.
 
     Without a `builder` it is the first that is installed. Raises `UsageError` for a bad name, no
@@ -86,7 +86,7 @@ def _builder(wanted: str) -> str:
     return wanted or there[0]
 
 
-def _bases(build: Build, find: Callable[[str], str]) -> dict[str, str]:
+def _bases(build: ImageBuild, find: Callable[[str], str]) -> dict[str, str]:
     """Returns the base images by digest; adds those that `find` has to look up to the lock file."""
     path = build.root / LOCK
     lines = path.read_text().split() if path.exists() else []
@@ -113,7 +113,7 @@ def _pulled(builder: str, name: str) -> str:
     return found[0]
 
 
-def _by_docker(build: Build, builder: str, target: str, *, bases: Mapping[str, str]) -> str:
+def _by_docker(build: ImageBuild, builder: str, target: str, *, bases: Mapping[str, str]) -> str:
     made = build.image(target)
     given = [f"--build-arg={k}={v}" for k, v in build.arguments(bases).items()]
     build.say(f"building {made}")
@@ -136,7 +136,7 @@ def _unknown(name: str) -> str:
     )
 
 
-def _by_cloud_build(build: Build) -> dict[str, str]:
+def _by_cloud_build(build: ImageBuild) -> dict[str, str]:
     bases = _bases(build, _unknown)
     given = [f"--build-arg={k}={v}" for k, v in build.arguments(bases).items()]
     names = {target: build.image(target) for target in TARGETS}

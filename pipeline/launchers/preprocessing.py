@@ -8,7 +8,7 @@ from pipeline.config import Config
 
 
 @dataclasses.dataclass(frozen=True)
-class Request:
+class PreprocessingRequest:
     """Records to be made at a place.
 
     A function in the row of `pipeline.places` takes it. It either has a job of the place make them

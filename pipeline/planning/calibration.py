@@ -14,8 +14,8 @@ from pipeline import config, errors, storage
 from pipeline.cluster import topology
 from pipeline.config import strategy_table
 from pipeline.console import progress
+from pipeline.faults.experiment import share_records
 from pipeline.faults.launched import LaunchedRun
-from pipeline.faults.trial import share_records
 from pipeline.planning import observing
 from pipeline.planning.demands import Calibration, Machines, Measured
 from pipeline.planning.further_server import FurtherServer

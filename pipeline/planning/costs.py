@@ -18,7 +18,7 @@ _HOUR = 3600.0
 
 
 @dataclasses.dataclass(frozen=True)
-class Job:
+class Workload:
     """What is asked: `examples` until the end (`None` if that is not known) and between two saves,
     USD an hour of each machine, preemptions of each machine in an hour; seconds of training after
     which it ends in any case."""
@@ -32,7 +32,7 @@ class Job:
 
 def asked(
     planned: config.Config, *, records: int, usd_per_machine: float | None, preemptions: float
-) -> Job:
+) -> Workload:
     """Returns how much a job of known processes is to do, with epochs of so many `records`. Steps
     of processes that train together have a batch of each."""
     train, batch = planned.train, topology.examples_per_step(planned)
@@ -41,7 +41,7 @@ def asked(
         examples = float(train.steps * batch)
     elif train.epochs is not None and records:
         examples = float(train.epochs * records)
-    return Job(
+    return Workload(
         examples,
         float(train.save_steps * batch),
         usd_per_machine,
@@ -83,7 +83,7 @@ def counted(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
-def outlook(found: Calibration, job: Job, predicted: Predicted) -> Outlook:
+def outlook(found: Calibration, job: Workload, predicted: Predicted) -> Outlook:
     """Returns what `job` takes on a topology."""
     kept = share = _kept(found, job, predicted)
     run = found.runs[-1]
@@ -109,12 +109,12 @@ def outlook(found: Calibration, job: Job, predicted: Predicted) -> Outlook:
     return Outlook(predicted, kept, share, hours, usd, each, is_open)
 
 
-def _training(job: Job, rate: float) -> float:
+def _training(job: Workload, rate: float) -> float:
     """Returns the seconds until a job has all its examples, at so many a second that stay."""
     return math.inf if job.examples is None or not rate else job.examples / rate
 
 
-def _kept(found: Calibration, job: Job, predicted: Predicted) -> float:
+def _kept(found: Calibration, job: Workload, predicted: Predicted) -> float:
     """Returns the share of the time in which examples are trained on that stay. A save holds up the
     chief alone if workers are asynchronous, else all."""
     saves = found.runs[-1].save_seconds
@@ -124,11 +124,11 @@ def _kept(found: Calibration, job: Job, predicted: Predicted) -> float:
     return max(0.0, 1 - saving) / (1 + _lost(found, job, predicted))
 
 
-def _between_saves(job: Job, predicted: Predicted) -> float:
+def _between_saves(job: Workload, predicted: Predicted) -> float:
     return job.save_examples / predicted.rate if predicted.rate else 0.0
 
 
-def _lost(found: Calibration, job: Job, predicted: Predicted) -> float:
+def _lost(found: Calibration, job: Workload, predicted: Predicted) -> float:
     """Returns the seconds that preemptions take for one in which processes train.
 
     A lost process holds up as many as a save does, and takes as long as a start. With it goes half

@@ -82,7 +82,7 @@ class Ended:
 
 
 @dataclasses.dataclass(frozen=True)
-class Broken:
+class PreloadFailed:
     """Says that the preload failed, why, and with which exit code to end; no process can be had."""
 
     reason: str
@@ -230,7 +230,7 @@ class ForkServer:
                 message = self._connection.recv()
             except (EOFError, ConnectionResetError):
                 raise self._gone() from None
-            if isinstance(message, Broken):
+            if isinstance(message, PreloadFailed):
                 raise errors.of_exit_code(message.code, f"{message.reason}. Log: {self._log}")
             if isinstance(message, Started):
                 self._pids[message.name] = message.pid

@@ -24,7 +24,7 @@ from typing import Any
 
 from pipeline import errors, redaction
 from pipeline.processes import collector, isolation, parent_death
-from pipeline.processes.fork_client import Broken, Ended, Signal, Spawn, Started
+from pipeline.processes.fork_client import Ended, PreloadFailed, Signal, Spawn, Started
 
 # What a machine that shuts down sends to every process. This one ends with the launcher, which lets
 # the others save first.
@@ -47,7 +47,7 @@ def main(arguments: list[str]) -> int:
         said = f"cannot import {module}: {type(error).__name__}: {errors.first_line(error)}"
         refused = errors.of_import(error) or errors.PipelineError(said)
         with contextlib.suppress(OSError):
-            launcher.send(Broken(str(refused), refused.exit_code))
+            launcher.send(PreloadFailed(str(refused), refused.exit_code))
         return 1
     # What is loaded by now stays shared between the processes, if the collector leaves it alone.
     gc.collect()

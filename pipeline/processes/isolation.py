@@ -35,7 +35,7 @@ class Isolate(enum.Enum):
 
 
 @dataclasses.dataclass(frozen=True)
-class Decision:
+class Isolation:
     """Whether the cluster gets a network of its own, and the line that says so."""
 
     isolated: bool
@@ -77,19 +77,19 @@ def _tried(action: Callable[[], None]) -> str | None:
 
 def decide(
     wanted: Isolate, *, remote: bool, why_not: Callable[[], str | None] = why_not
-) -> Decision:
+) -> Isolation:
     """Returns what to do about a cluster; `remote` is true if it needs the network for its storage.
 
     Raises `UsageError` if isolation is wanted and cannot be had.
     """
     if wanted is Isolate.OFF:
-        return Decision(False, "network: shared with this machine (--isolate=off)")
+        return Isolation(False, "network: shared with this machine (--isolate=off)")
     problem = "its storage is remote" if remote else why_not()
     if problem is None:
-        return Decision(True, "network: the cluster's own; its ports are closed to the outside")
+        return Isolation(True, "network: the cluster's own; its ports are closed to the outside")
     if wanted is Isolate.ON:
         raise errors.UsageError(f"--isolate=on: cannot be done here: {problem}")
-    return Decision(False, f"network: shared with this machine ({problem})")
+    return Isolation(False, f"network: shared with this machine ({problem})")
 
 
 def note(addresses: Iterable[str]) -> str:

@@ -8,14 +8,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from pipeline.records.feature_plan import Plan, Planned
+from pipeline.records.feature_plan import FeaturePlan, Planned
 
 # Numbers in steps of more than this share of their deviation are coarse: rounding them errs by 3 %
 # of it.
 COARSE = 0.1
 
 
-def warnings(plan: Plan) -> Iterator[str]:
+def warnings(plan: FeaturePlan) -> Iterator[str]:
     """Yields a line for each such feature."""
     for planned in plan.features:
         if (line := _warning(planned)) is not None:

@@ -18,7 +18,7 @@ _NAMED = 4
 
 
 @dataclasses.dataclass(frozen=True)
-class Side:
+class RecordSplit:
     """One split of a set of records."""
 
     name: str
@@ -87,7 +87,7 @@ class Compared:
         return f"{self.problem}; {of_lists}" if self.problem else of_lists
 
 
-def find(name: str, storage_root: str) -> Side:
+def find(name: str, storage_root: str) -> RecordSplit:
     """Returns the split that `name` means: of records by name, or of a folder (with a `/`).
 
     `flights` and `flights:train` are the same, `flights:eval` is another. Raises `DataError` if
@@ -109,10 +109,10 @@ def find(name: str, storage_root: str) -> Side:
     contents = manifest.read(folder)
     contents.split(split)
     in_place.check_statistics(folder, contents, split)
-    return Side(name, contents, split)
+    return RecordSplit(name, contents, split)
 
 
-def compare(a: Side, b: Side, limits: Drift) -> list[Compared]:
+def compare(a: RecordSplit, b: RecordSplit, limits: Drift) -> list[Compared]:
     """Returns all columns, what drifted first and the farthest apart before others. Those that
     identify rows are new in each set, and are compared only if they have limits of their own.
 
@@ -133,7 +133,7 @@ def compare(a: Side, b: Side, limits: Drift) -> list[Compared]:
     )
 
 
-def _compare(name: str, a: Side, b: Side, *, limits: Drift) -> Compared:
+def _compare(name: str, a: RecordSplit, b: RecordSplit, *, limits: Drift) -> Compared:
     columns = [side.contents.columns.get(name) for side in (a, b)]
     if columns[0] is None or columns[1] is None:
         where = f"A ({a.name})" if columns[1] is None else f"B ({b.name})"
@@ -227,7 +227,7 @@ def _why_not(
     return "its values are not counted"
 
 
-def table(found: Sequence[Compared], a: Side, b: Side) -> str:
+def table(found: Sequence[Compared], a: RecordSplit, b: RecordSplit) -> str:
     """Returns the comparison for people, one line a column."""
     width = max(len("column"), *(len(one.column) for one in found))
     lines = [

@@ -135,7 +135,7 @@ class PlannedGoal:
 
 
 @dataclasses.dataclass(frozen=True)
-class Plan:
+class FeaturePlan:
     """All features, each after those it is made of, the columns they need, and the label; of
     several, `goals` are all and `label` is the first."""
 
@@ -152,7 +152,7 @@ class Plan:
         return tuple(goal.name for goal in self.goals) or (self.label.column,)
 
 
-def plan(job: config.Config, contents: manifest.Manifest) -> Plan:
+def plan(job: config.Config, contents: manifest.Manifest) -> FeaturePlan:
     """Fills in what the config leaves to the statistics.
 
     Raises `UsageError` for a statistic that the manifest lacks, with what to add to the config.
@@ -182,7 +182,7 @@ def plan(job: config.Config, contents: manifest.Manifest) -> Plan:
     label = next((goal.label for goal in several if goal.name == job.data.label), None)
     label = label or _label(job, contents)
     shares = item_shares.of(job, contents, features)
-    return Plan(tuple(features), columns(job), label, several, shares)
+    return FeaturePlan(tuple(features), columns(job), label, several, shares)
 
 
 def _weights(

@@ -131,6 +131,6 @@ def compression(head: bytes) -> str | None:
 def _begins_a_record(head: bytes) -> bool:
     try:
         tfrecord.length_in(head[: tfrecord.HEADER_BYTES])
-    except tfrecord.Broken:
+    except tfrecord.CorruptRecord:
         return False
     return True

@@ -42,7 +42,7 @@ def shard_of(
             progress(len(chunk))
     if rest:
         raise _damaged(
-            path, count, at, broken=tfrecord.Broken("truncated, the file ends within it")
+            path, count, at, broken=tfrecord.CorruptRecord("truncated, the file ends within it")
         )
     crc32c = checksum.hexdigest().decode()
     return manifest.Shard(path=path, records=count, bytes=at, crc32c=crc32c, blocks=tuple(blocks))
@@ -53,7 +53,7 @@ def _ends(path: str, content: bytes, *, count: int, offset: int) -> list[int]:
     try:
         # What is before a damaged record is in the list by then.
         ends.extend(tfrecord.ends(content))
-    except tfrecord.Broken as broken:
+    except tfrecord.CorruptRecord as broken:
         before = ends[-1] if ends else 0
         raise _damaged(path, count + len(ends), offset + before, broken=broken) from None
     return ends
@@ -76,7 +76,9 @@ def _refuse_compressed(path: str, content: bytes) -> None:
         )
 
 
-def _damaged(path: str, count: int, offset: int, *, broken: tfrecord.Broken) -> errors.DataError:
+def _damaged(
+    path: str, count: int, offset: int, *, broken: tfrecord.CorruptRecord
+) -> errors.DataError:
     return errors.DataError(
         f"{path!r}: record {count + 1:,}, at byte {offset:,}: {broken}. Restore the file, or take "
         "it out of data.inputs"

@@ -27,7 +27,7 @@ VERSION = 1
 _in_use: weakref.WeakValueDictionary[str, Manifest] = weakref.WeakValueDictionary()
 
 
-class Source(config.Section):
+class SourceFile(config.Section):
     """One raw file that went in. `sha256` is of the bytes as they lie on disk."""
 
     name: str
@@ -158,7 +158,7 @@ class Manifest(config.Section):
     # The columns that identify a row; `None` without, and in records of earlier versions.
     key: tuple[str, ...] | None = None
     block_records: int
-    sources: tuple[Source, ...]
+    sources: tuple[SourceFile, ...]
     splits: dict[str, Split]
     # By split; transforms use those of train, the others are for comparison.
     statistics: dict[str, Statistics] = pydantic.Field(default={})

@@ -183,7 +183,7 @@ def _damage(
                 return expected, offset, f"more records than the {expected} of the manifest"
             payloads.append(payload)
             offset += tfrecord.HEADER_BYTES + len(payload) + tfrecord.FOOTER_BYTES
-    except tfrecord.Broken as broken:
+    except tfrecord.CorruptRecord as broken:
         return len(payloads), offset, str(broken)
     if len(payloads) < expected:
         gone = "the file ends before it" if len(content) < size else "the block ends before it"

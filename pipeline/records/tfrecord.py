@@ -40,12 +40,12 @@ def frame(payload: bytes) -> bytes:
     return header(len(payload)) + payload + _CRC.pack(masked_crc32c(payload))
 
 
-class Broken(errors.DataError):
+class CorruptRecord(errors.DataError):
     """What is wrong with a record; who reads it knows where it is."""
 
 
 def walk(content: bytes) -> Iterator[bytes]:
-    """Yields the payloads of whole records that lie in memory. Raises `Broken`."""
+    """Yields the payloads of whole records that lie in memory. Raises `CorruptRecord`."""
     at = 0
     while at < len(content):
         length = length_in(content[at : at + HEADER_BYTES])
@@ -59,7 +59,7 @@ def walk(content: bytes) -> Iterator[bytes]:
 
 def ends(content: bytes) -> Iterator[int]:
     """Yields where each whole record ends that lies in memory, from the first byte on; what is
-    behind the last one is the beginning of another. Raises `Broken`."""
+    behind the last one is the beginning of another. Raises `CorruptRecord`."""
     start, size = HEADER_BYTES, len(content)
     while start <= size:
         stop = start + length_in(content[start - HEADER_BYTES : start])
@@ -68,7 +68,7 @@ def ends(content: bytes) -> Iterator[int]:
             return
         # As `check` does; a call more takes as long as all the rest for a short record.
         if _CRC.unpack_from(content, stop)[0] != masked_crc32c(content[start:stop]):
-            raise Broken(_ALTERED)
+            raise CorruptRecord(_ALTERED)
         yield end
         start = end + HEADER_BYTES
 
@@ -85,7 +85,7 @@ def read(path: str, offset: int = 0, count: int | None = None) -> Iterator[bytes
         while count is None or done < count:
             try:
                 payload = _read_one(file)
-            except Broken as broken:
+            except CorruptRecord as broken:
                 raise errors.DataError(f"{path!r}: record at byte {offset}: {broken}") from None
             if payload is None:
                 return
@@ -107,17 +107,17 @@ def _read_one(file: BinaryIO) -> bytes | None:
 # Few lengths occur in one set of records, and each then costs a look-up.
 @functools.lru_cache(maxsize=1 << 12)
 def length_in(head: bytes) -> int:
-    """Returns the length of the payload that a header announces. Raises `Broken`."""
+    """Returns the length of the payload that a header announces. Raises `CorruptRecord`."""
     if len(head) < HEADER_BYTES:
-        raise Broken("truncated in its header")
+        raise CorruptRecord("truncated in its header")
     if _CRC.unpack_from(head, 8)[0] != masked_crc32c(head[:8]):
-        raise Broken("the CRC of its length is wrong; altered, or no TFRecord")
+        raise CorruptRecord("the CRC of its length is wrong; altered, or no TFRecord")
     return int(_LENGTH.unpack_from(head)[0])
 
 
 def check(payload: bytes, footer: bytes, length: int) -> None:
-    """Raises `Broken` if a payload is not the one that was written."""
+    """Raises `CorruptRecord` if a payload is not the one that was written."""
     if len(payload) < length or len(footer) < FOOTER_BYTES:
-        raise Broken(f"truncated, {length} bytes were promised")
+        raise CorruptRecord(f"truncated, {length} bytes were promised")
     if _CRC.unpack(footer)[0] != masked_crc32c(payload):
-        raise Broken(_ALTERED)
+        raise CorruptRecord(_ALTERED)

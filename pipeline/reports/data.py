@@ -12,7 +12,7 @@ from pipeline.console.figures import figure
 from pipeline.pages import document
 from pipeline.pages.document import Markup
 from pipeline.records import builds, drift, manifest
-from pipeline.records.drift import Compared, Side
+from pipeline.records.drift import Compared, RecordSplit
 from pipeline.runs import run_record, run_search
 from pipeline.runs.run_folder import RunFolder
 from pipeline.runs.run_record import RunRecord
@@ -23,7 +23,7 @@ _TRAIN = "train"
 
 
 @dataclasses.dataclass(frozen=True)
-class Data:
+class RecordsReport:
     """The records of a run. `before` is the run of its config that was begun last before it, if
     there is one, and `drift` what they differ in from its records; `problem` says why that is not
     known."""
@@ -34,7 +34,7 @@ class Data:
     problem: str | None = None
 
 
-def of(run: RunFolder, job: config.Config, record: RunRecord) -> Data | None:
+def of(run: RunFolder, job: config.Config, record: RunRecord) -> RecordsReport | None:
     """Returns what is known of the records of a run; `None` without records of ours, or if they are
     gone."""
     root = storage.parent(storage.parent(run.path))
@@ -43,19 +43,19 @@ def of(run: RunFolder, job: config.Config, record: RunRecord) -> Data | None:
         return None
     before = _before(root, run, record)
     if before is None:
-        return Data(contents)
+        return RecordsReport(contents)
     other = _read(root, before, job)
     if other is None:
-        return Data(contents, before.name, problem="its records are gone")
+        return RecordsReport(contents, before.name, problem="its records are gone")
     if other.sha256 == contents.sha256:
-        return Data(contents, before.name)
+        return RecordsReport(contents, before.name)
     if any(_TRAIN not in one.statistics for one in (contents, other)):
-        return Data(contents, before.name, problem="not all records have statistics")
-    a, b = Side(before.name, other, _TRAIN), Side(run.name, contents, _TRAIN)
+        return RecordsReport(contents, before.name, problem="not all records have statistics")
+    a, b = RecordSplit(before.name, other, _TRAIN), RecordSplit(run.name, contents, _TRAIN)
     try:
-        return Data(contents, before.name, drift.compare(a, b, job.drift))
+        return RecordsReport(contents, before.name, drift.compare(a, b, job.drift))
     except errors.UsageError as error:  # limits of a column that both lack
-        return Data(contents, before.name, problem=str(error))
+        return RecordsReport(contents, before.name, problem=str(error))
 
 
 def _read(root: str, run: RunFolder, job: config.Config) -> manifest.Manifest | None:
@@ -89,7 +89,7 @@ def _began(record: RunRecord) -> float | None:
     return min((one.started for one in run_record.launches(record)), default=record.started)
 
 
-def section(data: Data | None) -> str:
+def section(data: RecordsReport | None) -> str:
     """Returns the section of the page; nothing without records."""
     if data is None:
         return ""
@@ -135,7 +135,7 @@ def _number(value: float | None) -> str:
     return f"{value:,}" if isinstance(value, int) else figure(value)
 
 
-def _drift(data: Data) -> str:
+def _drift(data: RecordsReport) -> str:
     if data.before is None:
         return "<p class=note>No earlier run of this config is there to compare with.</p>"
     before = html.escape(data.before)

@@ -31,7 +31,7 @@ class Moment:
 
 
 @dataclasses.dataclass
-class Events:
+class FolderEvents:
     """The curves of a folder, by tag, and when its process started and saved, all in the
     order in which they were written."""
 
@@ -50,10 +50,10 @@ class Events:
         return found
 
 
-def read(folder: str) -> Events:
+def read(folder: str) -> FolderEvents:
     """Returns what the event files of a folder hold. What is being written, or was cut off, ends
     the file it is in."""
-    found = Events()
+    found = FolderEvents()
     for name in storage.listdir(folder):
         if name.startswith(_EVENTS):
             for event in _events(storage.join(folder, name)):
@@ -75,7 +75,7 @@ def _events(path: str) -> Iterator[Any]:
         return
 
 
-def _add(found: Events, event: Any) -> None:
+def _add(found: FolderEvents, event: Any) -> None:
     kind = event.WhichOneof("what")
     if kind == "session_log":
         moment = Moment(event.step, event.wall_time)

@@ -11,8 +11,8 @@ from pipeline import config, errors, storage
 from pipeline.cluster import topology
 from pipeline.config import strategy_table
 from pipeline.reports import data, evaluated, events, goodput
-from pipeline.reports.data import Data
-from pipeline.reports.events import Events
+from pipeline.reports.data import RecordsReport
+from pipeline.reports.events import FolderEvents
 from pipeline.runs import accounts, history, launches, liveness, resuming, run_folder, run_record
 from pipeline.runs.run_folder import RunFolder, Status
 from pipeline.runs.run_record import RunRecord
@@ -32,13 +32,13 @@ class Facts:
     state: str
     reason: str
     statuses: dict[str, Status]
-    training: Events
-    evaluations: dict[str, Events]
+    training: FolderEvents
+    evaluations: dict[str, FolderEvents]
     history: history.History | None
     slices: dict[str, list[dict[str, Any]]]
-    launches: list[launches.Span]
+    launches: list[launches.LaunchSpan]
     now: float
-    data: Data | None = None
+    data: RecordsReport | None = None
 
     @property
     def processes(self) -> int:
@@ -110,7 +110,7 @@ def _slices(run: RunFolder, record: RunRecord) -> dict[str, list[dict[str, Any]]
     return evaluated.slices(run, record.final_step)
 
 
-def goodput_of(facts: Facts) -> list[goodput.Part]:
+def goodput_of(facts: Facts) -> list[goodput.CauseShare]:
     """Returns where the time of all launches went; nothing if no process has said so."""
     times = times_of(facts)
     return goodput.parts(times) if times else []
@@ -133,7 +133,7 @@ def times_of(facts: Facts) -> dict[str, dict[str, float]]:
     )
 
 
-def _launches(facts: Facts) -> list[goodput.Launch]:
+def _launches(facts: Facts) -> list[goodput.LaunchPeriod]:
     found = []
     for one in facts.launches:
         tasks = _tasks(one.topology)
@@ -145,7 +145,7 @@ def _launches(facts: Facts) -> list[goodput.Launch]:
             joined = _joined(facts.record, task, [x.began for x in one.accounts if x.task == task])
             if joined is not None:
                 spans[task] = joined, spans.get(task, (one.began, one.ended))[1]
-        found.append(goodput.Launch(one.began, one.ended, [*tasks, *gone], spans))
+        found.append(goodput.LaunchPeriod(one.began, one.ended, [*tasks, *gone], spans))
     return found
 
 

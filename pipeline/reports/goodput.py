@@ -33,7 +33,7 @@ _SKEW = 5.0
 
 
 @dataclasses.dataclass(frozen=True)
-class Launch:
+class LaunchPeriod:
     """A period in which a run was running, in Unix time, and the tasks that were to train; `spans`
     are those of tasks that joined later or left earlier."""
 
@@ -44,7 +44,7 @@ class Launch:
 
 
 @dataclasses.dataclass(frozen=True)
-class Part:
+class CauseShare:
     """Process seconds that went to one cause."""
 
     name: str
@@ -54,29 +54,29 @@ class Part:
 
 
 def split(
-    launches: Sequence[Launch],
+    launches: Sequence[LaunchPeriod],
     accounts: Iterable[Account],
     *,
     survived: float,
     synchronous: bool,
     alone: bool = False,
-) -> list[Part]:
+) -> list[CauseShare]:
     """Returns the whole time of all launches in parts that add up to it: see `divide`."""
     return parts(divide(launches, accounts, survived, synchronous=synchronous, alone=alone))
 
 
-def parts(times: Mapping[str, Mapping[str, float]]) -> list[Part]:
+def parts(times: Mapping[str, Mapping[str, float]]) -> list[CauseShare]:
     """Returns the times of all tasks as parts of the whole, in the order of `WHAT`."""
     sums = {name: sum(of[name] for of in times.values()) for name in WHAT}
     whole = sum(sums.values())
     return [
-        Part(name, seconds, seconds / whole if whole else 0.0, WHAT[name])
+        CauseShare(name, seconds, seconds / whole if whole else 0.0, WHAT[name])
         for name, seconds in sums.items()
     ]
 
 
 def divide(
-    launches: Sequence[Launch],
+    launches: Sequence[LaunchPeriod],
     accounts: Iterable[Account],
     survived: float,
     *,
@@ -106,7 +106,7 @@ def divide(
     return {name: task.seconds for name, task in tasks.items()}
 
 
-def _launch_of(account: Account, launches: Sequence[Launch]) -> int:
+def _launch_of(account: Account, launches: Sequence[LaunchPeriod]) -> int:
     """Returns the index of the newest launch that had begun when a process was started."""
     begun = [n for n, one in enumerate(launches) if one.began - _SKEW <= account.began]
     return max(begun, default=0)

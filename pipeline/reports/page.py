@@ -55,7 +55,7 @@ def render(facts: Facts) -> str:
     return document.document(f"Run {facts.run.name}", _lead(facts, parts), filter(None, sections))
 
 
-def _lead(facts: Facts, parts: Sequence[goodput.Part]) -> str:
+def _lead(facts: Facts, parts: Sequence[goodput.CauseShare]) -> str:
     record = facts.record
     state = facts.state + (f": {facts.reason}" if facts.reason else "")
     pairs = [("state", facts.state), ("step", _step(facts))]

@@ -33,7 +33,7 @@ def section(facts: Facts) -> str:
     if tasks:
         first, last = samples[0].time, samples[-1].time
         top = max(rate for sample in samples for _, rate in sample.tasks.values())
-        clock = timeline.Clock(first, last)
+        clock = timeline.TimeAxis(first, last)
         frame = Frame(
             (first, max(last, first + 1)),
             (0, top or 1),
@@ -83,7 +83,9 @@ def _spent(by_task: dict[str, dict[str, float]]) -> str:
     )
 
 
-def time_section(times: Mapping[str, Mapping[str, float]], parts: Sequence[goodput.Part]) -> str:
+def time_section(
+    times: Mapping[str, Mapping[str, float]], parts: Sequence[goodput.CauseShare]
+) -> str:
     """Returns where the time of all processes went, and that of each."""
     if not parts:
         return ""

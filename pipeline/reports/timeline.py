@@ -19,7 +19,7 @@ _UNITS = ((86400.0, "days"), (3600.0, "hours"), (60.0, "minutes"), (1.0, "second
 
 
 @dataclasses.dataclass(frozen=True)
-class Clock:
+class TimeAxis:
     """A time axis from one Unix time to another, which counts from its beginning."""
 
     begin: float
@@ -64,7 +64,7 @@ def section(facts: Facts) -> str:
     times = [at for lane in lanes for at, _ in lane if at is not None]
     if not times:
         return ""
-    clock = Clock(min(times), max(max(times), min(times) + 1))
+    clock = TimeAxis(min(times), max(max(times), min(times) + 1))
     count = len(_LANES)
     frame = Frame(
         (clock.begin, clock.end),

@@ -97,7 +97,7 @@ def find(run: RunFolder, kind: str) -> Export:
     return Export(target, kind, int(step), sha256 or {}, replacement)
 
 
-class Model:
+class LoadedModel:
     """A SavedModel in memory. It may be called from several threads."""
 
     def __init__(self, path: str) -> None:
@@ -155,11 +155,11 @@ _loading = threading.Lock()
 
 
 @functools.cache
-def _load(path: str) -> Model:
-    return Model(path)
+def _load(path: str) -> LoadedModel:
+    return LoadedModel(path)
 
 
-def load(path: str) -> Model:
+def load(path: str) -> LoadedModel:
     """Returns the model at a path, which is loaded once a process, whatever its threads do."""
     with _loading:
         return _load(path)

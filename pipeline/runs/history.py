@@ -24,7 +24,7 @@ MOST = 300
 _STILL, _TIMES = 5.0, 3
 
 
-class Sample(pydantic.BaseModel):
+class SpeedSample(pydantic.BaseModel):
     """What the processes that train said at one time, in Unix seconds: step and examples per
     second, by task. Of one that stood still the latter is 0."""
 
@@ -38,7 +38,7 @@ class History(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(extra="ignore")
 
     interval: float
-    samples: list[Sample] = []
+    samples: list[SpeedSample] = []
 
 
 def read(run: RunFolder) -> History | None:
@@ -51,7 +51,7 @@ def read(run: RunFolder) -> History | None:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Step:
+class _StepSeen:
     """When the newest step of a process was first seen, and how long after the one before; unknown
     of the first."""
 
@@ -59,8 +59,8 @@ class _Step:
     at: float
     after: float | None = None
 
-    def next(self, step: int | None, now: float) -> _Step:
-        return self if step == self.step else _Step(step, now, now - self.at)
+    def next(self, step: int | None, now: float) -> _StepSeen:
+        return self if step == self.step else _StepSeen(step, now, now - self.at)
 
     def stands_still(self, now: float) -> bool:
         return self.after is not None and now - self.at > max(_STILL, _TIMES * self.after)
@@ -81,7 +81,7 @@ class Recorder:
         earlier = read(self.run)
         self._history = earlier or History(interval=run_folder.beat_interval(self.run))
         self._newest = 0.0
-        self._steps: dict[str, _Step] = {}
+        self._steps: dict[str, _StepSeen] = {}
         self._sampled: set[str] = set()
 
     def see(self, statuses: Mapping[str, Status]) -> None:
@@ -89,7 +89,7 @@ class Recorder:
         by how long a step stays the same it is known who stands still."""
         now = self.clock()
         for name, status in statuses.items():
-            known = self._steps.get(name, _Step(status.step, now))
+            known = self._steps.get(name, _StepSeen(status.step, now))
             self._steps[name] = known.next(status.step, now)
         tasks: dict[str, Any] = {
             name: (
@@ -108,7 +108,7 @@ class Recorder:
             return
         self._sampled |= tasks.keys()
         self._newest = now
-        samples = [*self._history.samples, Sample(time=now, tasks=tasks)]
+        samples = [*self._history.samples, SpeedSample(time=now, tasks=tasks)]
         interval = self._history.interval
         if len(samples) > self.most:
             samples, interval = samples[::2], 2 * interval

@@ -16,7 +16,7 @@ _BEFORE = 1.0
 
 
 @dataclasses.dataclass(frozen=True)
-class Span:
+class LaunchSpan:
     """One launch: `began` and `ended` in Unix time, its processes by role, the accounts of those
     that trained, by their beginning, and the status that it left, if that is known."""
 
@@ -39,7 +39,9 @@ class Span:
         return self.status not in _IN_ORDER or any(one.was_cut_off for one in newest.values())
 
 
-def of(record: RunRecord, known: Iterable[Account] = (), *, now: float | None = None) -> list[Span]:
+def of(
+    record: RunRecord, known: Iterable[Account] = (), *, now: float | None = None
+) -> list[LaunchSpan]:
     """Returns all launches, the oldest first. The newest launch of a run at work ends at `now`.
 
     One that was killed ended with the last sign of life: of its launcher, as the record has it, or
@@ -52,7 +54,7 @@ def of(record: RunRecord, known: Iterable[Account] = (), *, now: float | None = 
     if not recorded:
         return []
     begins = [launch.started - _BEFORE for launch in recorded[1:]]
-    found: list[Span] = []
+    found: list[LaunchSpan] = []
     for launch, until in zip(recorded, [*begins, float("inf")], strict=True):
         own = [one for one in known if launch.started - _BEFORE <= one.began < until]
         # It may have waited for the end of the one before.
@@ -61,11 +63,11 @@ def of(record: RunRecord, known: Iterable[Account] = (), *, now: float | None = 
         if now is not None and launch is recorded[-1]:
             ended = now
         ended = max([ended, *(one.until for one in own)])
-        found.append(Span(began, ended, launch.topology, own, launch.status))
+        found.append(LaunchSpan(began, ended, launch.topology, own, launch.status))
     return found
 
 
-def seconds(spans: Iterable[Span]) -> float:
+def seconds(spans: Iterable[LaunchSpan]) -> float:
     """Returns how long a run was running, in all its launches."""
     return sum(one.seconds for one in spans)
 

@@ -158,7 +158,9 @@ def _of_record(run: RunFolder, record: RunRecord | None, written: float, *, now:
     )
 
 
-def _spans(run: RunFolder, record: RunRecord | None, now: float | None) -> list[launches.Span]:
+def _spans(
+    run: RunFolder, record: RunRecord | None, now: float | None
+) -> list[launches.LaunchSpan]:
     """Returns the launches of a run. Only if the end of one was not recorded, its processes have to
     be asked: that takes more files."""
     if record is None:

@@ -25,7 +25,7 @@ ALL_STEPS = "all steps made"
 _MOST_LAUNCHES = 1000
 
 
-class Launcher(pydantic.BaseModel):
+class LauncherProcess(pydantic.BaseModel):
     """The process that looks after the run, or did."""
 
     host: str
@@ -56,7 +56,7 @@ class Restart(pydantic.BaseModel):
     gang: bool = False
 
 
-class Scaling(pydantic.BaseModel):
+class WorkerChange(pydantic.BaseModel):
     """Another number of workers while it trained: from when on, in Unix time, and the newest step
     at that time."""
 
@@ -97,7 +97,7 @@ class RunRecord(pydantic.BaseModel):
     # Role to addresses; empty for a single process.
     cluster: dict[str, list[str]] = {}
     # `None` if its roles were started by hand.
-    launcher: Launcher | None
+    launcher: LauncherProcess | None
     # What runs its processes elsewhere, of the newest launch there, such as slurm/<number>. Its
     # beginning says which place it is at: `pipeline.places.Place.jobs`.
     job: str | None = None
@@ -120,7 +120,7 @@ class RunRecord(pydantic.BaseModel):
     sha256: dict[str, dict[str, str]] = {}
     restarts: list[Restart] = []
     # Those of the newest launch; `topology` is what they have led to.
-    scalings: list[Scaling] = []
+    scalings: list[WorkerChange] = []
     # Per epoch, by the newest checkpoint's own count: records due; applied once, more often, or
     # never; skipped because they cannot be read; left to be read. Of more than a thousand epochs
     # the first ones are one row, by the number of the last of them.
@@ -182,7 +182,7 @@ def begin_as(
         strategy=strategy,
         command=command,
         topology=dict(topology),
-        launcher=None if by_hand else Launcher(host=socket.gethostname(), pid=os.getpid()),
+        launcher=None if by_hand else LauncherProcess(host=socket.gethostname(), pid=os.getpid()),
         launches=earlier.launches + 1 if earlier else 1,
         started=time.time(),
         earlier=launches(earlier)[-_MOST_LAUNCHES:],

@@ -6,7 +6,7 @@ from pipeline import errors
 from pipeline.cluster import topology
 from pipeline.runs import run_folder
 from pipeline.runs.run_folder import RunFolder
-from pipeline.runs.run_record import RunRecord, Scaling
+from pipeline.runs.run_record import RunRecord, WorkerChange
 
 
 def take(run: RunFolder) -> int | None:
@@ -25,4 +25,4 @@ def take(run: RunFolder) -> int | None:
 def note(record: RunRecord, workers: int, *, step: int | None, now: float) -> None:
     """Puts another number of workers into a record: the next request is compared with it."""
     record.topology = {**record.topology, topology.WORKER: workers}
-    record.scalings = [*record.scalings, Scaling(workers=workers, time=now, step=step)]
+    record.scalings = [*record.scalings, WorkerChange(workers=workers, time=now, step=step)]

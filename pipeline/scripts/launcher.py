@@ -33,7 +33,7 @@ _ENDED = "the chief ended well"
 
 
 @dataclasses.dataclass(frozen=True)
-class Options:
+class ScriptOptions:
     """How to look after a script: see the flags of `pipeline.commands.run_script`."""
 
     unit: Literal["task", "gang"]
@@ -43,7 +43,7 @@ class Options:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ScriptPlan(plan.Plan):
+class ScriptPlan(plan.RunSpec):
     """The plan of a run whose checkpoints, if there are any, are in a folder of the script's."""
 
     script: Script | None = None
@@ -71,7 +71,7 @@ class ScriptPlan(plan.Plan):
         return _ENDED + (f"; evaluator-0 was {note}" if note else "")
 
 
-def run(script: Script, folder: RunFolder, options: Options) -> RunRecord:
+def run(script: Script, folder: RunFolder, options: ScriptOptions) -> RunRecord:
     """Returns the record of the run once its chief, workers and evaluator have ended well; every
     process is gone by then.
 
@@ -149,7 +149,9 @@ def _open(script: Script, folder: RunFolder) -> RunRecord:
     return record
 
 
-def _plan(script: Script, folder: RunFolder, options: Options, *, isolated: bool) -> ScriptPlan:
+def _plan(
+    script: Script, folder: RunFolder, options: ScriptOptions, *, isolated: bool
+) -> ScriptPlan:
     # A script whose steps are unknown would look as if it hung: only on request.
     limit = options.watchdog_seconds or float("inf")
     return ScriptPlan(
@@ -159,7 +161,7 @@ def _plan(script: Script, folder: RunFolder, options: Options, *, isolated: bool
         counts=script.counts,
         steps=script.steps or sys.maxsize,
         logs=script.logs,
-        patience=watchdog.Limits(limit, max(limit, watchdog.Limits.start)),
+        patience=watchdog.HangLimits(limit, max(limit, watchdog.HangLimits.start)),
         graces=plan.Graces(training=options.stop_seconds),
         isolated=isolated,
         script=script,
@@ -168,7 +170,7 @@ def _plan(script: Script, folder: RunFolder, options: Options, *, isolated: bool
 
 def _supervise(
     script: Script,
-    options: Options,
+    options: ScriptOptions,
     server: ForkServer,
     *,
     plan_: ScriptPlan,

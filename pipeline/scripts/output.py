@@ -23,7 +23,7 @@ _METRIC = re.compile(rf"([\w/.-]+) = {_NUMBER}(?=,|$)")
 _MOST = 1 << 20  # bytes read at a time
 
 
-class Output:
+class LogFollower:
     """Follows the log of one process from its present end on."""
 
     def __init__(self, path: str) -> None:

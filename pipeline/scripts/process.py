@@ -26,7 +26,7 @@ from pipeline.processes import parent_death
 from pipeline.runs import run_folder, script_role
 from pipeline.runs.run_folder import RunFolder, Status
 from pipeline.scripts import script as scripts
-from pipeline.scripts.output import Output
+from pipeline.scripts.output import LogFollower
 from pipeline.scripts.script import Script
 
 ENTRY = f"{__name__}:run_role"
@@ -46,7 +46,7 @@ def run_role(run_path: str, script: str, task: topology.Task) -> None:
 class _Role:
     def __init__(self, run: RunFolder, script: Script, task: topology.Task) -> None:
         self._run, self._script, self._task = run, script, task
-        self._output = Output(os.path.join(script.logs, f"{task.name}.log"))
+        self._output = LogFollower(os.path.join(script.logs, f"{task.name}.log"))
         self._child: subprocess.Popen[bytes] | None = None
         self._stopped = False
         self._note: str | None = None

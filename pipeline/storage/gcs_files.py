@@ -17,12 +17,12 @@ _PART = 8 << 20  # bytes of one part of an upload
 def open_file(path: str, mode: str) -> Any:
     """Opens an object for `rb` or `wb`. One that is written appears when it is closed."""
     if mode == "wb":
-        return _Writing(path)
+        return _ObjectWriter(path)
     assert mode == "rb", mode
-    return io.BufferedReader(_Reading(path), _LEAST)
+    return io.BufferedReader(_ObjectReader(path), _LEAST)
 
 
-class _Reading(io.RawIOBase):
+class _ObjectReader(io.RawIOBase):
     """One generation of an object, read by ranges."""
 
     def __init__(self, path: str) -> None:
@@ -82,7 +82,7 @@ class _Reading(io.RawIOBase):
         return bytes(content)
 
 
-class _Writing(io.BufferedIOBase):
+class _ObjectWriter(io.BufferedIOBase):
     """An object that is being uploaded in parts."""
 
     def __init__(self, path: str) -> None:

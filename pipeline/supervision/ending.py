@@ -12,7 +12,7 @@ from pipeline.processes.fork_client import StopRequest
 from pipeline.supervision import watchdog
 from pipeline.supervision.members import Member
 from pipeline.supervision.observation import Observation
-from pipeline.supervision.plan import Plan
+from pipeline.supervision.plan import RunSpec
 from pipeline.supervision.process_table import ProcessTable
 
 
@@ -21,7 +21,7 @@ class Ending:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: RunSpec,
         processes: ProcessTable,
         stop: StopRequest,
         *,

@@ -11,7 +11,7 @@ from pipeline.runs import run_folder, run_record
 from pipeline.runs.run_folder import Status
 from pipeline.supervision import restart_policy
 from pipeline.supervision.pace import Pace
-from pipeline.supervision.plan import Observer, Plan
+from pipeline.supervision.plan import Observer, RunSpec
 from pipeline.supervision.process_table import ProcessTable
 
 # Seconds between two looks at the status files of a run on gs://.
@@ -23,7 +23,7 @@ class Observation:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: RunSpec,
         processes: ProcessTable,
         observer: Observer,
         *,

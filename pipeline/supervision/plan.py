@@ -37,7 +37,7 @@ class Graces:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Plan:
+class RunSpec:
     """What to run: `entry` is called in each process with the run's path, the path of the records
     (or what else it takes) and the `Task`. `logs` is a local folder."""
 
@@ -47,7 +47,7 @@ class Plan:
     counts: Mapping[str, int]
     steps: int
     logs: str
-    patience: watchdog.Limits = dataclasses.field(default_factory=watchdog.Limits)
+    patience: watchdog.HangLimits = dataclasses.field(default_factory=watchdog.HangLimits)
     graces: Graces = dataclasses.field(default_factory=Graces)
     # For how many workers the cluster has addresses, if that is for more than it starts with.
     worker_places: int = 0

@@ -11,7 +11,7 @@ from pipeline.cluster import topology
 from pipeline.processes import environment
 from pipeline.processes.fork_client import Ended, ForkServer, Spawn, Started, StopRequest
 from pipeline.supervision.members import Member
-from pipeline.supervision.plan import Plan
+from pipeline.supervision.plan import RunSpec
 from pipeline.supervision.ports import Reservation
 
 # All that are restarted together after a loss that a single restart does not repair.
@@ -22,7 +22,7 @@ class ProcessTable:
     """The members of a cluster, started when they are due and followed until they end."""
 
     def __init__(
-        self, plan: Plan, server: ForkServer, *, reserve: Callable[[int], Reservation]
+        self, plan: RunSpec, server: ForkServer, *, reserve: Callable[[int], Reservation]
     ) -> None:
         """`reserve` returns as many ports as it is asked for."""
         self._plan, self._server, self._reserve = plan, server, reserve

@@ -19,7 +19,7 @@ from pipeline.runs import run_folder, scalings
 from pipeline.supervision.ending import Ending
 from pipeline.supervision.members import Member
 from pipeline.supervision.observation import Observation
-from pipeline.supervision.plan import Plan
+from pipeline.supervision.plan import RunSpec
 from pipeline.supervision.process_table import ProcessTable
 
 # What is called with the new number of workers, and the newest step.
@@ -31,7 +31,7 @@ class Scaling:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: RunSpec,
         processes: ProcessTable,
         ending: Ending,
         *,

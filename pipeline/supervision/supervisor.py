@@ -29,7 +29,7 @@ from pipeline.supervision.ending import Ending
 from pipeline.supervision.members import Member
 from pipeline.supervision.observation import Observation
 from pipeline.supervision.pace import Pace
-from pipeline.supervision.plan import Observer, Plan
+from pipeline.supervision.plan import Observer, RunSpec
 from pipeline.supervision.ports import Reservation
 from pipeline.supervision.process_table import GANG, ProcessTable
 
@@ -43,7 +43,7 @@ class Supervisor:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: RunSpec,
         server: ForkServer,
         stop: StopRequest,
         *,

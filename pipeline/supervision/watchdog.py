@@ -19,7 +19,7 @@ WATCHED = "PIPELINE_WATCHED"
 
 
 @dataclasses.dataclass(frozen=True)
-class Limits:
+class HangLimits:
     """Seconds without progress that are taken for a hang: between two steps, and wherever
     progress comes in larger pieces, as before the first step or in an export."""
 
@@ -60,7 +60,7 @@ class Watchdog:
     has been silent for half of its limit: writing a large one is progress too.
     """
 
-    def __init__(self, limits: Limits, files: Callable[[], Hashable]) -> None:
+    def __init__(self, limits: HangLimits, files: Callable[[], Hashable]) -> None:
         self._limits, self._files = limits, files
         self._signs: dict[str, _Sign] = {}
         self._written: Hashable = None

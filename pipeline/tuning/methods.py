@@ -75,7 +75,7 @@ class Trial:
 
 
 @dataclasses.dataclass(frozen=True)
-class Plan:
+class SearchPlan:
     """What a search is: its method, how many trials, and how many rungs; the settings of copies are
     drawn by the seed."""
 
@@ -120,7 +120,9 @@ class Copy:
 Action = Begin | Continue | Prune | Copy
 
 
-def next_action(plan: Plan, trials: Sequence[Trial], running: Collection[int]) -> Action | None:
+def next_action(
+    plan: SearchPlan, trials: Sequence[Trial], running: Collection[int]
+) -> Action | None:
     """Returns what to do while there is room for another trial; `None` if nothing can be done until
     one of those `running` ends, or at all."""
     replaced = {one.replaces for one in trials}
@@ -142,7 +144,7 @@ def next_action(plan: Plan, trials: Sequence[Trial], running: Collection[int]) -
     return None
 
 
-def better(plan: Plan, trials: Sequence[Trial], rung: int) -> list[Trial]:
+def better(plan: SearchPlan, trials: Sequence[Trial], rung: int) -> list[Trial]:
     """Returns the trials that have a value at a rung, the best there first; of equals the older."""
     sign = -1 if plan.higher else 1
     there = [
@@ -151,12 +153,12 @@ def better(plan: Plan, trials: Sequence[Trial], rung: int) -> list[Trial]:
     return [one for _, _, one in sorted(there, key=lambda found: found[:2])]
 
 
-def last_rung(plan: Plan, trial: Trial) -> int:
+def last_rung(plan: SearchPlan, trial: Trial) -> int:
     """Returns the rung of a trial's newest value: the last one if it has ended; -1 without."""
     return plan.rungs - 1 if trial.state == "done" else len(trial.reached) - 1
 
 
-def best(plan: Plan, trials: Sequence[Trial]) -> Trial | None:
+def best(plan: SearchPlan, trials: Sequence[Trial]) -> Trial | None:
     """Returns the best of those trials that have come farthest, or have ended by themselves. One
     that has failed is never the best: trained again, its settings would fail, too."""
     intact = [one for one in trials if one.state != "failed"]
@@ -165,7 +167,7 @@ def best(plan: Plan, trials: Sequence[Trial]) -> Trial | None:
 
 
 def _promoted(
-    plan: Plan, trials: Sequence[Trial], idle: Sequence[Trial], *, running: Collection[int]
+    plan: SearchPlan, trials: Sequence[Trial], idle: Sequence[Trial], *, running: Collection[int]
 ) -> Action | None:
     waiting = {one.number for one in idle}
     under_way = [len(one.reached) for one in trials if one.number in running]
@@ -181,7 +183,7 @@ def _promoted(
     return None
 
 
-def _ranked(plan: Plan, trials: Sequence[Trial], rung: int) -> list[Trial]:
+def _ranked(plan: SearchPlan, trials: Sequence[Trial], rung: int) -> list[Trial]:
     """Returns the trials of a rung, the best first: those that have reached it, and those that had
     ended by themselves before and would have been promoted to it."""
     ranked = better(plan, trials, 0)
@@ -192,7 +194,7 @@ def _ranked(plan: Plan, trials: Sequence[Trial], rung: int) -> list[Trial]:
     return ranked
 
 
-def _comes(plan: Plan, trials: Sequence[Trial], rung: int) -> bool:
+def _comes(plan: SearchPlan, trials: Sequence[Trial], rung: int) -> bool:
     """True if a trial is still to be promoted from a rung below `rung`."""
     for below in range(rung):
         ranked = _ranked(plan, trials, below)
@@ -202,7 +204,7 @@ def _comes(plan: Plan, trials: Sequence[Trial], rung: int) -> bool:
     return False
 
 
-def _by_median(plan: Plan, trials: Sequence[Trial], idle: Sequence[Trial]) -> Action | None:
+def _by_median(plan: SearchPlan, trials: Sequence[Trial], idle: Sequence[Trial]) -> Action | None:
     for one in idle:
         rung = len(one.reached) - 1
         if rung < 0:
@@ -218,7 +220,7 @@ def _by_median(plan: Plan, trials: Sequence[Trial], idle: Sequence[Trial]) -> Ac
 
 
 def _in_step(
-    plan: Plan, trials: Sequence[Trial], alive: Sequence[Trial], *, idle: Sequence[Trial]
+    plan: SearchPlan, trials: Sequence[Trial], alive: Sequence[Trial], *, idle: Sequence[Trial]
 ) -> Action | None:
     rung = min((len(one.reached) for one in alive), default=0) - 1
     if rung < 0:
@@ -238,7 +240,7 @@ def _share(alive: Sequence[Trial]) -> int:
     return max(1, len(alive) // _REPLACED) if len(alive) > 1 else 0
 
 
-def _exploit(plan: Plan, originals: Sequence[Trial], rung: int, *, share: int) -> Copy:
+def _exploit(plan: SearchPlan, originals: Sequence[Trial], rung: int, *, share: int) -> Copy:
     ranked = better(plan, originals, rung)
     worst = ranked[-1]
     rng = random.Random(f"{plan.seed} {rung} {worst.number}")

@@ -14,7 +14,7 @@ from pipeline.pages.charts import BLUE, COLORS, GREEN, ORANGE, Frame
 from pipeline.pages.document import Markup
 from pipeline.tuning import methods, space
 from pipeline.tuning.methods import Trial
-from pipeline.tuning.result import Result, same_records
+from pipeline.tuning.result import SearchResult, same_records
 
 FILE_NAME = "tune.html"
 _GREY, _RED = "#8a8a8a", "#b3261e"
@@ -22,7 +22,7 @@ _BAR, _LABELS = 22, 250
 _AXIS, _HEIGHT, _TOP, _SIDE = 150, 260, 44, 70
 
 
-def render(result: Result, storage_root: str) -> str:
+def render(result: SearchResult, storage_root: str) -> str:
     """Returns the page; links are relative to its folder, `<storage>/tune/<name>`."""
     best = result.best
     lead = f"{len(result.trials)} trials of {html.escape(result.config)}, method "
@@ -62,7 +62,7 @@ def render(result: Result, storage_root: str) -> str:
     return document.document(f"Search {result.name}", lead, sections)
 
 
-def _tiles(result: Result) -> list[tuple[str, str]]:
+def _tiles(result: SearchResult) -> list[tuple[str, str]]:
     best = result.best
     states = [result.state(one) for one in result.trials]
     return [
@@ -74,7 +74,7 @@ def _tiles(result: Result) -> list[tuple[str, str]]:
     ]
 
 
-def _best(result: Result) -> str:
+def _best(result: SearchResult) -> str:
     best = result.best
     assert best is not None
     rows = [(key, space.text(value)) for key, value in best.values.items()]
@@ -99,7 +99,7 @@ def _span(values: Sequence[float]) -> tuple[float, float]:
     return low - margin, high + margin
 
 
-def _history(result: Result) -> str:
+def _history(result: SearchResult) -> str:
     trials = [one for one in result.trials if one.reached]
     if not trials:
         return "<p>none</p>"
@@ -134,7 +134,7 @@ def _stairs(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
     return found
 
 
-def _curves(result: Result) -> str:
+def _curves(result: SearchResult) -> str:
     trials = [one for one in result.trials if one.reached]
     if not trials:
         return "<p>none</p>"
@@ -149,12 +149,12 @@ def _curves(result: Result) -> str:
     return frame.draw(*marks)
 
 
-def _examples(trial: Trial, rung: int, result: Result) -> float:
+def _examples(trial: Trial, rung: int, result: SearchResult) -> float:
     """Returns on how many examples a trial was trained at a rung: its own count, if it has one."""
     return float(trial.facts.get(rung, {}).get("examples", result.rungs[rung]))
 
 
-def _importance(result: Result) -> str:
+def _importance(result: SearchResult) -> str:
     if not result.importance:
         text = "Too few trials to tell."
         return document.section("What matters", f"<p>{text}</p>")
@@ -175,7 +175,7 @@ def _importance(result: Result) -> str:
     )
 
 
-def _parallel(result: Result) -> str:
+def _parallel(result: SearchResult) -> str:
     trials = [one for one in result.trials if one.reached]
     if not trials:
         return "<p>none</p>"
@@ -216,7 +216,7 @@ def _ends(values: Sequence[float]) -> tuple[float, float]:
     return (low, high) if high > low else (low - 0.5, high + 0.5)
 
 
-def _goodness(result: Result, trial: Trial, ends: tuple[float, float]) -> float:
+def _goodness(result: SearchResult, trial: Trial, ends: tuple[float, float]) -> float:
     part = (trial.reached[-1] - ends[0]) / (ends[1] - ends[0])
     return part if result.plan.higher else 1 - part
 
@@ -246,7 +246,7 @@ def _axis(number: int, name: str, labels: Sequence[tuple[float, str]]) -> str:
     return "".join(drawn)
 
 
-def _table(result: Result, storage_root: str) -> str:
+def _table(result: SearchResult, storage_root: str) -> str:
     keys = [one.key for one in result.plan.space]
     ranked = {one.number: n for n, one in enumerate(_ranked(result))}
     rows = []
@@ -265,7 +265,7 @@ def _table(result: Result, storage_root: str) -> str:
     return document.table(head, rows, right={0, 3})
 
 
-def _ranked(result: Result) -> list[Trial]:
+def _ranked(result: SearchResult) -> list[Trial]:
     """Returns the trials that came farthest first, the best of a rung before the others."""
     found: list[Trial] = []
     for rung in reversed(range(len(result.rungs))):
@@ -274,7 +274,7 @@ def _ranked(result: Result) -> list[Trial]:
     return found
 
 
-def _state(trial: Trial, result: Result) -> str:
+def _state(trial: Trial, result: SearchResult) -> str:
     state = result.state(trial)
     if state == "failed":
         return Markup('<span class="bad">failed</span>')

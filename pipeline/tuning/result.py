@@ -10,11 +10,11 @@ from typing import Any
 from pipeline.command_line import hints
 from pipeline.console.figures import figure
 from pipeline.tuning import methods, trial_jobs
-from pipeline.tuning.methods import Plan, Trial
+from pipeline.tuning.methods import SearchPlan, Trial
 
 
 @dataclasses.dataclass(frozen=True)
-class Result:
+class SearchResult:
     """A search: what was asked, its trials, how much each key matters, by key, and on how many
     `examples` all trials have been trained.
 
@@ -25,7 +25,7 @@ class Result:
     name: str
     config: str
     metric: str
-    plan: Plan
+    plan: SearchPlan
     sampler: str
     rungs: tuple[int, ...]
     trials: Sequence[Trial]
@@ -138,7 +138,7 @@ class SameRecords:
         return f"{where}: {self.different} different ledgers of {self.counted} trials{apart}"
 
 
-def same_records(result: Result) -> list[SameRecords]:
+def same_records(result: SearchResult) -> list[SameRecords]:
     """Returns what the ledgers say, for each rung that a trial has reached by itself."""
     found = []
     for rung in range(len(result.rungs)):
@@ -154,7 +154,7 @@ def same_records(result: Result) -> list[SameRecords]:
     return found
 
 
-def lines(result: Result) -> list[str]:
+def lines(result: SearchResult) -> list[str]:
     """Returns the result for people."""
     states = [result.state(one) for one in result.trials]
     paused = sum(state in ("paused", "pruned") for state in states)

@@ -12,9 +12,9 @@ from pipeline import errors
 from pipeline.console.figures import figure
 from pipeline.console.progress import Progress
 from pipeline.tuning import methods, space
-from pipeline.tuning.methods import Begin, Continue, Copy, Plan, Prune, Trial
+from pipeline.tuning.methods import Begin, Continue, Copy, Prune, SearchPlan, Trial
 from pipeline.tuning.trial_jobs import Reached
-from pipeline.tuning.trial_process import Process
+from pipeline.tuning.trial_process import RunningTrial
 
 if TYPE_CHECKING:
     from pipeline.tuning.study import Study
@@ -56,7 +56,7 @@ class Jobs(Protocol):
 @dataclasses.dataclass
 class _Running:
     trial: Trial
-    process: Process
+    process: RunningTrial
     began: float
 
 
@@ -65,14 +65,14 @@ class Search:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: SearchPlan,
         study: Study,
         jobs: Jobs,
         *,
         name: str,
         metric: str,
         parallel: int,
-        launch: Callable[[Trial, Sequence[str]], Process],
+        launch: Callable[[Trial, Sequence[str]], RunningTrial],
         say: Callable[[str], None] = lambda line: print(line, flush=True),
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
@@ -302,7 +302,7 @@ def _inherited(trial: Trial, trials: Sequence[Trial]) -> int:
     return int(facts["examples"]) if facts else _inherited(parent, trials)
 
 
-def planned(plan: Plan, rungs: Sequence[int], trials: Sequence[Trial] = ()) -> int:
+def planned(plan: SearchPlan, rungs: Sequence[int], trials: Sequence[Trial] = ()) -> int:
     """Returns on how many examples the trials of a plan are trained, without what those of `trials`
     leave out that have failed or are not continued."""
     ended = collections.Counter(

@@ -12,7 +12,7 @@ from pipeline.processes import parent_death
 from pipeline.supervision import exit_reason
 
 
-class Process(Protocol):
+class RunningTrial(Protocol):
     """A trial that trains."""
 
     def poll(self) -> int | None:

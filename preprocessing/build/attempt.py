@@ -23,7 +23,7 @@ from preprocessing.sources.base import Chunk, Source
 
 
 @dataclasses.dataclass(frozen=True)
-class Options:
+class BuildOptions:
     """How records are made: `follower` follows a job on Dataflow, `values` is why a scan of files
     that are used in place reads values too, empty if it does not. Columns of `dates` are
     watched for other values."""
@@ -48,7 +48,7 @@ class Attempt:
     taken: list[str]
     left: resume.Left
     hashes: Hashes
-    options: Options
+    options: BuildOptions
 
     def make(self) -> tuple[str, manifest.Manifest]:
         """Returns the name of the build that holds the records, and its manifest."""
@@ -74,15 +74,17 @@ class Attempt:
         user's."""
         return bool(self.options.pipeline_options) or self.data.source not in sources.SOURCES
 
-    def _dataflow_job(self) -> dataflow_job.Job | None:
+    def _dataflow_job(self) -> dataflow_job.DataflowJob | None:
         if self.options.follower is None:
             return None
         made_of = fingerprint.fingerprint(self.data, self.hashes.result())
-        return dataflow_job.Job(self.options.follower, self.records, self.base, fingerprint=made_of)
+        return dataflow_job.DataflowJob(
+            self.options.follower, self.records, self.base, fingerprint=made_of
+        )
 
     @contextlib.contextmanager
     def _cleaned_up(
-        self, folders: record_folders.Folders, job: dataflow_job.Job | None
+        self, folders: record_folders.Folders, job: dataflow_job.DataflowJob | None
     ) -> Iterator[None]:
         """Removes the temporary folder and an unfinished build after the body, unless a job on
         Dataflow still writes there, or the next attempt can use finished pieces."""
@@ -100,7 +102,10 @@ class Attempt:
                     record_folders.abandon(folders.build)
 
     def _run_beam(
-        self, chunks: list[Chunk], folders: record_folders.Folders, job: dataflow_job.Job | None
+        self,
+        chunks: list[Chunk],
+        folders: record_folders.Folders,
+        job: dataflow_job.DataflowJob | None,
     ) -> None:
         """Reads all chunks and writes the shards; returns when that is done, wherever it is."""
         keeping = resume.begin(self.left, chunks, folders.temporary)
@@ -129,7 +134,7 @@ class Attempt:
         folders: record_folders.Folders,
         how: dict[str, Any],
         *,
-        job: dataflow_job.Job | None,
+        job: dataflow_job.DataflowJob | None,
     ) -> None:
         from preprocessing.build import beam_pipeline
         from preprocessing.runners import portable
@@ -158,7 +163,7 @@ class Attempt:
             scan_pipeline.run(chunks, self.source, folders, values=values, **how)
 
     def _note_fingerprint(
-        self, found: tuple[manifest.Source, ...], folders: record_folders.Folders
+        self, found: tuple[manifest.SourceFile, ...], folders: record_folders.Folders
     ) -> None:
         made_of = fingerprint.fingerprint(self.data, found)
         resume.note_fingerprint(self.left, folders.temporary, made_of)
@@ -186,7 +191,7 @@ class Attempt:
 def _manifest(
     data: config.Data,
     folders: record_folders.Folders,
-    found: tuple[manifest.Source, ...],
+    found: tuple[manifest.SourceFile, ...],
     *,
     sampled: manifest.Sampled | None,
 ) -> manifest.Manifest:

@@ -19,7 +19,7 @@ class Hashes:
         self._thread, self._stop = thread, threading.Event()
         self._found = thread.submit(fingerprint.sources, files, self._stop)
 
-    def result(self) -> tuple[manifest.Source, ...]:
+    def result(self) -> tuple[manifest.SourceFile, ...]:
         """Waits for the end of the hashing."""
         return self._found.result()
 
@@ -28,7 +28,7 @@ class Hashes:
         self._stop.set()
 
     @contextlib.contextmanager
-    def noted(self, note: Callable[[tuple[manifest.Source, ...]], None]) -> Iterator[None]:
+    def noted(self, note: Callable[[tuple[manifest.SourceFile, ...]], None]) -> Iterator[None]:
         """Calls `note` with the result once it is known, unless the body ends before."""
 
         def wait_and_note() -> None:

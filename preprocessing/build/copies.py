@@ -67,7 +67,7 @@ def _repeated(segments: Sequence[spill.Segment]) -> Iterator[pa.RecordBatch]:
     starts = [0] * len(parts)
     for window in range(1, windows + 1):
         ends = [part.rows_below(window, windows) for part in parts]
-        found = list(map(spill.Rows.slice, parts, starts, ends))
+        found = list(map(spill.SegmentRows.slice, parts, starts, ends))
         orders = np.sort(np.concatenate([part.orders for part in found]))
         again = [orders[1:][orders[1:] == orders[:-1]]]
         again += [part.orders[part.counts > 1] for part in found if part.is_counted]
@@ -79,7 +79,7 @@ def _repeated(segments: Sequence[spill.Segment]) -> Iterator[pa.RecordBatch]:
             part.release()
 
 
-def _having(part: spill.Rows, wanted: np.ndarray) -> pa.RecordBatch:
+def _having(part: spill.SegmentRows, wanted: np.ndarray) -> pa.RecordBatch:
     """Returns the rows that have one of the `wanted` orders, which ascend."""
     at = np.searchsorted(wanted, part.orders).clip(max=len(wanted) - 1)
     rows = pa.array(np.flatnonzero(wanted[at] == part.orders))

@@ -17,7 +17,7 @@ _READ_BYTES = 1 << 20
 MAX_LISTED = 1000
 
 
-def sources(files: list[RawFile], stop: threading.Event) -> tuple[manifest.Source, ...]:
+def sources(files: list[RawFile], stop: threading.Event) -> tuple[manifest.SourceFile, ...]:
     """Returns size and SHA-256 of each raw file, or of each folder of many.
 
     Raises `DataError` naming one that is not readable.
@@ -28,13 +28,13 @@ def sources(files: list[RawFile], stop: threading.Event) -> tuple[manifest.Sourc
     return tuple(found if len(found) <= MAX_LISTED else _by_folder(found))
 
 
-def _by_folder(found: list[manifest.Source]) -> list[manifest.Source]:
+def _by_folder(found: list[manifest.SourceFile]) -> list[manifest.SourceFile]:
     """Puts the files of one folder together: the hash is that of their names and hashes."""
-    folders: dict[str, list[manifest.Source]] = {}
+    folders: dict[str, list[manifest.SourceFile]] = {}
     for source in found:
         folders.setdefault(source.name.rpartition("/")[0], []).append(source)
     return [
-        manifest.Source(
+        manifest.SourceFile(
             name=f"{folder}/*",
             bytes=sum(source.bytes for source in inside),
             sha256=config.digest({source.name: source.sha256 for source in inside}),
@@ -51,7 +51,7 @@ def _format(data: config.Data) -> int:
     return FORMAT + bool(data.csv.thousands) + 3 * (data.source in TEXT_SOURCES)
 
 
-def fingerprint(data: config.Data, found: tuple[manifest.Source, ...]) -> str:
+def fingerprint(data: config.Data, found: tuple[manifest.SourceFile, ...]) -> str:
     """Returns a hex hash of all that decides the records' bytes, but not of where files lie."""
     return config.digest(
         {
@@ -82,7 +82,7 @@ def _size(file: RawFile) -> int:
         raise errors.DataError(f"{file.path!r}: no such file") from None
 
 
-def _source(file: RawFile, stop: threading.Event) -> manifest.Source:
+def _source(file: RawFile, stop: threading.Event) -> manifest.SourceFile:
     digest, size = hashlib.sha256(), 0
     try:
         with storage.open_file(file.path) as content:
@@ -95,4 +95,4 @@ def _source(file: RawFile, stop: threading.Event) -> manifest.Source:
         raise errors.DataError(
             f"{file.path!r}: cannot be read: {error.strerror or error}"
         ) from None
-    return manifest.Source(name=file.name, bytes=size, sha256=digest.hexdigest())
+    return manifest.SourceFile(name=file.name, bytes=size, sha256=digest.hexdigest())

@@ -24,7 +24,7 @@ from preprocessing.build import (
     resume,
     undated_sample,
 )
-from preprocessing.build.attempt import Attempt, Options
+from preprocessing.build.attempt import Attempt, BuildOptions
 from preprocessing.dead_letters import corrections
 from preprocessing.runners import dataflow_job
 from preprocessing.shards import record_folders
@@ -59,7 +59,7 @@ def run(
         )
     values = in_place.why_values(job) if job.data.in_place else ""
     dates = date_rules.unruled(job.features, job.data.columns)
-    options = Options(num_workers, tuple(pipeline_options), force, elsewhere, values, dates)
+    options = BuildOptions(num_workers, tuple(pipeline_options), force, elsewhere, values, dates)
     try:
         storage.makedirs(records)
         source = _source(job.data, records, values, sizes=sizes)
@@ -85,7 +85,7 @@ def _source(data: config.Data, records: str, values: str, *, sizes: Sizes) -> So
 
 
 def _build(
-    data: config.Data, source: Source, records: str, *, base: str, options: Options
+    data: config.Data, source: Source, records: str, *, base: str, options: BuildOptions
 ) -> tuple[str, manifest.Manifest]:
     """Returns the name and the manifest of a finished build of `data`. The lock must be held."""
     started = time.monotonic()

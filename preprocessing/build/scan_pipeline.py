@@ -22,7 +22,7 @@ from preprocessing.runners import error_transport
 from preprocessing.shards import pieces, record_folders, scanned, summed
 from preprocessing.sources import files
 from preprocessing.sources.base import Chunk, Rows, Source
-from preprocessing.sources.tfrecord import Part, TfrecordSource
+from preprocessing.sources.tfrecord import TfrecordChunk, TfrecordSource
 from preprocessing.statistics import column_stats
 
 # Records of which values are looked at where no others are.
@@ -67,11 +67,11 @@ class Scan(beam.DoFn):
 
     def _check_first(self, chunk: Chunk) -> None:
         part = chunk.details[0].details
-        first = Part(part.file, count=_FIRST)
+        first = TfrecordChunk(part.file, count=_FIRST)
         for rows in TfrecordSource(self._data).read(Chunk(chunk.split, 0, details=first)):
             self._learned(rows, chunk)
 
-    def _shards(self, paths: list[str], progress: scanned.Scanning) -> list[scanned.Found]:
+    def _shards(self, paths: list[str], progress: scanned.Scanning) -> list[scanned.ScannedFile]:
         before, found = storage.describe(paths), []
         for path in paths:
             with files.translated(path):
@@ -82,7 +82,7 @@ class Scan(beam.DoFn):
                     f"{path!r}: was written to while it was read; run again when it is finished"
                 )
         return [
-            scanned.Found(shard, one.version if one else "")
+            scanned.ScannedFile(shard, one.version if one else "")
             for shard, one in zip(found, before, strict=True)
         ]
 

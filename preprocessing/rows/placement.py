@@ -18,7 +18,7 @@ from preprocessing.rows import hashing
 
 
 @dataclasses.dataclass(frozen=True)
-class Places:
+class RowPlacement:
     """Where each row of a batch goes; three arrays of the same length."""
 
     split: np.ndarray  # uint8, index into splits.SPLITS
@@ -31,11 +31,11 @@ def shards_of(data: config.Data, split: SplitName) -> int:
     return data.shards.get(split, 1)
 
 
-def place(keys: binary.Binary, splits: np.ndarray, data: config.Data) -> Places:
+def place(keys: binary.Binary, splits: np.ndarray, data: config.Data) -> RowPlacement:
     """Decides on rows that go to the `splits`, given as their places in `SPLITS`."""
     salt = data.split.salt if isinstance(data.split, HashSplit) else ""
     seed = hashing.mix(np.array([data.seed % 2**64], np.uint64))
     order = hashing.mix(hashing.of_keys(keys, salt, hashing.FOR_ORDER) ^ seed)
     # Mixed once more, so that being in the same shard says nothing about the order there.
     shards = np.array([shards_of(data, name) for name in SPLITS], np.uint64)
-    return Places(splits, (hashing.mix(order) % shards[splits]).astype(np.uint32), order)
+    return RowPlacement(splits, (hashing.mix(order) % shards[splits]).astype(np.uint32), order)

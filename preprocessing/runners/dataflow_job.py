@@ -112,7 +112,7 @@ class Follower:
         return [str(one.get("messageText", "")) for one in answer.get("jobMessages", [])]
 
 
-class Job:
+class DataflowJob:
     """The job that makes a build of a base in a folder, of what has a certain fingerprint."""
 
     def __init__(self, follower: Follower, records: str, base: str, *, fingerprint: str) -> None:
@@ -185,7 +185,7 @@ class Job:
 
 
 @contextlib.contextmanager
-def explained(job: Job | None) -> Iterator[None]:
+def explained(job: DataflowJob | None) -> Iterator[None]:
     """Turns what the service says to Beam's own client into ours."""
     try:
         yield

@@ -6,7 +6,7 @@ import dataclasses
 
 from pipeline import errors, places
 from pipeline.launchers.gcp.settings import Gcp
-from pipeline.launchers.preprocessing import Request
+from pipeline.launchers.preprocessing import PreprocessingRequest
 from preprocessing.runners import dataflow, dataflow_job
 
 
@@ -18,7 +18,7 @@ class Beam:
     elsewhere: dataflow_job.Follower | None = None
 
 
-def on_this_machine(request: Request) -> Beam:
+def on_this_machine(request: PreprocessingRequest) -> Beam:
     """Returns Beam's defaults. Raises `UsageError` for a dry run: nothing is asked for."""
     if request.dry_run:
         raise errors.UsageError(
@@ -27,7 +27,7 @@ def on_this_machine(request: Request) -> Beam:
     return Beam()
 
 
-def on_dataflow(request: Request) -> Beam | None:
+def on_dataflow(request: PreprocessingRequest) -> Beam | None:
     """Returns the options of a job on Dataflow, and its follower; prints those of a dry run.
 
     Raises `UsageError` for a config or storage that Dataflow cannot use, or packages not installed.

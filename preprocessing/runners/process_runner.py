@@ -44,7 +44,7 @@ class ProcessRunner(FnApiRunner):
 
     def run_pipeline(self, pipeline: Pipeline, options: PipelineOptions) -> Any:
         """Runs it to its end. Raises `RetryableError` if a worker process is lost."""
-        outcome = Outcome(self._grace)
+        outcome = PipelineOutcome(self._grace)
         with lifeline.Lifeline(outcome.after_an_error) as workers:
             environment = SubprocessSDKEnvironment.from_command_string(self._command(workers))
             runner = FnApiRunner(environment)
@@ -60,7 +60,7 @@ class ProcessRunner(FnApiRunner):
                 thread.join(_ENDING)  # if no worker was lost before it connected, that is soon
 
 
-class Outcome(concurrent.futures.Future[Any]):
+class PipelineOutcome(concurrent.futures.Future[Any]):
     """What the pipeline returns or raises, or the loss of a worker, whichever comes first."""
 
     def __init__(self, grace: float = _GRACE) -> None:

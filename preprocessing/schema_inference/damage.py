@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 
-from preprocessing.schema_inference.profile import Found, Survey
+from preprocessing.schema_inference.profile import ColumnProfile, Survey
 from preprocessing.schema_inference.yaml_lines import scalar
 
 # Sources in which a column may be bytes and no text: then this share of values is no UTF-8.
 _WITH_BYTES, _BYTES = ("avro", "orc", "parquet", "tfrecord"), 0.01
 
 
-def unusable(column: Found, source: str) -> str | None:
+def unusable(column: ColumnProfile, source: str) -> str | None:
     """Returns why a column cannot be in a config, if it cannot."""
     if not column.values:
         return "has no values"

@@ -39,7 +39,7 @@ _ISO = r"^(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)[T ]?(?P<hour>\d*)"
 
 
 @dataclasses.dataclass
-class Span:
+class DateRange:
     """From which day to which, counted from 1970-01-01, and which months, days of the month and
     hours occur; an hour of the afternoon may be 12 more. `seen` counts different values, of each
     part of the data anew."""
@@ -66,15 +66,15 @@ class Span:
         """From which year to which, as a difference."""
         return self.last_day.year - self.first_day.year
 
-    def is_far(self, other: Span) -> bool:
+    def is_far(self, other: DateRange) -> bool:
         """Tells if it goes further beyond an `other` span than that is long, and has less days."""
         length = other.last - other.first + _A_YEAR
         far = self.first < other.first - length or self.last > other.last + length
         return far and self.seen < other.seen
 
-    def joined(self, other: Span) -> Span:
+    def joined(self, other: DateRange) -> DateRange:
         """Returns the span of both."""
-        return Span(
+        return DateRange(
             min(self.first, other.first),
             max(self.last, other.last),
             self.months | other.months,
@@ -95,12 +95,12 @@ class Seen:
     """
 
     forms: tuple[str, ...] = tuple(date_forms.TEXTS)
-    near: dict[str, Span] = dataclasses.field(default_factory=dict)
-    aside: dict[str, Span] = dataclasses.field(default_factory=dict)
+    near: dict[str, DateRange] = dataclasses.field(default_factory=dict)
+    aside: dict[str, DateRange] = dataclasses.field(default_factory=dict)
     odd: dict[str, list[str]] = dataclasses.field(default_factory=dict)
     examples: dict[str, str] = dataclasses.field(default_factory=dict)
     no_dates: bool = False
-    compact: Span | None = None
+    compact: DateRange | None = None
     unreal: dict[str, str] = dataclasses.field(default_factory=dict)
     _apart: set[tuple[str, str]] = dataclasses.field(default_factory=set)
     _no_days: bool = False
@@ -153,12 +153,12 @@ class Seen:
             self.compact.hours.add(0)
 
     @property
-    def spans(self) -> dict[str, Span]:
+    def spans(self) -> dict[str, DateRange]:
         """What the texts span in each form, without days that stand for no date."""
         known = {form: self._span(form) for form in self.forms}
         return {form: span for form, span in known.items() if span is not None}
 
-    def _span(self, form: str) -> Span | None:
+    def _span(self, form: str) -> DateRange | None:
         near, aside = self.near.get(form), self.aside.get(form)
         if near is None or aside is None:
             return near or aside
@@ -241,7 +241,7 @@ class Seen:
 
 def of_numbers(
     least: float | int | None, greatest: float | int | None, *, called: bool = True
-) -> tuple[str, Span] | None:
+) -> tuple[str, DateRange] | None:
     """Returns what whole numbers from `least` to `greatest` count, if it is time since 1970.
     `called` tells if the column is called a time."""
     if least is None or greatest is None:
@@ -252,17 +252,19 @@ def of_numbers(
         if (start - _EPOCH).days <= first <= last < (end - _EPOCH).days:
             days = last - first + 1
             months = set(range(min(12, 1 + days // 31)))
-            return form, Span(first, last, months, set(range(min(31, days))), set(range(24)))
+            return form, DateRange(first, last, months, set(range(min(31, days))), set(range(24)))
     return None
 
 
-def _widened(known: Span | None, parts: tuple[np.ndarray, np.ndarray, np.ndarray]) -> Span:
+def _widened(
+    known: DateRange | None, parts: tuple[np.ndarray, np.ndarray, np.ndarray]
+) -> DateRange:
     """Returns a span that has these days, too."""
     year, month, day = parts
     days = (year * 12 + month) * 31 + day
     ends = (int(days.argmin()), int(days.argmax()))
     first, last = (_day(year[n], month[n], day[n]) for n in ends)
-    known = known or Span(first, last)
+    known = known or DateRange(first, last)
     known.first, known.last = min(known.first, first), max(known.last, last)
     known.months |= set(np.unique(month).tolist())
     known.days |= set(np.unique(day).tolist())

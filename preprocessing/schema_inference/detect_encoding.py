@@ -108,7 +108,7 @@ UTF_8 = Encoding("utf-8")
 
 
 @dataclasses.dataclass(frozen=True)
-class _Reading:
+class _Candidate:
     name: str
     text: str
     disorder: float = 0.0
@@ -136,7 +136,7 @@ def find(head: bytes, path: str, *, rows: int = 0) -> Encoding:
     readings = [one for one in _readings(sample, names) if _decodes(head, one.name)]
     name = _latin(sample) if latin else _WESTERN
     if latin and _decodes(head, name):
-        first = _Reading(name, sample.decode(name, "replace"))
+        first = _Candidate(name, sample.decode(name, "replace"))
         readings = [first, *(one for one in readings if one.name != name)]
     else:
         readings = readings if latin else _likely(readings, sample)
@@ -228,7 +228,7 @@ def _is_latin(sample: bytes) -> bool:
     return sum(byte > 127 for byte in telling) <= _OF_LATIN * len(telling)
 
 
-def _check_mixed(reading: _Reading, path: str, utf_8: Sequence[bytes], *, lines: int) -> None:
+def _check_mixed(reading: _Candidate, path: str, utf_8: Sequence[bytes], *, lines: int) -> None:
     """Raises `DataError` if some of the `lines` that are not ASCII are in another encoding than
     what was read: those that are in UTF-8, or those in words that no language has."""
     if reading.name in _SEVERAL_BYTES:
@@ -244,7 +244,7 @@ def _check_mixed(reading: _Reading, path: str, utf_8: Sequence[bytes], *, lines:
     elif len(strange) < 2 or sum(map(_is_strange, words)) < _MIXED * len(words):
         return
     elif whole := [name for name in (*_LATIN, *_OTHERS) if _is_natural(sample, name)]:
-        found = [_Reading(name, sample.decode(name)) for name in whole]
+        found = [_Candidate(name, sample.decode(name)) for name in whole]
         raise errors.DataError(f"{path!r}: {_doubt(found, None)}")
     fits = [word for word in words if not _is_strange(word)]
     raise errors.DataError(
@@ -275,7 +275,7 @@ def _is_strange(word: str) -> bool:
     return plain == 0 and len(word) >= _LONG_WORD if latin else plain > max(2, len(word) / 2)
 
 
-def _likely(readings: Sequence[_Reading], sample: bytes) -> list[_Reading]:
+def _likely(readings: Sequence[_Candidate], sample: bytes) -> list[_Candidate]:
     """Returns the readings that are about as likely as the best."""
     found = [
         one
@@ -297,7 +297,7 @@ def _decodes(head: bytes, name: str) -> bool:
     return True
 
 
-def _readings(data: bytes, names: Sequence[str]) -> list[_Reading]:
+def _readings(data: bytes, names: Sequence[str]) -> list[_Candidate]:
     """Returns what encodings make of bytes, the most likely text first."""
     # Imported here, as few files need it.
     import charset_normalizer
@@ -311,11 +311,11 @@ def _readings(data: bytes, names: Sequence[str]) -> list[_Reading]:
         same = match.could_be_from_charset
         name = _WESTERN if _WESTERN in same else match.encoding
         if name in names and not _CONTROL.search(text):
-            readings.append(_Reading(name, text, match.chaos, match.coherence))
+            readings.append(_Candidate(name, text, match.chaos, match.coherence))
     return readings
 
 
-def _doubt(readings: Sequence[_Reading], mostly: str | None) -> str:
+def _doubt(readings: Sequence[_Candidate], mostly: str | None) -> str:
     """Says why text is refused; nearly all of it may be in the encoding `mostly`."""
     if not readings:
         how = (
@@ -333,7 +333,7 @@ def _doubt(readings: Sequence[_Reading], mostly: str | None) -> str:
     )
 
 
-def _words(readings: Sequence[_Reading]) -> dict[str, tuple[str, ...]]:
+def _words(readings: Sequence[_Candidate]) -> dict[str, tuple[str, ...]]:
     """Returns some words of each reading by its name: those that differ most, if they are the same
     words."""
     found = [

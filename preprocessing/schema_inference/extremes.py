@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 
 @dataclasses.dataclass
-class Numbers:
+class NumberStats:
     """What the values are as one type: extremes of the finite ones, how many these are, sums of
     their distances from the first, `origin`, and of the squares, and the values it refuses."""
 

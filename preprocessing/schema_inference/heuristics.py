@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from preprocessing.schema_inference import outliers, precision, suggest_dates, suggest_lists, traits
-from preprocessing.schema_inference.profile import Found
+from preprocessing.schema_inference.profile import ColumnProfile
 
 # If there are fewer values, in a smaller share of the rows, train may have none.
 _SPARSE, _SPARSE_SHARE = 10, 0.1
@@ -33,7 +33,7 @@ _HEXADECIMAL = re.compile(r"-?0[xX][0-9a-fA-F]+")
 
 
 @dataclasses.dataclass
-class Column:
+class SuggestedColumn:
     """A column of the config: `rules` are its keys there, `notes` what a person should know.
 
     `steps` are those of its feature; without any there is none. `parts` are features of dates.
@@ -54,7 +54,7 @@ class Column:
         return "z_score" in self.steps
 
 
-def column(name: str, found: Found, rows: int, *, wide: bool = False) -> Column:
+def column(name: str, found: ColumnProfile, rows: int, *, wide: bool = False) -> SuggestedColumn:
     """Returns rules and features of a column that has values; `rows` are those of the table. One
     that is `wide` has so many columns that each gets few inputs of the network."""
     rules: dict[str, Any] = {"type": found.kind}
@@ -63,7 +63,7 @@ def column(name: str, found: Found, rows: int, *, wide: bool = False) -> Column:
     rules |= _range(found) if found.kind != "string" else _text_rules(name, found)
     if found.missing:
         rules["missing"] = "allow"
-    made = Column(rules, _notes(found, rows))
+    made = SuggestedColumn(rules, _notes(found, rows))
     times = None
     if traits.is_personal(name, found):
         rules["sensitive"] = True
@@ -115,7 +115,7 @@ def column(name: str, found: Found, rows: int, *, wide: bool = False) -> Column:
     return made
 
 
-def _stand_in(found: Found, made: Column) -> dict[str, Any]:
+def _stand_in(found: ColumnProfile, made: SuggestedColumn) -> dict[str, Any]:
     """Returns what is to stand for missing, where a value could be the same as what does without
     it: what the limits leave out, of whole numbers, so that no later value can be it either."""
     if found.kind == "string":
@@ -146,7 +146,7 @@ def _without_limits(rules: dict[str, Any]) -> None:
         rules.pop(rule, None)
 
 
-def _range(found: Found) -> dict[str, Any]:
+def _range(found: ColumnProfile) -> dict[str, Any]:
     """Returns limits that hold for later rows too, but not for damage: what was seen, and as much
     again on both sides. What is never negative stays so, and what is 0 or 1."""
     about = found.about
@@ -160,7 +160,7 @@ def _range(found: Found) -> dict[str, Any]:
     return {"min": _outward(low, found, math.floor), "max": _outward(high, found, math.ceil)}
 
 
-def _outward(number: float, found: Found, to_whole: Callable[[float], int]) -> float | int:
+def _outward(number: float, found: ColumnProfile, to_whole: Callable[[float], int]) -> float | int:
     """Rounds a limit to two digits, outwards."""
     unit = 10.0 ** (math.floor(math.log10(abs(number))) - 1) if number else 1.0
     rounded = to_whole(number / unit) * unit
@@ -169,12 +169,12 @@ def _outward(number: float, found: Found, to_whole: Callable[[float], int]) -> f
     return float(f"{rounded:.2g}")
 
 
-def numbered(found: Found) -> dict[str, Any]:
+def numbered(found: ColumnProfile) -> dict[str, Any]:
     """Returns the limits of classes that are numbered from 0: no other can come."""
     return {"min": 0, "max": len(found.different or ()) - 1}
 
 
-def _text_rules(name: str, found: Found) -> dict[str, Any]:
+def _text_rules(name: str, found: ColumnProfile) -> dict[str, Any]:
     about, different = found.about, found.different
     fixed = about.least == about.greatest and about.greatest
     rules = {"min_length": about.least, "max_length": about.greatest} if fixed else {}
@@ -189,7 +189,7 @@ def _text_rules(name: str, found: Found) -> dict[str, Any]:
     return rules
 
 
-def _notes(found: Found, rows: int) -> list[str]:
+def _notes(found: ColumnProfile, rows: int) -> list[str]:
     notes = []
     if found.different is None:
         count = found.count_of_different
@@ -220,12 +220,12 @@ def _notes(found: Found, rows: int) -> list[str]:
     return notes
 
 
-def _merged(found: Found, different: int, apart: int) -> str:
+def _merged(found: ColumnProfile, different: int, apart: int) -> str:
     about = "" if found.different is not None else "about "
     return f"float32 makes {about}{apart:,} of {different:,} of them"
 
 
-def _codes(found: Found) -> list[str]:
+def _codes(found: ColumnProfile) -> list[str]:
     """Returns what texts are of which some begin as no number does, if that is why they are texts:
     days and addresses also may."""
     if all(map(_HEXADECIMAL.fullmatch, found.some())):
@@ -235,7 +235,9 @@ def _codes(found: Found) -> list[str]:
     return []
 
 
-def _number_feature(name: str, found: Found, made: Column, *, wide: bool, few: bool) -> None:
+def _number_feature(
+    name: str, found: ColumnProfile, made: SuggestedColumn, *, wide: bool, few: bool
+) -> None:
     if not found.about.not_finite:
         made.notes.append(f"{found.about.least:,.6g} to {found.about.greatest:,.6g}")
     short = found.different is not None and len(found.different) <= traits.CATEGORIES
@@ -259,11 +261,11 @@ def _number_feature(name: str, found: Found, made: Column, *, wide: bool, few: b
         made.parts[f"{name}_quantiles"] = quantiles
 
 
-def _filled(found: Found) -> list[Any]:
+def _filled(found: ColumnProfile) -> list[Any]:
     return [{"missing": {"fill": "mean"}}] if found.missing else []
 
 
-def _clipped(found: Found) -> list[Any]:
+def _clipped(found: ColumnProfile) -> list[Any]:
     """Returns a step that keeps a few values far away from all others from outweighing them."""
     about, odd = found.about, outliers.find(found)
     assert about.least is not None and about.greatest is not None
@@ -277,7 +279,7 @@ def _clipped(found: Found) -> list[Any]:
     return [{"clip": {n: round(float(x), digits) for n, x in limits.items()}}]
 
 
-def _text_feature(found: Found, made: Column) -> None:
+def _text_feature(found: ColumnProfile, made: SuggestedColumn) -> None:
     if found.lengths:
         return
     if found.different is not None and traits.occurs_once(found):
@@ -291,7 +293,7 @@ def _text_feature(found: Found, made: Column) -> None:
         _hashed(found, made)
 
 
-def _hashed(found: Found, made: Column) -> None:
+def _hashed(found: ColumnProfile, made: SuggestedColumn) -> None:
     """Hashes values to ids, and says how many of them are not told apart."""
     different = found.count_of_different
     buckets = min(2 ** math.ceil(math.log2(_PER_VALUE * different)), _MOST_BUCKETS)

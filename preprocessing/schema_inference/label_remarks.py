@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 
 from preprocessing.schema_inference import suggest_label, traits
-from preprocessing.schema_inference.profile import Found
+from preprocessing.schema_inference.profile import ColumnProfile
 
 # In a table of so many rows, a class of a single row is no class.
 _MANY = 200
@@ -13,7 +13,7 @@ _MANY = 200
 _SHOWN = 3
 
 
-def of(name: str, label: Found) -> list[str]:
+def of(name: str, label: ColumnProfile) -> list[str]:
     """Returns remarks on the values of the label, a line each."""
     different = label.different
     if different is None:
@@ -26,7 +26,7 @@ def of(name: str, label: Found) -> list[str]:
     return [*_task(name, label), *_spellings(name, label), *_single(name, label)]
 
 
-def _task(name: str, label: Found) -> list[str]:
+def _task(name: str, label: ColumnProfile) -> list[str]:
     """Returns what whole numbers of many values were taken for, and how to have the other."""
     numbers = f"the label {name!r} has {len(label.different or ())} different whole numbers"
     if traits.threshold(label) is not None:
@@ -59,7 +59,7 @@ def _task(name: str, label: Found) -> list[str]:
     ]
 
 
-def _spellings(name: str, label: Found) -> list[str]:
+def _spellings(name: str, label: ColumnProfile) -> list[str]:
     """Returns classes that are equal but for case and spaces."""
     if label.kind != "string":
         return []
@@ -78,7 +78,7 @@ def _spellings(name: str, label: Found) -> list[str]:
     ]
 
 
-def _single(name: str, label: Found) -> list[str]:
+def _single(name: str, label: ColumnProfile) -> list[str]:
     """Returns classes that only one of many rows has."""
     if label.values < _MANY or not (label.kind == "string" or traits.is_class(label)):
         return []

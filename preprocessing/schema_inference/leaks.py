@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 import pyarrow as pa
 
 from preprocessing.schema_inference import traits
-from preprocessing.schema_inference.profile import Found
+from preprocessing.schema_inference.profile import ColumnProfile
 from preprocessing.sources import together
 from preprocessing.sources.base import Source
 
@@ -18,7 +18,9 @@ _ROWS, _LEAST_ROWS = 100_000, 200
 _VALUES, _OFTEN = 100, 10
 
 
-def find(source: Source, labels: Collection[str], columns: Mapping[str, Found]) -> list[str]:
+def find(
+    source: Source, labels: Collection[str], columns: Mapping[str, ColumnProfile]
+) -> list[str]:
     """Returns those of the `columns`, but for labels, each of whose values has one and the same
     label in all of the first rows, if the label is a class."""
     others = {name: found for name, found in columns.items() if name not in labels}
@@ -26,7 +28,7 @@ def find(source: Source, labels: Collection[str], columns: Mapping[str, Found]) 
     return list(dict.fromkeys(name for of_label in telling for name in of_label))
 
 
-def _find(source: Source, label: str, columns: Mapping[str, Found]) -> list[str]:
+def _find(source: Source, label: str, columns: Mapping[str, ColumnProfile]) -> list[str]:
     target = columns[label]
     is_class = traits.is_class(target) or traits.threshold(target) is not None
     if not is_class or not _returns(target):
@@ -48,7 +50,7 @@ def _find(source: Source, label: str, columns: Mapping[str, Found]) -> list[str]
     return list(known)
 
 
-def _returns(found: Found) -> bool:
+def _returns(found: ColumnProfile) -> bool:
     different = found.different
     if different is None or found.lengths or found.listed:
         return False

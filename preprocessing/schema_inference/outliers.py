@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 
 from preprocessing.schema_inference import traits
-from preprocessing.schema_inference.profile import Found
+from preprocessing.schema_inference.profile import ColumnProfile
 
 # Deviations from the mean beyond which numbers count as if they were there.
 FAR = 8.0
@@ -29,7 +29,7 @@ class Outliers:
     deviation: float
 
 
-def find(found: Found) -> Outliers | None:
+def find(found: ColumnProfile) -> Outliers | None:
     """Returns the outliers of a column of numbers, if it has some."""
     if found.kind not in ("int64", "float32") or found.lengths or not found.about.finite:
         return None
@@ -57,7 +57,7 @@ def find(found: Found) -> Outliers | None:
     return Outliers(None if found.different is None else rows, farthest, mean, deviation)
 
 
-def remark(name: str, found: Found, *, label: bool) -> list[str]:
+def remark(name: str, found: ColumnProfile, *, label: bool) -> list[str]:
     """Returns which column has such numbers, and what to do."""
     if (odd := find(found)) is None:
         return []

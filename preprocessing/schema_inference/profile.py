@@ -59,7 +59,7 @@ FEW = 20
 
 
 @dataclasses.dataclass
-class Found:
+class ColumnProfile:
     """One column. `lengths` are how many values a row has, none if it is no list. Texts are cut at
     `separator`, if there is one.
 
@@ -96,8 +96,8 @@ class Found:
     apart: precision.Apart = dataclasses.field(default_factory=precision.Apart)
     most: int = MAX_DIFFERENT
     _texts: pa.DataType = dataclasses.field(default_factory=pa.binary)
-    by_kind: dict[Kind, extremes.Numbers] = dataclasses.field(
-        default_factory=lambda: {kind: extremes.Numbers() for kind in KINDS}
+    by_kind: dict[Kind, extremes.NumberStats] = dataclasses.field(
+        default_factory=lambda: {kind: extremes.NumberStats() for kind in KINDS}
     )
 
     def see(self, array: pa.Array) -> None:
@@ -279,7 +279,7 @@ class Found:
         return max(abs(about.least or 0), abs(about.greatest or 0)) > EXACT
 
     @property
-    def about(self) -> extremes.Numbers:
+    def about(self) -> extremes.NumberStats:
         """What the values are as `kind`."""
         assert self.kind is not None
         return self.by_kind[self.kind]
@@ -343,7 +343,7 @@ class Survey:
     first of them."""
 
     rows: int
-    columns: dict[str, Found]
+    columns: dict[str, ColumnProfile]
     unreadable: collections.Counter[str]
     first_unreadable: Letter | None = None
 
@@ -363,7 +363,9 @@ def survey(
     names = source.data.columns
     most = min(MAX_DIFFERENT, max(at_least, in_all // len(names)))
     found = {
-        name: Found(kinds=kinds[name], csv=rules, most=most, separator=separators.get(name, ""))
+        name: ColumnProfile(
+            kinds=kinds[name], csv=rules, most=most, separator=separators.get(name, "")
+        )
         for name in names
     }
     unreadable: collections.Counter[str] = collections.Counter()

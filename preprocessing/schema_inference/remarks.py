@@ -17,7 +17,7 @@ from preprocessing.schema_inference import (
     suggest_label,
     traits,
 )
-from preprocessing.schema_inference.profile import Found, Survey
+from preprocessing.schema_inference.profile import ColumnProfile, Survey
 from preprocessing.schema_inference.raw_format import Guess
 from preprocessing.sources import csv_numbers
 
@@ -151,7 +151,7 @@ def _missing(text: str, often: str, *, quoted: bool) -> str:
     )
 
 
-def _of_text(name: str, column: Found) -> list[str]:
+def _of_text(name: str, column: ColumnProfile) -> list[str]:
     """Returns why a column is text, if most of it are numbers."""
     if traits.has_unit(column) and not column.strays:
         one = column.some()[0]
@@ -182,7 +182,7 @@ def _of_text(name: str, column: Found) -> list[str]:
     return []
 
 
-def _codes(name: str, column: Found) -> str:
+def _codes(name: str, column: ColumnProfile) -> str:
     one = next(text for text in column.some() if text.startswith(("0", "-0")))
     return (
         f"{name!r} is kept as text: digits with leading zeros, such as {one!r}, of "
@@ -191,7 +191,7 @@ def _codes(name: str, column: Found) -> str:
     )
 
 
-def _mostly_numbers(column: Found) -> list[str]:
+def _mostly_numbers(column: ColumnProfile) -> list[str]:
     """Returns the different texts, if most of them are numbers that differ."""
     if "float32" not in column.kinds or not column.by_kind["float32"].refused_values:
         return []
@@ -209,7 +209,7 @@ def _mostly_numbers(column: Found) -> list[str]:
     return list(texts) if many and 2 * sum(numbers.values()) > sum(texts.values()) else []
 
 
-def _of_numbers(name: str, column: Found, *, label: bool) -> list[str]:
+def _of_numbers(name: str, column: ColumnProfile, *, label: bool) -> list[str]:
     """Returns that some are not finite; or what they could also mean, if none of them shows it:
     1.234 and 1,234."""
     rules = column.csv

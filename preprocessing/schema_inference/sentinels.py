@@ -7,7 +7,7 @@ import re
 import numpy as np
 
 from preprocessing.schema_inference import traits
-from preprocessing.schema_inference.profile import Found
+from preprocessing.schema_inference.profile import ColumnProfile
 
 # Nines alone, of which people take as many as no value has; and what casts make of NaN.
 _NINES = re.compile(r"-9|-?9[9.]*9(\.0+)?")
@@ -16,7 +16,7 @@ _CASTS = {-(2.0**15), -(2.0**31), -(2.0**63)}
 _OTHERS = 3
 
 
-def remark(name: str, found: Found, *, csv: bool) -> list[str]:
+def remark(name: str, found: ColumnProfile, *, csv: bool) -> list[str]:
     """Returns which number may stand for no value, and what to do; of CSV that can be set."""
     if found.kind not in ("int64", "float32") or found.lengths or not found.about.finite:
         return []
@@ -55,7 +55,7 @@ def _is_apart(end: float, others: np.ndarray) -> bool:
     return max(low - end, end - high) > high - low or end < 0 <= low
 
 
-def _written(found: Found, end: float) -> str:
+def _written(found: ColumnProfile, end: float) -> str:
     """Returns a number as it is written in the raw data, if that is known."""
     for text in found.every_text():
         try:

@@ -8,7 +8,7 @@ from typing import Any
 from pipeline.steps import date_forms
 from pipeline.steps.dates import COMPACT, EPOCHS
 from preprocessing.schema_inference import dates, traits
-from preprocessing.schema_inference.profile import Found
+from preprocessing.schema_inference.profile import ColumnProfile
 
 # Numbers are times only if they are called so.
 _TIME = re.compile(
@@ -27,7 +27,7 @@ _TWO_CENTURIES, _AHEAD = 50, 2035
 _RETURNS, _LEARNED = 4, 5
 
 
-def find(name: str, found: Found) -> tuple[str, dates.Span] | None:
+def find(name: str, found: ColumnProfile) -> tuple[str, dates.DateRange] | None:
     """Returns how the dates or times of a column are written and what they span, if it has such."""
     if found.lengths:
         return None
@@ -43,13 +43,13 @@ def find(name: str, found: Found) -> tuple[str, dates.Span] | None:
     return None
 
 
-def _two_digits(form: str, found: Found) -> bool:
+def _two_digits(form: str, found: ColumnProfile) -> bool:
     """Tells if years have two digits."""
     texts = found.as_dates.examples.values()
     return "yy" in form or (form == "d month y" and not any(map(_FOUR.search, texts)))
 
 
-def rule(form: str, found: Found) -> dict[str, str]:
+def rule(form: str, found: ColumnProfile) -> dict[str, str]:
     """Returns the rule that later values are written in the same form, if all of these are."""
     known = date_forms.TEXTS if found.kind == "string" else (COMPACT,)
     odd = found.tokens or form in found.as_dates.unreal
@@ -61,7 +61,7 @@ def is_time(name: str) -> bool:
     return _TIME.search(name) is not None
 
 
-def note(form: str, found: Found) -> str:
+def note(form: str, found: ColumnProfile) -> str:
     """Returns what a person should know of how they were read."""
     if form in EPOCHS:
         return f"{form} since 1970"
@@ -74,7 +74,7 @@ def note(form: str, found: Found) -> str:
     return "dates" if form == "iso" else f"dates, {form}"
 
 
-def stand_ins(name: str, found: Found) -> list[str]:
+def stand_ins(name: str, found: ColumnProfile) -> list[str]:
     """Returns which days stand for no date, if some do."""
     times = find(name, found)
     texts = found.as_dates.stand_ins(times[0]) if times else []
@@ -90,7 +90,7 @@ def stand_ins(name: str, found: Found) -> list[str]:
     ]
 
 
-def remarks(name: str, found: Found) -> list[str]:
+def remarks(name: str, found: ColumnProfile) -> list[str]:
     """Returns what is in doubt: which of several ways of writing dates is meant, or why none is."""
     if found.lengths or found.kind not in ("string", "int64"):
         return []
@@ -128,7 +128,7 @@ def remarks(name: str, found: Found) -> list[str]:
     return []
 
 
-def parts(name: str, form: str, span: dates.Span, *, rows: int) -> dict[str, list[Any]]:
+def parts(name: str, form: str, span: dates.DateRange, *, rows: int) -> dict[str, list[Any]]:
     """Returns features by name: day of the week, month and hour as categories, the season or the
     time of day, and the day itself in even intervals; only those that differ. Dates of several
     years also make a category of each day of the calendar, if their `rows` are enough to learn

@@ -9,8 +9,8 @@ from typing import Any
 
 from pipeline import errors
 from preprocessing.schema_inference import traits
-from preprocessing.schema_inference.heuristics import Column, numbered
-from preprocessing.schema_inference.profile import FEW, Found, Survey
+from preprocessing.schema_inference.heuristics import SuggestedColumn, numbered
+from preprocessing.schema_inference.profile import FEW, ColumnProfile, Survey
 from preprocessing.schema_inference.raw_format import Guess
 from preprocessing.sources import csv_numbers
 
@@ -35,13 +35,13 @@ _CALENDAR = re.compile(
 )
 
 
-def key(columns: Mapping[str, Found], rows: int) -> str | None:
+def key(columns: Mapping[str, ColumnProfile], rows: int) -> str | None:
     """Returns the column that names rows, if one is called so and does."""
     named = (n for n, found in columns.items() if traits.is_key(n, found, rows))
     return next(named, None)
 
 
-def label(columns: Mapping[str, Found], rows: int) -> tuple[str, str]:
+def label(columns: Mapping[str, ColumnProfile], rows: int) -> tuple[str, str]:
     """Returns the column that is most likely to be predicted, and why it is."""
     single = {n: f for n, f in columns.items() if not f.lengths} or dict(columns)
     usable = {
@@ -110,7 +110,9 @@ def choose(guess: Guess, found: Survey, chosen: str = "") -> Choice:
     return Choice(names[0], "chosen by LABEL=", row_key, names[1:])
 
 
-def _check_chosen(name: str, guess: Guess, columns: Mapping[str, Found], *, rows: int) -> None:
+def _check_chosen(
+    name: str, guess: Guess, columns: Mapping[str, ColumnProfile], *, rows: int
+) -> None:
     """Raises `UsageError` for a column that was chosen and cannot be a label."""
     check_label(name, guess, columns)
     column = columns[name]
@@ -136,7 +138,7 @@ def named(chosen: str, columns: Collection[str]) -> tuple[str, ...]:
     return names
 
 
-def _no_label(found: Found) -> str:
+def _no_label(found: ColumnProfile) -> str:
     """Returns why values are neither numbers nor classes, if they are none."""
     if found.count_of_different <= traits.FEW or not (one := next(iter(found.some()), "")):
         return ""
@@ -155,7 +157,7 @@ def _no_label(found: Found) -> str:
     return ""
 
 
-def _refuse(where: str, label: Found, guess: Guess) -> None:
+def _refuse(where: str, label: ColumnProfile, guess: Guess) -> None:
     """Raises `UsageError` for values that could be a label if they were written otherwise."""
     if why := _no_label(label):
         raise errors.UsageError(f"{where}: {why}")
@@ -166,14 +168,14 @@ def _refuse(where: str, label: Found, guess: Guess) -> None:
         raise errors.UsageError(f"{where}: {what}; correct these or remove the rows{doubt}")
 
 
-def remark_on_strays(column: Found) -> str:
+def remark_on_strays(column: ColumnProfile) -> str:
     """Returns which few values alone keep a column from being numbers, and how often."""
     numbers = column.by_kind["float32"]
     wrong = some(numbers.refused_values, last=column.tokens)
     return f"{numbers.refused:,} of {column.values:,} values cannot be read as float32: {wrong}"
 
 
-def too_large(column: Found) -> str:
+def too_large(column: ColumnProfile) -> str:
     """Returns which numbers float32 cannot hold, if it is for many such that a column is text."""
     refused = column.by_kind["float32"].refused_values
     if len(refused) <= FEW or not all(map(_is_too_large, refused)):
@@ -213,7 +215,7 @@ def check_label(label: str, guess: Guess, columns: Collection[str]) -> None:
     )
 
 
-def allow_missing(made: Column, found: Found, *, several: bool) -> None:
+def allow_missing(made: SuggestedColumn, found: ColumnProfile, *, several: bool) -> None:
     """Says what happens to rows without the label: they are dropped, or if there are `several`
     teach the others. Where -1 is a value, nothing could stand for none."""
     if not found.missing:
@@ -223,7 +225,7 @@ def allow_missing(made: Column, found: Found, *, several: bool) -> None:
     made.rules.pop("default", None)
 
 
-def list_classes(made: Column, found: Found) -> None:
+def list_classes(made: SuggestedColumn, found: ColumnProfile) -> None:
     """Makes the column a label. Classes that it names are known, also those that train happens to
     lack.
 
@@ -241,7 +243,7 @@ def list_classes(made: Column, found: Found) -> None:
         made.rules["vocabulary"] = {}
 
 
-def _value(value: Any, found: Found) -> int | str:
+def _value(value: Any, found: ColumnProfile) -> int | str:
     """Returns a text, or the whole number that a text stands for."""
     text = traits.as_text(value)
     if found.kind == "string":

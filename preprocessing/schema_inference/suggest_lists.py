@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from pipeline.config.column_config import JSON
 from preprocessing.arrow import lists
-from preprocessing.schema_inference.profile import Found
+from preprocessing.schema_inference.profile import ColumnProfile
 
 # In this order, the ones that are rarest in ordinary text first.
 _SEPARATORS = ("|", ";", ",")
@@ -25,7 +25,7 @@ _WIDEST = 16
 _LEAST = -(2**63)
 
 
-def separator(found: Found) -> str | None:
+def separator(found: ColumnProfile) -> str | None:
     """Returns what stands between the items of texts, if these are lists: of different lengths, of
     items that occur again, without spaces around what separates them; of arrays of JSON `json`."""
     if found.kind != "string" or found.lengths or found.as_dates.form:
@@ -54,7 +54,7 @@ def _separates(mark: str, counts: Mapping[str, int]) -> bool:
     return different_lengths and items.total() >= _REPEATED * len(items)
 
 
-def rules(found: Found) -> dict[str, Any]:
+def rules(found: ColumnProfile) -> dict[str, Any]:
     """Returns the keys of a column that is a list."""
     # Tomorrow's rows may have longer ones.
     made: dict[str, Any] = {"list": True, "max_items": max(1, *found.lengths)}
@@ -71,7 +71,7 @@ def rules(found: Found) -> dict[str, Any]:
     return made
 
 
-def feature(found: Found) -> tuple[list[Any], dict[str, Any] | None, str]:
+def feature(found: ColumnProfile) -> tuple[list[Any], dict[str, Any] | None, str]:
     """Returns the steps of a list, its embedding if it has ids, and a note about it."""
     longest = max(found.lengths)
     note = f"lists of {min(found.lengths):,} to {longest:,} items; of a longer one the first stay"

@@ -9,8 +9,8 @@ from typing import Any
 from pipeline import errors
 from pipeline.config import model_config
 from preprocessing.schema_inference import traits
-from preprocessing.schema_inference.heuristics import Column
-from preprocessing.schema_inference.profile import Found
+from preprocessing.schema_inference.heuristics import SuggestedColumn
+from preprocessing.schema_inference.profile import ColumnProfile
 from preprocessing.schema_inference.yaml_lines import flow, scalar
 
 # Passes over train: numbers are still being learnt when classes, and most of all embedded
@@ -36,7 +36,9 @@ _OPTIMIZER = {
 }
 
 
-def lines(labels: Mapping[str, Found], columns: Mapping[str, Column], rows: int) -> list[str]:
+def lines(
+    labels: Mapping[str, ColumnProfile], columns: Mapping[str, SuggestedColumn], rows: int
+) -> list[str]:
     """Returns the sections from `features` on; `columns` are all but labels and key, `rows` those
     of train. Raises `UsageError` for several labels without a feature."""
     found = ["features:", *_features(columns)]
@@ -56,7 +58,9 @@ def lines(labels: Mapping[str, Found], columns: Mapping[str, Column], rows: int)
     return [*found, "", f"eval: {flow(evaluation)}"] if evaluation else found
 
 
-def _of_one(labels: Mapping[str, Found]) -> tuple[list[str], dict[str, Any], dict[str, Any]]:
+def _of_one(
+    labels: Mapping[str, ColumnProfile],
+) -> tuple[list[str], dict[str, Any], dict[str, Any]]:
     """Returns the lines of the section `label`, and the sections `model` and `eval`."""
     [label] = labels.values()
     section, task, evaluation = _task(label)
@@ -66,7 +70,9 @@ def _of_one(labels: Mapping[str, Found]) -> tuple[list[str], dict[str, Any], dic
     return made, {"name": "dnn", "params": params}, evaluation
 
 
-def _of_several(labels: Mapping[str, Found]) -> tuple[list[str], dict[str, Any], dict[str, Any]]:
+def _of_several(
+    labels: Mapping[str, ColumnProfile],
+) -> tuple[list[str], dict[str, Any], dict[str, Any]]:
     """Returns the same with the section `labels`, for a model of all of them."""
     made = ["", "labels:"]
     for name, label in labels.items():
@@ -80,7 +86,7 @@ def _of_several(labels: Mapping[str, Found]) -> tuple[list[str], dict[str, Any],
     return made, {"name": "mmoe", "params": {"hidden_units": _UNITS, **dropout}}, metric
 
 
-def _meaning(section: Mapping[str, Any], label: Found) -> str:
+def _meaning(section: Mapping[str, Any], label: ColumnProfile) -> str:
     """Returns what the classes of a threshold stand for, as a comment."""
     if "threshold" not in section:
         return ""
@@ -88,7 +94,7 @@ def _meaning(section: Mapping[str, Any], label: Found) -> str:
     return f"  # 0 stands for {least:g}, 1 for {greatest:g}"
 
 
-def _features(columns: Mapping[str, Column]) -> list[str]:
+def _features(columns: Mapping[str, SuggestedColumn]) -> list[str]:
     found, names = [], set(columns)
     for name, column in columns.items():
         if column.steps:
@@ -102,7 +108,7 @@ def _features(columns: Mapping[str, Column]) -> list[str]:
     return found
 
 
-def _task(label: Found) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+def _task(label: ColumnProfile) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
     """Returns the sections `label`, `model.params` and `eval` that follow from the label."""
     # Where one class is rare, accuracy is best for always saying the other.
     of_two = {"metric": "auc"}

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pipeline import config
 from preprocessing.arrow import cast
 from preprocessing.schema_inference import precision
-from preprocessing.schema_inference.profile import Found
+from preprocessing.schema_inference.profile import ColumnProfile
 from preprocessing.sources import csv_numbers
 
 # Strings with so few different values, each of which occurs so often, may have no others.
@@ -53,7 +53,7 @@ _NUMBER, _UNITS = re.compile(r"-?[\d.,]+"), 3
 _FLAGS = 3
 
 
-def is_personal(name: str, found: Found) -> bool:
+def is_personal(name: str, found: ColumnProfile) -> bool:
     """Tells if a column is called as those are that hold data about people, and is no flag, as
     whether there is a phone."""
     flag = (
@@ -64,7 +64,7 @@ def is_personal(name: str, found: Found) -> bool:
     return _PERSONAL.search(name) is not None and not flag
 
 
-def merged(found: Found) -> tuple[int, int] | None:
+def merged(found: ColumnProfile) -> tuple[int, int] | None:
     """Returns how many different numbers there are, and how many of them float32 tells apart, if it
     makes too many of them equal; both are estimates if there are very many."""
     if found.kind not in ("int64", "float32") or (found.kind == "int64" and not found.is_wide):
@@ -80,7 +80,7 @@ def merged(found: Found) -> tuple[int, int] | None:
     return (different, apart) if precision.is_loss(different, apart) else None
 
 
-def are_rounded(found: Found) -> bool:
+def are_rounded(found: ColumnProfile) -> bool:
     """Tells if float64 in the raw data has whole numbers that it has not all, so close to each
     other that they rather name something."""
     if not found.floats or found.measured or found.kind not in ("int64", "float32"):
@@ -90,7 +90,7 @@ def are_rounded(found: Found) -> bool:
     return largest > precision.EXACT and merged(found) is not None
 
 
-def numbers(found: Found) -> tuple[np.ndarray, np.ndarray]:
+def numbers(found: ColumnProfile) -> tuple[np.ndarray, np.ndarray]:
     """Returns the finite ones of different numbers, int64 or float64, and how often each occurs; of
     very many the first, as if each occurred once."""
     counted = dict.fromkeys(found.first, 1) if found.different is None else found.different
@@ -104,26 +104,26 @@ def numbers(found: Found) -> tuple[np.ndarray, np.ndarray]:
     return values[finite], np.array(list(counted.values()))[finite]
 
 
-def _plain(found: Found) -> pa.Array:
+def _plain(found: ColumnProfile) -> pa.Array:
     """Returns different numbers as texts that Arrow reads; of very many the first."""
     counted = found.first if found.different is None else found.different
     texts = [v if isinstance(v, bytes) else as_text(v).encode() for v in counted]
     return csv_numbers.plain(pa.array(texts, pa.binary()), found.csv)
 
 
-def is_name(found: Found, rows: int) -> bool:
+def is_name(found: ColumnProfile, rows: int) -> bool:
     """Tells if the values name the rows: whole numbers or texts, all there and all different."""
     different = found.different
     whole = found.kind in ("int64", "string") and not found.lengths and not found.missing
     return whole and different is not None and len(different) == rows > 1
 
 
-def is_key(name: str, found: Found, rows: int) -> bool:
+def is_key(name: str, found: ColumnProfile, rows: int) -> bool:
     """Tells if values identify the rows, and the column is called so."""
     return _KEY.search(name) is not None and is_name(found, rows)
 
 
-def says_nothing(name: str, found: Found, rows: int) -> bool:
+def says_nothing(name: str, found: ColumnProfile, rows: int) -> bool:
     """Tells what names rows from what just differs in all: dates, and numbers that leave gaps."""
     if found.kind == "string":
         return found.as_dates.form is None
@@ -132,27 +132,27 @@ def says_nothing(name: str, found: Found, rows: int) -> bool:
     return bool(_KEY.search(name)) or about.greatest - about.least == rows - 1
 
 
-def is_identifier(name: str, found: Found) -> bool:
+def is_identifier(name: str, found: ColumnProfile) -> bool:
     """Tells if values say which thing a row is about: whole numbers or texts of a column that is
     called so."""
     called = _KEY.search(name) or _THING.fullmatch(name)
     return bool(called) and found.kind in ("int64", "string") and not found.lengths
 
 
-def unlearnt_share(found: Found) -> float | None:
+def unlearnt_share(found: ColumnProfile) -> float | None:
     """Returns the share of the rows whose identifier is too rare to learn what it stands for, if
     that is most of them: a long tail behind the frequent ones does no harm."""
     share = found.share_of_rare(LEARNT)
     return share if share > _MOST_RARE else None
 
 
-def is_code(found: Found) -> bool:
+def is_code(found: ColumnProfile) -> bool:
     """Tells if texts are digits, of which some begin with zeros that numbers would lose."""
     text = found.kind == "string" and found.codes and not found.lengths
     return text and not found.as_dates.form and all(map(_NUMERIC.fullmatch, found.some()))
 
 
-def has_unit(found: Found) -> bool:
+def has_unit(found: ColumnProfile) -> bool:
     """Tells if texts are numbers with a sign or unit, such as $5 and 7 EUR."""
     text = found.kind == "string" and not found.codes and not found.lengths
     if not text or found.as_dates.form or not all(map(_AMOUNT.fullmatch, found.some())):
@@ -161,7 +161,7 @@ def has_unit(found: Found) -> bool:
     return len(units) <= _UNITS  # more are names, such as seats: 12A, 30F
 
 
-def is_prose(found: Found) -> bool:
+def is_prose(found: ColumnProfile) -> bool:
     """Tells if values are sentences: many different ones, of many words."""
     many = found.different is None or len(found.different) > _SENTENCES
     if not many or found.lengths or found.kind != "string":
@@ -170,7 +170,7 @@ def is_prose(found: Found) -> bool:
     return sum(some) >= _WORDS * len(some)
 
 
-def is_class(found: Found) -> bool:
+def is_class(found: ColumnProfile) -> bool:
     """Tells if the values are few enough, and occur often enough, to be classes."""
     if found.different is None or found.kind == "float32" or found.lengths:
         return False
@@ -181,7 +181,7 @@ def is_class(found: Found) -> bool:
     return 2 < count <= _CLASSES and found.values >= often * count and not is_amount(found)
 
 
-def is_amount(found: Found) -> bool:
+def is_amount(found: ColumnProfile) -> bool:
     """Tells if whole numbers, though few enough to be classes, count or measure something: those
     next to each other are about as frequent, as visits to a doctor or ages are."""
     if found.kind != "int64" or found.different is None or found.lengths:
@@ -199,13 +199,13 @@ def is_amount(found: Found) -> bool:
     return float(apart[1:] @ apart[:-1]) >= _ALIKE * float(apart @ apart)
 
 
-def occurs_once(found: Found) -> bool:
+def occurs_once(found: ColumnProfile) -> bool:
     """Tells if most values of many occur once, so that nothing can be learnt of them."""
     different = found.count_of_different
     return not found.lengths and found.values < 2 * different > CATEGORIES
 
 
-def as_classes(found: Found) -> Found:
+def as_classes(found: ColumnProfile) -> ColumnProfile:
     """Returns a column of whole numbers that are written as 1.0, because some are missing, as if
     they were written as 1, if they are classes then; any other as it is."""
     if found.kind != "float32" or not found.pointed or found.different is None:
@@ -220,7 +220,7 @@ def as_classes(found: Found) -> Found:
     return made if is_class(made) else found
 
 
-def threshold(found: Found) -> float | None:
+def threshold(found: ColumnProfile) -> float | None:
     """Returns the middle of the two numbers, such as 0.0 and 1.0, that are all values there are."""
     few = found.different is not None and len(found.different) <= FEW
     if not few or found.kind != "float32" or found.lengths or found.about.not_finite:
@@ -229,14 +229,14 @@ def threshold(found: Found) -> float | None:
     return sum(values) / 2 if values else None
 
 
-def two_numbers(found: Found) -> list[float]:
+def two_numbers(found: ColumnProfile) -> list[float]:
     """Returns the two numbers that are all values there are; of more or fewer none."""
     texts = map(as_text, found.different or ())
     values = sorted({float(csv_numbers.plain_text(text, found.csv)) for text in texts})
     return values if len(values) == 2 else []
 
 
-def scaling(found: Found) -> dict[str, float]:
+def scaling(found: ColumnProfile) -> dict[str, float]:
     """Returns an offset and a scale that make numbers ones about 1, in few digits."""
     about = found.about
     if not about.finite:
@@ -247,7 +247,7 @@ def scaling(found: Found) -> dict[str, float]:
     return {"offset": round(about.mean, -math.floor(math.log10(scale))), "scale": scale}
 
 
-def is_numbered(found: Found) -> bool:
+def is_numbered(found: ColumnProfile) -> bool:
     """Tells if classes are the whole numbers from 0."""
     count = len(found.different or ())
     return found.kind == "int64" and (found.about.least, found.about.greatest) == (0, count - 1)

@@ -242,7 +242,7 @@ def _text(
     found: Survey,
     choice: suggest_label.Choice,
     *,
-    made: dict[str, heuristics.Column],
+    made: dict[str, heuristics.SuggestedColumn],
     name: str,
     path: str,
 ) -> str:
@@ -266,7 +266,7 @@ def _text(
 
 def _made(
     guess: Guess, found: Survey, choice: suggest_label.Choice
-) -> dict[str, heuristics.Column]:
+) -> dict[str, heuristics.SuggestedColumn]:
     """Returns what the config has of each column."""
     columns = {n: c for n, c in found.columns.items() if n not in guess.left_out}
     wide = len(columns) > _WIDE
@@ -284,13 +284,13 @@ def _made(
 
 
 def _features(
-    made: dict[str, heuristics.Column], choice: suggest_label.Choice
-) -> dict[str, heuristics.Column]:
+    made: dict[str, heuristics.SuggestedColumn], choice: suggest_label.Choice
+) -> dict[str, heuristics.SuggestedColumn]:
     """Returns the columns but for labels and key."""
     return {n: c for n, c in made.items() if n not in (*choice.labels, choice.key)}
 
 
-def _tell_apart(made: dict[str, heuristics.Column]) -> None:
+def _tell_apart(made: dict[str, heuristics.SuggestedColumn]) -> None:
     """Makes no feature of a column that has the name of another one to TensorFlow."""
     known: dict[str, str] = {}
     for name, column in made.items():
@@ -322,7 +322,7 @@ def _data_section(
     choice: suggest_label.Choice,
     *,
     path: str,
-    made: dict[str, heuristics.Column],
+    made: dict[str, heuristics.SuggestedColumn],
 ) -> list[str]:
     lines = ["data:", f"  source: {guess.source}", "  inputs:"]
     lines.append(f"    train: {flow({'files': _from(path, guess.pattern)})}")

@@ -23,7 +23,7 @@ WINDOW_BYTES = 4 << 20
 
 
 @dataclasses.dataclass(frozen=True)
-class Window:
+class MergedRecords:
     """Records of a shard that follow one another, and the rows left out between them.
 
     A repeated row is one whose order, and so whose key, an earlier row has, or one in another
@@ -102,13 +102,13 @@ def _windows(
     unique: bool,
     by_content: bool,
     elsewhere: np.ndarray | None,
-) -> Iterator[Window]:
+) -> Iterator[MergedRecords]:
     """Yields the records of all segments in order, in `count` parts."""
     parts = spill.read_all(segments)
     starts = [0] * len(parts)
     for window in range(1, count + 1):
         ends = [part.rows_below(window, count) for part in parts]
-        found = list(map(spill.Rows.slice, parts, starts, ends))
+        found = list(map(spill.SegmentRows.slice, parts, starts, ends))
         orders = np.concatenate([part.orders for part in found])
         records = pa.concat_arrays([part.records for part in found])
         # A stable sort: rows of equal order stay in the order of the segments.
@@ -129,7 +129,7 @@ def _windows(
         kept = pa.array(rows)
         columns = [part.optional("columns") for part in found]
         taken = None if None in columns else pa.concat_arrays(columns).take(kept)
-        yield Window(records.take(kept), repeated, taken)
+        yield MergedRecords(records.take(kept), repeated, taken)
         starts = ends
         for part in parts:
             part.release()
@@ -159,7 +159,7 @@ def _without_repeated(rows: np.ndarray, orders: np.ndarray, copies: np.ndarray) 
 
 
 def _rows_at(
-    places: np.ndarray, parts: list[spill.Rows], segments: list[spill.Segment]
+    places: np.ndarray, parts: list[spill.SegmentRows], segments: list[spill.Segment]
 ) -> list[tuple[str, int]]:
     """Returns file and row number of what lies at `places` of the segments put together."""
     counts = [part.fields.num_rows for part in parts]

@@ -25,7 +25,7 @@ _EVERY = 256 << 20  # bytes
 
 
 @dataclasses.dataclass(frozen=True)
-class Found:
+class ScannedFile:
     """A file as a shard, and its `version` from before it was read (`storage.Details`)."""
 
     shard: manifest.Shard
@@ -48,7 +48,7 @@ class Scanning:
             self._unsaid, self._notes = 0, self._notes + 1
 
 
-def write(folder: str, chunk: Chunk, found: list[Found], *, sums: summed.Sums) -> None:
+def write(folder: str, chunk: Chunk, found: list[ScannedFile], *, sums: summed.Sums) -> None:
     """Writes down the shards of a chunk; notes in `sums` what the file is."""
     size = sum(one.shard.bytes for one in found)
     values = [[one.version, one.shard.model_dump(mode="json")] for one in found]
@@ -56,13 +56,13 @@ def write(folder: str, chunk: Chunk, found: list[Found], *, sums: summed.Sums) -
     summed.write_text(path, strict_json.dumps(values), sums)
 
 
-def read(folder: str) -> dict[str, list[Found]]:
+def read(folder: str) -> dict[str, list[ScannedFile]]:
     """Returns by split what was found, in the order of the files."""
-    found: dict[str, list[Found]] = {}
+    found: dict[str, list[ScannedFile]] = {}
     for name, match in sorted(_names(folder)):
         if match["kind"] == _DONE:
             for version, shard in strict_json.loads(storage.read_text(storage.join(folder, name))):
-                one = Found(manifest.Shard.model_validate(shard), version)
+                one = ScannedFile(manifest.Shard.model_validate(shard), version)
                 found.setdefault(match["split"], []).append(one)
     return found
 
@@ -83,7 +83,7 @@ def _names(folder: str) -> Iterator[tuple[str, re.Match[str]]]:
     return ((name, match) for name, match in found if match)
 
 
-def check_apart(found: dict[str, list[Found]]) -> None:
+def check_apart(found: dict[str, list[ScannedFile]]) -> None:
     """Raises `DataError` if files of two splits have the same content."""
     seen: dict[tuple[int, str], tuple[str, str]] = {}
     for split, of_split in found.items():

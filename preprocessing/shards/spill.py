@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from pipeline import storage
 from pipeline.config.splits import SPLITS
 from preprocessing.arrow import binary
-from preprocessing.rows.placement import Places
+from preprocessing.rows.placement import RowPlacement
 from preprocessing.shards import summed
 
 # Rows in a file stand in its name, so that progress can be seen by listing the folder.
@@ -55,7 +55,7 @@ class Encoded:
     of each row where there are several.
     """
 
-    places: Places
+    places: RowPlacement
     framed: pa.LargeBinaryArray
     file: str = ""
     numbers: np.ndarray | None = None
@@ -65,7 +65,7 @@ class Encoded:
 
 
 @dataclasses.dataclass(frozen=True)
-class Rows:
+class SegmentRows:
     """What a segment holds, a value each a row.
 
     `fields` are those of the file: `order`, `record`, and whichever of `number`, `file`, `content`,
@@ -113,9 +113,9 @@ class Rows:
         if self.mapped is not None:
             self.mapped.madvise(mmap.MADV_DONTNEED)
 
-    def slice(self, start: int, end: int) -> Rows:
+    def slice(self, start: int, end: int) -> SegmentRows:
         """Returns the rows from `start` to before `end`."""
-        return Rows(self.fields.slice(start, end - start))
+        return SegmentRows(self.fields.slice(start, end - start))
 
 
 def write(
@@ -195,7 +195,7 @@ def _table(encoded: Encoded, rows: np.ndarray, counts: np.ndarray | None) -> pa.
     return pa.record_batch(fields)
 
 
-def read_all(segments: Sequence[Segment]) -> list[Rows]:
+def read_all(segments: Sequence[Segment]) -> list[SegmentRows]:
     """Returns the rows of each segment. Every one keeps its file open, so the system is asked to
     let this process have more of them if it must."""
     wanted = len(segments) + _OTHER_FILES
@@ -206,7 +206,7 @@ def read_all(segments: Sequence[Segment]) -> list[Rows]:
     return [read(segment) for segment in segments]
 
 
-def read(segment: Segment) -> Rows:
+def read(segment: Segment) -> SegmentRows:
     """Returns the rows of a segment, mapped from its file if that is local."""
     with storage.open_file(segment.path) as file:
         mapped = None
@@ -214,7 +214,7 @@ def read(segment: Segment) -> Rows:
             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         source = file if mapped is None else pa.py_buffer(mapped)
         batch = pa.ipc.open_file(source).get_batch(segment.batch)
-    return Rows(batch, mapped)
+    return SegmentRows(batch, mapped)
 
 
 def rows_written(folder: str) -> int:

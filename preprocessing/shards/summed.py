@@ -28,7 +28,7 @@ class Sum:
 Sums = dict[str, Sum]
 
 
-class _Writing(io.RawIOBase):
+class _SummingFile(io.RawIOBase):
     """Passes on what is written to a file, and adds it up."""
 
     def __init__(self, file: Any) -> None:
@@ -58,7 +58,7 @@ def create(path: str, sums: Sums | None) -> Iterator[Any]:
     """Opens a file to be written from start to end; notes what it is in `sums` once it is closed,
     if they are given."""
     with storage.open_file(path, "wb") as file:
-        writing = file if sums is None else _Writing(file)
+        writing = file if sums is None else _SummingFile(file)
         yield writing
     if sums is not None:
         sums[_name(path)] = writing.sum

@@ -29,7 +29,7 @@ _SHOWN, _SHOWN_BYTES = 200, 24
 
 
 @dataclasses.dataclass(frozen=True)
-class Part:
+class CsvChunk:
     """Rows of one file: `length` bytes from `offset` of its unpacked text, or all that follow.
 
     `names` are the columns in the order of the file; `first` counts rows below the header from 0.
@@ -61,7 +61,7 @@ class CsvSource(base.Source):
 
     def plan(self, split: SplitName) -> list[base.Chunk]:
         """Reads the header of each file, and cuts plain ones into ranges of whole rows."""
-        found: list[tuple[Part, int | None]] = []
+        found: list[tuple[CsvChunk, int | None]] = []
         for file in files.find(self.data, split):
             whole = self._whole(file)
             if files.can_be_cut(file.path, self.data.csv.encoding):
@@ -75,7 +75,7 @@ class CsvSource(base.Source):
 
     def read(self, chunk: base.Chunk) -> Iterator[base.Rows]:
         """Yields the rows of a chunk, all columns as binary with nulls for missing values."""
-        part: Part = chunk.details
+        part: CsvChunk = chunk.details
         first = part.first
         with files.opened(part.file.path, self.data.csv.encoding, part.offset) as stream:
             limited = stream if part.length is None else csv_lines.Limited(stream, part.length)
@@ -84,15 +84,17 @@ class CsvSource(base.Source):
                 yield self._rows(block, part, first)
                 first += block.rows
 
-    def _whole(self, file: base.RawFile) -> Part:
+    def _whole(self, file: base.RawFile) -> CsvChunk:
         """Reads the header. Raises `DataError` if it lacks a column or has one twice."""
         if not self.data.csv.header:
-            return Part(file, tuple(self.data.columns), 0)
+            return CsvChunk(file, tuple(self.data.columns), 0)
         names, end = self._first_row(file)
         wanted = self.data.columns
         base.check_names(names, list(wanted), file.path, holder="its header")
         # Columns that are not read may share their name; no column of a config has one with a NUL.
-        return Part(file, tuple(n if n in wanted else f"\0{i}" for i, n in enumerate(names)), end)
+        return CsvChunk(
+            file, tuple(n if n in wanted else f"\0{i}" for i, n in enumerate(names)), end
+        )
 
     def _first_row(self, file: base.RawFile) -> tuple[tuple[str, ...], int]:
         """Returns the values of the first row, and how many bytes it ends after."""
@@ -107,7 +109,7 @@ class CsvSource(base.Source):
         end = min(int(ends[0]), len(start)) if len(ends) else len(start)
         return _names(self._trimmed(start[:end]), self.data.csv, file.path), end
 
-    def _ranges(self, whole: Part) -> Iterator[tuple[Part, int]]:
+    def _ranges(self, whole: CsvChunk) -> Iterator[tuple[CsvChunk, int]]:
         """Cuts a plain file; reads it once, at the speed of the disk unless it has quotes."""
         first, path = 0, whole.file.path
         size = self.sizes.chunk_of(storage.size(path) - whole.offset)
@@ -131,7 +133,7 @@ class CsvSource(base.Source):
         rules = self.data.csv
         return csv_lines.trimmed(data, rules.quote, rules.delimiter) if rules.trim else data
 
-    def _rows(self, block: csv_lines.Block, part: Part, first: int) -> base.Rows:
+    def _rows(self, block: csv_lines.RawRows, part: CsvChunk, first: int) -> base.Rows:
         bad: list[pa_csv.InvalidRow] = []
 
         def keep(row: pa_csv.InvalidRow) -> str:

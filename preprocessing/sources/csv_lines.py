@@ -45,7 +45,7 @@ class Limited:
 
 
 @dataclasses.dataclass(frozen=True)
-class Block:
+class RawRows:
     """Whole rows: their bytes, how many there are, and the offset of the block in its file."""
 
     data: bytes
@@ -61,7 +61,7 @@ def blocks(
     quote: str = "",
     delimiter: str = ",",
     trim: bool = False,
-) -> Iterator[Block]:
+) -> Iterator[RawRows]:
     """Yields blocks of about `size` bytes, from where `file` stands to its end.
 
     Without a `quote` every newline ends a row; with `trim` one may follow spaces. Raises
@@ -80,7 +80,7 @@ def blocks(
                 f"{MAX_ROW_BYTES >> 20} MiB; is a quote never closed?"
             )
         if last:
-            block = Block(data[:last], count(data, ends), offset)
+            block = RawRows(data[:last], count(data, ends), offset)
             offset, rows = offset + last, rows + block.rows
             yield block
     if carry:
@@ -88,11 +88,11 @@ def blocks(
         ends = row_ends(carry + b"\n", quote, delimiter, trim=trim)
         if not len(ends) or ends[-1] <= len(carry):
             raise errors.DataError(f"{path!r}: row {rows + 1}: a quote is opened and never closed")
-        yield Block(carry, count(carry + b"\n", ends), offset)
+        yield RawRows(carry, count(carry + b"\n", ends), offset)
 
 
 @dataclasses.dataclass(frozen=True)
-class Range:
+class RowSpan:
     """Where whole rows lie in a file: offset, bytes, and how many rows there are."""
 
     offset: int
@@ -100,7 +100,7 @@ class Range:
     rows: int
 
 
-def ranges(file: Readable, size: int, path: str, **rules: Any) -> Iterator[Range]:
+def ranges(file: Readable, size: int, path: str, **rules: Any) -> Iterator[RowSpan]:
     """Yields ranges that end with a row, not far behind each multiple of `size` bytes. They begin
     where `file` stands, with offset 0; `rules` and errors are those of `blocks`."""
     start, length, rows = 0, 0, 0
@@ -108,10 +108,10 @@ def ranges(file: Readable, size: int, path: str, **rules: Any) -> Iterator[Range
     for block in blocks(file, scanned, path, **rules):
         length, rows = length + len(block.data), rows + block.rows
         if (start + length) // size > start // size:
-            yield Range(start, length, rows)
+            yield RowSpan(start, length, rows)
             start, length, rows = start + length, 0, 0
     if length:
-        yield Range(start, length, rows)
+        yield RowSpan(start, length, rows)
 
 
 def row_ends(data: bytes, quote: str, delimiter: str, *, trim: bool = False) -> np.ndarray:

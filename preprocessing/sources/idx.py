@@ -26,7 +26,7 @@ _ROLES = ("images", "labels")
 
 
 @dataclasses.dataclass(frozen=True)
-class Range:
+class IdxChunk:
     """Rows `first` to `first + rows` of a pair of files, or of images alone."""
 
     images: IdxFile
@@ -66,14 +66,14 @@ class IdxSource(base.Source):
         packed = images.compressed or (labels is not None and labels.compressed)
         at_once = images.rows if packed else _rows_in(images, self.sizes.chunk)
         return [
-            base.Chunk(split, index, rows, Range(images, labels, first, rows))
+            base.Chunk(split, index, rows, IdxChunk(images, labels, first, rows))
             for index, first in enumerate(range(0, images.rows, at_once))
             for rows in [min(at_once, images.rows - first)]
         ]
 
     def read(self, chunk: base.Chunk) -> Iterator[base.Rows]:
         """Yields rows, counted from the start of the files."""
-        part: Range = chunk.details
+        part: IdxChunk = chunk.details
         headers = {self._image: part.images}
         if part.labels is not None:
             headers[self.data.label] = part.labels
@@ -136,7 +136,7 @@ def _rows_in(images: IdxFile, size: int) -> int:
     return max(1, size // images.row_bytes)
 
 
-def _steps(part: Range, rows: int) -> Iterator[tuple[int, int]]:
+def _steps(part: IdxChunk, rows: int) -> Iterator[tuple[int, int]]:
     for first in range(part.first, part.first + part.rows, rows):
         yield first, min(rows, part.first + part.rows - first)
 

@@ -7,7 +7,7 @@ import os
 from pipeline import config, errors, storage
 from pipeline.config.splits import SplitName
 from preprocessing.sources import base, files
-from preprocessing.sources.tfrecord import Part, TfrecordSource
+from preprocessing.sources.tfrecord import TfrecordChunk, TfrecordSource
 
 # So many of the smallest files at most are scanned together: to open one takes a while on gs://.
 _TOGETHER = 256
@@ -51,7 +51,7 @@ class InPlaceSource(TfrecordSource):
         for index, file in enumerate(self.find(split)):
             with files.translated(file.path):
                 size = storage.size(file.path)
-            part = Part(file, bytes=size)
+            part = TfrecordChunk(file, bytes=size)
             weight = max(size, self.read_bytes // _TOGETHER)
             chunks.append(base.Chunk(split, index, details=part, bytes=weight))
         return chunks

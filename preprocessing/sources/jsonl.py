@@ -35,7 +35,7 @@ _SHOWN = 200
 
 
 @dataclasses.dataclass(frozen=True)
-class Part:
+class JsonlChunk:
     """Lines of one file: `length` bytes from `offset`, or all; `first` of its rows come before."""
 
     file: base.RawFile
@@ -59,12 +59,12 @@ class JsonlSource(base.Source):
 
     def plan(self, split: SplitName) -> list[base.Chunk]:
         """Cuts plain files into ranges of whole lines."""
-        found: list[tuple[Part, int | None]] = []
+        found: list[tuple[JsonlChunk, int | None]] = []
         for file in files.find(self.data, split):
             if files.can_be_cut(file.path):
                 found += self._ranges(file)
             else:
-                found.append((Part(file), None))
+                found.append((JsonlChunk(file), None))
         return [
             base.Chunk(split, i, rows, part, part.length or files.unpacked_size(part.file.path))
             for i, (part, rows) in enumerate(found)
@@ -73,7 +73,7 @@ class JsonlSource(base.Source):
     def read(self, chunk: base.Chunk) -> Iterator[base.Rows]:
         """Yields the rows of a chunk; numbers and lists as they are, text as binary, NaN as no
         value."""
-        part: Part = chunk.details
+        part: JsonlChunk = chunk.details
         first = part.first
         with files.opened(part.file.path, offset=part.offset) as stream:
             limited = stream if part.length is None else csv_lines.Limited(stream, part.length)
@@ -81,14 +81,14 @@ class JsonlSource(base.Source):
                 yield self._rows(block, part, first)
                 first += block.rows
 
-    def _ranges(self, file: base.RawFile) -> Iterator[tuple[Part, int]]:
+    def _ranges(self, file: base.RawFile) -> Iterator[tuple[JsonlChunk, int]]:
         first, size = 0, self.sizes.chunk_of(storage.size(file.path))
         with files.opened(file.path) as stream:
             for found in csv_lines.ranges(stream, size, file.path):
-                yield Part(file, found.offset, found.length, first), found.rows
+                yield JsonlChunk(file, found.offset, found.length, first), found.rows
                 first += found.rows
 
-    def _rows(self, block: csv_lines.Block, part: Part, first: int) -> base.Rows:
+    def _rows(self, block: csv_lines.RawRows, part: JsonlChunk, first: int) -> base.Rows:
         wanted = pa.schema([(n, _json_type(c)) for n, c in self.data.columns.items()])
         bad: dict[int, str] = {}
         try:

@@ -21,7 +21,7 @@ from preprocessing.sources import base, files
 
 
 @dataclasses.dataclass(frozen=True)
-class Part:
+class TfrecordChunk:
     """`count` records of a file from byte `offset`, or all that follow; `first` come before.
 
     `bytes` is about how many they take.
@@ -35,7 +35,7 @@ class Part:
 
 
 @dataclasses.dataclass
-class Block:
+class PayloadBatch:
     """Payloads of records that follow one another, the number of the first, and why some of them
     cannot be read."""
 
@@ -63,7 +63,7 @@ class TfrecordSource(base.Source):
     def read(self, chunk: base.Chunk) -> Iterator[base.Rows]:
         """Yields the features of records; those that cannot be read, or are of another kind than
         the column, are letters."""
-        part: Part = chunk.details
+        part: TfrecordChunk = chunk.details
         with _opened(part.file.path) as stream:
             stream.seek(part.offset)
             for block in _blocks(stream, part, self.read_bytes):
@@ -71,13 +71,13 @@ class TfrecordSource(base.Source):
 
     def payloads(self, chunk: base.Chunk) -> Iterator[bytes]:
         """Yields the payloads of records as they are."""
-        part: Part = chunk.details
+        part: TfrecordChunk = chunk.details
         with _opened(part.file.path) as stream:
             stream.seek(part.offset)
             for block in _blocks(stream, part, self.read_bytes):
                 yield from block.payloads
 
-    def _rows(self, block: Block, file: base.RawFile) -> base.Rows:
+    def _rows(self, block: PayloadBatch, file: base.RawFile) -> base.Rows:
         for row, payload in enumerate(block.payloads):
             if row not in block.bad and examples.is_sequence(payload):
                 number = block.first + row + 1
@@ -98,12 +98,12 @@ class TfrecordSource(base.Source):
         )
 
 
-def _parts(file: base.RawFile, most: int) -> Iterator[Part]:
+def _parts(file: base.RawFile, most: int) -> Iterator[TfrecordChunk]:
     """Cuts a plain local file into parts of about `most` bytes, by the lengths in it. Raises
     `DataError` where it is damaged."""
     with _opened(file.path) as stream:
         if not isinstance(stream, mmap.mmap):
-            yield Part(file, bytes=files.unpacked_size(file.path))
+            yield TfrecordChunk(file, bytes=files.unpacked_size(file.path))
             return
         first = number = offset = start = 0
         size = len(stream)
@@ -112,17 +112,19 @@ def _parts(file: base.RawFile, most: int) -> Iterator[Part]:
                 length = tfrecord.length_in(stream[offset : offset + tfrecord.HEADER_BYTES])
                 end = offset + tfrecord.HEADER_BYTES + length + tfrecord.FOOTER_BYTES
                 if end > size:
-                    raise tfrecord.Broken(f"truncated, {length} bytes were promised")
+                    raise tfrecord.CorruptRecord(f"truncated, {length} bytes were promised")
             offset, number = end, number + 1
             if offset - start >= most:
-                yield Part(file, start, number - first, first, offset - start)
+                yield TfrecordChunk(file, start, number - first, first, offset - start)
                 start, first = offset, number
         if number > first:
-            yield Part(file, start, number - first, first, offset - start)
+            yield TfrecordChunk(file, start, number - first, first, offset - start)
 
 
-def _blocks(stream: IO[bytes] | mmap.mmap, part: Part, most: int) -> Iterator[Block]:
-    block, size, number, offset = Block(part.first), 0, part.first, part.offset
+def _blocks(
+    stream: IO[bytes] | mmap.mmap, part: TfrecordChunk, most: int
+) -> Iterator[PayloadBatch]:
+    block, size, number, offset = PayloadBatch(part.first), 0, part.first, part.offset
     while part.count is None or number < part.first + part.count:
         with _located(part.file.path, number, offset):
             head = stream.read(tfrecord.HEADER_BYTES)
@@ -131,10 +133,10 @@ def _blocks(stream: IO[bytes] | mmap.mmap, part: Part, most: int) -> Iterator[Bl
             length = tfrecord.length_in(head)
             payload, footer = stream.read(length), stream.read(tfrecord.FOOTER_BYTES)
             if len(payload) < length or len(footer) < tfrecord.FOOTER_BYTES:
-                raise tfrecord.Broken(f"truncated, {length} bytes were promised")
+                raise tfrecord.CorruptRecord(f"truncated, {length} bytes were promised")
         try:
             tfrecord.check(payload, footer, length)
-        except tfrecord.Broken:
+        except tfrecord.CorruptRecord:
             why = (None, "checksum", None, "was altered: the CRC of its payload is wrong")
             block.bad[len(block.payloads)] = why
         block.payloads.append(payload)
@@ -142,7 +144,7 @@ def _blocks(stream: IO[bytes] | mmap.mmap, part: Part, most: int) -> Iterator[Bl
         size += length
         if size >= most:
             yield block
-            block, size = Block(number), 0
+            block, size = PayloadBatch(number), 0
     if block.payloads:
         yield block
 
@@ -151,7 +153,7 @@ def _blocks(stream: IO[bytes] | mmap.mmap, part: Part, most: int) -> Iterator[Bl
 def _located(path: str, number: int, offset: int) -> Iterator[None]:
     try:
         yield
-    except tfrecord.Broken as broken:
+    except tfrecord.CorruptRecord as broken:
         raise errors.DataError(
             f"{path!r}: record {number + 1}, at byte {offset}: {broken}"
         ) from None
@@ -168,7 +170,7 @@ def _opened(path: str) -> Iterator[IO[bytes] | mmap.mmap]:
         raw.seek(0)
         try:
             tfrecord.length_in(head)
-        except tfrecord.Broken:
+        except tfrecord.CorruptRecord:
             with files.unpacked(raw, path) as stream:
                 yield stream
             return

@@ -233,7 +233,7 @@ def _of_partial(partial: Partial, column: config.Column) -> manifest.ColumnStati
     numbers, listed = partial.moments, None
     shown = partial.values and not column.sensitive
     if partial.values is not None and (column.vocabulary or shown):
-        rules = column.vocabulary or config.Vocabulary(top_k=_LISTED)
+        rules = column.vocabulary or config.VocabularyRules(top_k=_LISTED)
         # The smaller of two equally frequent values comes first.
         ordered = sorted(partial.values.items(), key=lambda item: (-item[1], item[0]))
         listed = tuple((v, n) for v, n in ordered if n >= rules.min_count)[: rules.top_k]

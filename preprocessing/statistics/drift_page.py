@@ -7,14 +7,14 @@ from collections.abc import Sequence
 
 from pipeline.pages import charts, document
 from pipeline.records import manifest
-from pipeline.records.drift import Compared, Side
+from pipeline.records.drift import Compared, RecordSplit
 from preprocessing.statistics import bins, stats_page
 
 _A, _B = "#3b6ea5", "#e08a2c"
 _BARS, _WIDTH, _ROW = 10, 300, 32
 
 
-def render(found: Sequence[Compared], a: Side, b: Side) -> str:
+def render(found: Sequence[Compared], a: RecordSplit, b: RecordSplit) -> str:
     """Returns the page of a comparison, the columns in the order of `found`."""
     drifted = sum(one.drifted for one in found)
     lead = (
@@ -33,7 +33,7 @@ def _key(color: str) -> str:
     return f'<span style="color:{color}">&#9632;</span>'
 
 
-def _section(one: Compared, a: Side, b: Side) -> str:
+def _section(one: Compared, a: RecordSplit, b: RecordSplit) -> str:
     verdict = "undecided" if one.undecided else "within limits"
     if one.drifted:
         verdict = '<b class="bad">drifted</b>'

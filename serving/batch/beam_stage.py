@@ -38,7 +38,7 @@ _AGREEMENT = ".agreement.json"
 
 
 @dataclasses.dataclass(frozen=True)
-class Answering:
+class PredictionModel:
     """The model that answers: a SavedModel, `batch` rows at a time. `goals` are the labels, if
     there are several, with the names of the classes of each; `part` is of the model, if not all."""
 
@@ -55,7 +55,7 @@ class Answering:
 class Predict(beam.DoFn):
     """Chunks -> files of predictions in `folder`, with letters for rows that have none."""
 
-    def __init__(self, asked: Asked, answering: Answering, folder: str) -> None:
+    def __init__(self, asked: Asked, answering: PredictionModel, folder: str) -> None:
         self._asked, self._answering, self._folder = asked, answering, folder
 
     def setup(self) -> None:
@@ -250,7 +250,7 @@ def agreements(folder: str) -> dict[str, Agreement]:
 def run(
     chunks: Sequence[Chunk],
     asked: Asked,
-    answering: Answering,
+    answering: PredictionModel,
     *,
     folder: str,
     options: PipelineOptions,

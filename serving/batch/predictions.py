@@ -140,7 +140,9 @@ def _answer(
     images = any(column.is_image for column in asked.model.values())
     batch = job.eval.batch_size if images else max(_TABLE_ROWS, job.eval.batch_size)
     several = {name: (one.label, export.classes_of(name)) for name, one in goals.views(job).items()}
-    answering = beam_stage.Answering(export.path, export.classes, job.label, batch, several, part)
+    answering = beam_stage.PredictionModel(
+        export.path, export.classes, job.label, batch, several, part
+    )
     options = beam_options.build(pipeline_options, num_workers)
     with _reporting(parts, chunks), beam_options.quiet(options):
         beam_stage.run(chunks, asked, answering, folder=parts, options=options)

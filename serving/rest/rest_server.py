@@ -79,7 +79,7 @@ class Served:
         return {"model_spec": spec, "metadata": signatures}
 
 
-class Server(serving.ThreadedWSGIServer):
+class RestServer(serving.ThreadedWSGIServer):
     """Answers on a port of this machine that no other can reach."""
 
     # Threads end with their one request, so that the server can wait for all of them.

@@ -18,7 +18,7 @@ from pipeline.steps import date_forms
 from preprocessing.arrow import examples
 from serving.batch import inputs
 from serving.rest.json_codec import BadRequest
-from serving.rest.rest_server import Served, Server
+from serving.rest.rest_server import RestServer, Served
 
 # Characters of a body that fits on a command line that people look at.
 _SHORT = 1000
@@ -35,7 +35,7 @@ def serve(job: config.Config, export: exported.Export, *, port: int, records_pat
     dates = date_rules.unruled(job.features, data.columns)
     served = Served(job.name, export, data, dates=dates)
     example = _tried(served, {"instances": [instance(data, records_path)]})
-    with Server(port, served, example) as server:
+    with RestServer(port, served, example) as server:
         print("\n".join(welcome(server, export.step)), flush=True)
         thread = threading.Thread(target=server.serve_forever, args=(0.1,))
         thread.start()
@@ -69,7 +69,7 @@ def _tried(served: Served, example: dict[str, Any]) -> dict[str, Any] | None:
     return example
 
 
-def welcome(server: Server, step: int) -> list[str]:
+def welcome(server: RestServer, step: int) -> list[str]:
     """Says where the model is served, and how to ask it."""
     url = f"{server.address}/v1/models/{server.served.name}"
     lines = [f"serving {url}, version {step}; Ctrl-C ends it"]

@@ -77,10 +77,10 @@ def _main(folder: str, config_path: str, batches: str) -> None:
 
     from pipeline.records import manifest
     from tests import reading
-    from trainer.input.dataset import Records
+    from trainer.input.dataset import RecordDataset
 
     job = config_file.load(config_path)
-    records = Records(job, folder, manifest.read(folder))
+    records = RecordDataset(job, folder, manifest.read(folder))
     with tf.Graph().as_default():
         element = tf.compat.v1.data.make_initializable_iterator(
             reading.train_dataset(records, 0, 2)

@@ -13,7 +13,7 @@ from tests.e2e.conftest import modes
 from trainer import experiment
 from trainer.checkpoints import checkpoint_files
 from trainer.evaluation import best_exporter
-from trainer.input.dataset import Records, even_batches
+from trainer.input.dataset import RecordDataset, even_batches
 
 
 @pytest.mark.parametrize("mode", modes("mirrored", "central_storage"))
@@ -24,7 +24,7 @@ def test_replicated_evaluation_equals_plain_evaluation(
     run = run_of(mode)
     assert run.job.cluster.eval_strategy == mode
     plain = small_records.config("train.steps=1")
-    records = Records(plain, small_records.folder, small_records.contents)
+    records = RecordDataset(plain, small_records.folder, small_records.contents)
     estimator = experiment.estimator(
         plain,
         RunFolder(str(tmp_path)),
@@ -77,7 +77,7 @@ def test_batches_of_replicas_are_even(records, largest, replicas, sizes):
 
 def test_fewer_records_than_replicas_are_refused(small_records):
     job = small_records.config("cluster={eval_strategy: mirrored, replicas: 200}")
-    records = Records(job, small_records.folder, small_records.contents)
+    records = RecordDataset(job, small_records.folder, small_records.contents)
     there = small_records.contents.split("eval").records
     with pytest.raises(
         errors.UsageError,

@@ -58,7 +58,7 @@ class Seen:
         return {part.name: part.share for part in self.parts}
 
     @property
-    def parts(self) -> list[goodput.Part]:
+    def parts(self) -> list[goodput.CauseShare]:
         return facts.goodput_of(facts.gather(self.run))
 
 

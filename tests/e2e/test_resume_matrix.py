@@ -26,7 +26,7 @@ from tests.faults.conftest import Rig
 from tests.support.sets import slow_unless
 from trainer.checkpoints import checkpoint_files
 from trainer.exactly_once import saved_counts
-from trainer.input.dataset import Records
+from trainer.input.dataset import RecordDataset
 
 STEPS, MORE_STEPS = 40, 60
 SAVED = (
@@ -131,7 +131,7 @@ def test_the_other_mode_resumes_where_the_first_stopped(
     first = saved_by(saved)
     name = f"{saved}-to-{resumed}".replace("_", "-")
     _copy(first, name)
-    blocks = Records(first.job, small_records.folder, small_records.contents).blocks("train")
+    blocks = RecordDataset(first.job, small_records.folder, small_records.contents).blocks("train")
     before = _tensors(first.checkpoint)
     step = int(before["global_step"])
     assert any("Adam" in tensor for tensor in before)

@@ -21,7 +21,7 @@ from tests import reading
 from trainer import experiment
 from trainer.export import exporters
 from trainer.input import parsing
-from trainer.input.dataset import Records
+from trainer.input.dataset import RecordDataset
 from trainer.migration import migration
 
 ROWS, KEEP = 40_000, 0.1
@@ -75,7 +75,7 @@ class _Trained:
         self.run = RunFolder(str(folder / "runs" / correct))
         [found] = folder.glob("records/sampled/*/manifest.json")
         self.path = str(found.parent)
-        self.records = Records(self.job, self.path, manifest.read(self.path))
+        self.records = RecordDataset(self.job, self.path, manifest.read(self.path))
         task = topology.Task(topology.EVALUATOR, 0)
         self.estimator = experiment.estimator(
             self.job, self.run, task, transforms=self.records.transforms

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from tests import reading
 from tests.e2e.conftest import RATE, modes
-from trainer.input.dataset import Records
+from trainer.input.dataset import RecordDataset
 
 # Mode to the batches that make its first step: (rank, readers, batches), or the processes that have
 # kept theirs, where each takes from the records what it can use.
@@ -59,7 +59,7 @@ def _whole_batch(run, small, mode):
     labels = [one["label"] for one in kept]
     if kept:
         return np.concatenate(images), np.concatenate(labels)
-    records = Records(run.job, small.folder, small.contents)
+    records = RecordDataset(run.job, small.folder, small.contents)
     for rank, readers, batches in SYNCHRONOUS.get(mode, [(0, 1, 1)]):
         with tf.Graph().as_default():
             dataset = reading.train_dataset(records, rank, readers)

@@ -20,7 +20,7 @@ from pipeline.processes.fork_client import Ended, ForkServer, Spawn, StopRequest
 from pipeline.runs import run_record
 from pipeline.runs.run_folder import RunFolder
 from pipeline.supervision import restart_policy, watchdog
-from pipeline.supervision.plan import Plan
+from pipeline.supervision.plan import RunSpec
 from pipeline.supervision.ports import Reservation
 from pipeline.supervision.supervisor import Supervisor
 from tests.faults import injected
@@ -95,7 +95,7 @@ class Rig:
         cluster = job.cluster
         strategy = strategy_table.STRATEGIES[cluster.strategy]
         self.boss = Supervisor(
-            Plan(
+            RunSpec(
                 run=run,
                 records=records or self.records.folder,
                 entry=injected.ENTRY,
@@ -103,7 +103,9 @@ class Rig:
                 worker_places=topology.worker_places(cluster),
                 steps=job.train.steps,
                 logs=str(self.path / "logs"),
-                patience=watchdog.Limits(cluster.watchdog_seconds, cluster.watchdog_start_seconds),
+                patience=watchdog.HangLimits(
+                    cluster.watchdog_seconds, cluster.watchdog_start_seconds
+                ),
             ),
             self.server,
             self.stop,

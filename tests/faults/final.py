@@ -6,7 +6,7 @@ from pipeline.records import manifest
 from tests.faults import verdict, witness
 from trainer.checkpoints import checkpoint_files
 from trainer.exactly_once import saved_counts
-from trainer.input.dataset import Records
+from trainer.input.dataset import RecordDataset
 
 
 class Final:
@@ -14,7 +14,7 @@ class Final:
 
     def __init__(self, rig, folder=None):
         folder = folder or rig.records.folder
-        blocks = Records(rig.records.job, folder, manifest.read(folder)).blocks("train")
+        blocks = RecordDataset(rig.records.job, folder, manifest.read(folder)).blocks("train")
         saved = checkpoint_files.newest(str(rig.path))
         self.blocks, self.counts = blocks, saved_counts.counts_in(saved, blocks)
         self.by_name = witness.applied_in(saved)

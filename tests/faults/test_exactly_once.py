@@ -20,7 +20,7 @@ from tests.faults.final import Final
 from tests.support.sets import slow, slow_unless
 from trainer.checkpoints import checkpoint_files
 from trainer.exactly_once import saved_counts
-from trainer.input.dataset import Records
+from trainer.input.dataset import RecordDataset
 
 ASYNC = ("cluster.strategy=parameter_server", "train.save_steps=50")
 SHARED = ("parameter_server", "parameter_server_strategy")
@@ -160,7 +160,9 @@ def test_a_process_that_pauses_after_a_synchronous_step_is_in_its_checkpoint(rig
     settings = (*WITNESSED, "model.name=tests.faults.injected:paused")
     settings += ("cluster.strategy=parameter_server_sync", "cluster.workers=2", "train.steps=20")
     rig.train(*settings, "train.save_steps=1", "train.keep_checkpoints=50")
-    blocks = Records(rig.records.job, rig.records.folder, rig.records.contents).blocks("train")
+    blocks = RecordDataset(rig.records.job, rig.records.folder, rig.records.contents).blocks(
+        "train"
+    )
     state = tf.train.get_checkpoint_state(str(rig.path))
     saved = list(state.all_model_checkpoint_paths)
     assert len(saved) > 10

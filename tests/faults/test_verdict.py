@@ -11,14 +11,14 @@ import tensorflow as tf
 from pipeline.records import manifest
 from tests.faults import moments, verdict, witness
 from trainer.exactly_once import saved_counts
-from trainer.input.dataset import Records
+from trainer.input.dataset import RecordDataset
 
 
 @pytest.fixture
 def saved(small_records, tmp_path):
     """Saves a checkpoint of one epoch and a half, changed as is asked, and returns its path."""
     contents = manifest.read(small_records.folder)
-    blocks = Records(small_records.job, small_records.folder, contents).blocks("train")
+    blocks = RecordDataset(small_records.job, small_records.folder, contents).blocks("train")
     names = witness.names_of(small_records.folder, contents)
 
     def save(change=lambda witnessed, names: None, counted=0):

@@ -23,7 +23,7 @@ from pipeline.runs.run_folder import RunFolder
 from tests.faults import moments, witness
 from trainer.checkpoints import checkpoint_files
 from trainer.exactly_once import saved_counts
-from trainer.input.dataset import Records
+from trainer.input.dataset import RecordDataset
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Applied:
 def applied(checkpoint: str, folder: str, job: config.Config) -> Applied:
     """Compares the witness of a checkpoint with its ledger, over the records in `folder`."""
     contents = manifest.read(folder)
-    blocks = Records(job, folder, contents).blocks("train")
+    blocks = RecordDataset(job, folder, contents).blocks("train")
     counts = saved_counts.counts_in(checkpoint, blocks)
     names = witness.names_of(folder, contents)
     found = witness.applied_in(checkpoint)

@@ -20,10 +20,10 @@ from pipeline.records import manifest
 from pipeline.runs import run_folder
 from pipeline.runs.run_folder import RunFolder
 from trainer import experiment
-from trainer.evaluation.evaluator import Evaluation
+from trainer.evaluation.evaluator import RunEvaluator
 from trainer.export import exporters, parity
 from trainer.features.transforms import Transforms
-from trainer.input.dataset import Records
+from trainer.input.dataset import RecordDataset
 from trainer.monitoring.status_reporter import Reporter
 
 # Small steps of a small network: 2,847 records in batches of 100.
@@ -122,13 +122,13 @@ class Side:
 
     job: config.Config
     run: RunFolder
-    records: Records
+    records: RecordDataset
     estimator: Any
     reporter: Reporter
 
     @functools.cached_property
-    def evaluation(self) -> Evaluation:
-        return Evaluation(
+    def evaluation(self) -> RunEvaluator:
+        return RunEvaluator(
             self.job, self.run, self.records, estimator=self.estimator, reporter=self.reporter
         )
 
@@ -153,7 +153,7 @@ def side_of(small_records):
     ) -> Side:
         job = small_records.config(*FINISHED, *overrides)
         task = topology.Task(topology.EVALUATOR, 0)
-        records = Records(job, small_records.folder, contents)
+        records = RecordDataset(job, small_records.folder, contents)
         reporter = Reporter(run, task.name, job.train.steps)
         built = experiment.estimator(job, run, task, transforms=records.transforms)
         return Side(job, run, records, built, reporter)

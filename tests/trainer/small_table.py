@@ -16,7 +16,7 @@ from pipeline.runs.run_folder import RunFolder
 from tests import record_sets
 from trainer import experiment
 from trainer.input import parsing
-from trainer.input.dataset import Records
+from trainer.input.dataset import RecordDataset
 
 CONFIG = """
 name: table
@@ -103,7 +103,7 @@ class Table:
         )
         self._made = made
         self.records_path = str(folder / "records" / "table")
-        self.records = Records(self.job, self.records_path, self.contents)
+        self.records = RecordDataset(self.job, self.records_path, self.contents)
         self.estimator = experiment.estimator(
             self.job,
             self.run,

@@ -11,7 +11,7 @@ from pipeline import errors
 from pipeline.runs.run_folder import RunFolder
 from tests.trainer.commands import error_line
 from trainer import divergence_replay
-from trainer.input.dataset import Records
+from trainer.input.dataset import RecordDataset
 from trainer.monitoring import divergence
 
 # Each step multiplies the parameters until they overflow.
@@ -71,7 +71,7 @@ def test_a_run_that_did_not_diverge_has_nothing_to_repeat(finished, small_record
 
 def test_from_checkpoints_that_are_not_finite_nothing_can_be_repeated(small_records, tmp_path):
     (tmp_path / "divergence").mkdir()
-    records = Records(small_records.job, small_records.folder, small_records.contents)
+    records = RecordDataset(small_records.job, small_records.folder, small_records.contents)
     with pytest.raises(errors.UsageError, match="none of its checkpoints was finite; nothing to"):
         divergence_replay.repeat(RunFolder(str(tmp_path)), records, print)
 
@@ -79,7 +79,7 @@ def test_from_checkpoints_that_are_not_finite_nothing_can_be_repeated(small_reco
 def test_steps_that_were_not_kept_are_named(diverged, small_records, tmp_path, monkeypatch):
     kept = divergence.Diverged("chief-0", np.nan, 3, "model.ckpt-3", [], dropped=7)
     monkeypatch.setattr(divergence, "read", lambda run: [kept])
-    records = Records(small_records.job, small_records.folder, small_records.contents)
+    records = RecordDataset(small_records.job, small_records.folder, small_records.contents)
     with pytest.raises(errors.UsageError, match=r"steps 4 to 7 were not kept: .*train.save_steps"):
         divergence_replay.repeat(RunFolder(str(tmp_path)), records, print)
 
@@ -91,14 +91,14 @@ def test_records_that_are_no_longer_there_are_not_repeated(diverged, small_recor
     left = train.model_copy(update={"shards": shards, "records": sum(s.records for s in shards)})
     splits = {**small_records.contents.splits, "train": left}
     contents = small_records.contents.model_copy(update={"splits": splits})
-    records = Records(small_records.job, small_records.folder, contents)
+    records = RecordDataset(small_records.job, small_records.folder, contents)
     run = RunFolder(str(small_records.storage / "runs" / "diverged"))
     with pytest.raises(errors.DataError, match="was trained on other records than there are now"):
         divergence_replay.repeat(run, records, print)
 
 
 def _kept(task, *batches):
-    of = [divergence.Batch(step, np.array(positions)) for step, positions in batches]
+    of = [divergence.RecordedBatch(step, np.array(positions)) for step, positions in batches]
     return divergence.Diverged(task, np.nan, 0, "model.ckpt-0", of)
 
 

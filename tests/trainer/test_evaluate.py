@@ -13,7 +13,7 @@ from pipeline.runs import exported, run_search
 from tests.trainer.commands import error_line
 from trainer import evaluate
 from trainer.metrics.slice_metrics import SliceResult
-from trainer.reevaluation import Evaluation
+from trainer.reevaluation import CheckpointMetrics
 
 EVALUATE = "trainer.evaluate"
 
@@ -105,7 +105,7 @@ def test_of_several_labels_each_has_its_own_part(capsys):
     judged = types.SimpleNamespace(
         table=lambda found: f"table of {', '.join(found)}",
         evaluate=lambda checkpoint: {
-            split: Evaluation(
+            split: CheckpointMetrics(
                 metrics,
                 {label: SliceResult([], notes=(label,)) for label in ("clicked", "time spent")},
             )

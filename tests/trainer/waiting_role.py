@@ -30,7 +30,7 @@ def main() -> None:
     stopping.Watch(run, task, reporter, **graces).start()
     reporter.say("training", loss=next(map(float, sys.argv[3:4]), None))
     for seconds in map(float, sys.argv[4:]):
-        limits = watchdog.Limits(step=seconds, start=seconds)
+        limits = watchdog.HangLimits(step=seconds, start=seconds)
         OwnWatchdog(run, task, reporter, limits=limits).start()
     threading.Event().wait()
 

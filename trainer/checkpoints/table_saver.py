@@ -97,7 +97,7 @@ def _saveables(variables: list[Any]) -> list[Any]:
         if of is None or info is None or info.var_shape[0] != tables[of].var_shape[0]:
             found.append(variable)
         else:
-            found.append(_Rows(variable, tables[of]))
+            found.append(_TablePartSaveable(variable, tables[of]))
     return found
 
 
@@ -106,7 +106,7 @@ def _prefixes(name: str) -> Iterable[str]:
     return ("/".join(words[:count]) for count in range(len(words), 0, -1))
 
 
-class _Rows(saveable_object.SaveableObject):
+class _TablePartSaveable(saveable_object.SaveableObject):
     """A variable with a value for each row of a part of a balanced table."""
 
     def __init__(self, variable: Any, part: PartOfTable) -> None:

@@ -5,21 +5,21 @@ from __future__ import annotations
 import dataclasses
 
 from trainer.comparison import paired, predictions, result
-from trainer.comparison.pairing import Pairs, Side
-from trainer.comparison.predictions import Predictions
-from trainer.comparison.result import Differing, Result
+from trainer.comparison.pairing import ComparedRun, Pairs
+from trainer.comparison.predictions import SplitPredictions
+from trainer.comparison.result import Comparison, Differing
 
 
 def compare(
-    sides: tuple[Side, Side],
+    sides: tuple[ComparedRun, ComparedRun],
     pairs: Pairs,
-    one: Predictions,
+    one: SplitPredictions,
     *,
     split: str,
     checkpoint: str | None,
     metric: str | None,
     differing: Differing,
-) -> Result:
+) -> Comparison:
     """Returns the metrics of both runs on `pairs`, over all and by the slices of `one`, which are
     the predictions of A. The `metric` that decides is `eval.metric` of A if none is given."""
     a, b = sides
@@ -34,7 +34,7 @@ def compare(
     higher = None
     if known is not None:
         higher = a.job.eval.higher_is_better if own else paired.higher_is_better(known)
-    return Result(
+    return Comparison(
         names=names,
         steps=(one.step, other.step),
         split=split,
@@ -49,7 +49,7 @@ def compare(
     )
 
 
-def _notes(a: Side, b: Side) -> list[str]:
+def _notes(a: ComparedRun, b: ComparedRun) -> list[str]:
     found = []
     for what in ("metric", "group", "top_k"):
         one, other = (getattr(side.job.eval, what) for side in (a, b))

@@ -13,7 +13,7 @@ from pipeline.pages import charts, document
 from pipeline.pages.document import Markup
 from pipeline.reports.differences import Row
 from trainer.comparison.paired import Difference
-from trainer.comparison.result import Result, Slice
+from trainer.comparison.result import ComparedSlice, Comparison
 
 _WIDTH = 220
 _CLASSES = {"better": "good", "worse": "bad"}
@@ -21,7 +21,7 @@ _CLASSES = {"better": "good", "worse": "bad"}
 _ROWS, _TEXT = 200, 60
 
 
-def lines(found: Sequence[Result]) -> list[str]:
+def lines(found: Sequence[Comparison]) -> list[str]:
     """Returns the comparisons with one A for a terminal; of several, an overview comes last."""
     if len(found) == 1:
         return [*_lines(found[0]), "", verdict(found[0])]
@@ -30,16 +30,16 @@ def lines(found: Sequence[Result]) -> list[str]:
     return [*shown[:-1], *text_table.lines([head, *_overview(found)], right={1, 3, 4, 5})]
 
 
-def _overview(found: Sequence[Result]) -> Iterable[tuple[str, ...]]:
+def _overview(found: Sequence[Comparison]) -> Iterable[tuple[str, ...]]:
     """Yields a row per run: what the deciding metric says of it."""
     for one in found:
-        whole = one.whole if one.metric else Slice("", one.whole.records, {})
+        whole = one.whole if one.metric else ComparedSlice("", one.whole.records, {})
         whole = dataclasses.replace(whole, name=one.names[1])
         rows = [cells for cells in _cells(one, whole) if cells[2] == one.metric]
         yield from rows or [(whole.name, f"{whole.records:,}", one.wanted, *[""] * 4, "no verdict")]
 
 
-def _lines(found: Result) -> list[str]:
+def _lines(found: Comparison) -> list[str]:
     shown = [f"{side}: {describe(found, n)}" for n, side in enumerate("AB")]
     shown += [_compared_on(found), *found.notes]
     for title, rows in _sections(found):
@@ -55,12 +55,12 @@ def _lines(found: Result) -> list[str]:
     return [*shown, "", *text_table.lines([head, *cells], right={1, 3, 4, 5})]
 
 
-def describe(found: Result, number: int) -> str:
+def describe(found: Comparison, number: int) -> str:
     """Returns the name of A (0) or B (1), and which of its checkpoints is compared."""
     return f"{found.names[number]}, step {found.steps[number]:,}"
 
 
-def verdict(found: Result) -> str:
+def verdict(found: Comparison) -> str:
     """Returns in one sentence what the deciding metric says."""
     if found.metric is None and found.wanted in found.defined:
         return (
@@ -83,7 +83,7 @@ def verdict(found: Result) -> str:
     return f"B is {found.verdict} {'from' if found.verdict == 'different' else 'than'} A: {change}"
 
 
-def _compared_on(found: Result) -> str:
+def _compared_on(found: Comparison) -> str:
     pairs = found.pairs
     less = (
         f"; {pairs.trained:,} more are left out, because one of the two was trained on them"
@@ -93,7 +93,7 @@ def _compared_on(found: Result) -> str:
     return f"compared on {len(pairs.a):,} records of {found.split} ({pairs.by}){less}"
 
 
-def _sections(found: Result) -> list[tuple[str, list[Row]]]:
+def _sections(found: Comparison) -> list[tuple[str, list[Row]]]:
     differing = found.differing
     counts = [
         (
@@ -125,7 +125,7 @@ def _interval(one: Difference) -> str:
     return figures.interval(found.low, found.high, few=found.few, alike=found.alike)
 
 
-def _cells(found: Result, part: Slice) -> Iterable[tuple[str, ...]]:
+def _cells(found: Comparison, part: ComparedSlice) -> Iterable[tuple[str, ...]]:
     for name, one in part.metrics.items():
         yield (
             part.name,
@@ -139,7 +139,7 @@ def _cells(found: Result, part: Slice) -> Iterable[tuple[str, ...]]:
         )
 
 
-def page(found: Sequence[Result]) -> str:
+def page(found: Sequence[Comparison]) -> str:
     """Returns one page with all comparisons, which have the same A."""
     name = found[0].names[0]
     if len(found) == 1:
@@ -153,7 +153,7 @@ def page(found: Sequence[Result]) -> str:
     return document.document(f"{len(found)} runs compared with {name}", lead, sections)
 
 
-def _page_overview(found: Sequence[Result]) -> str:
+def _page_overview(found: Sequence[Comparison]) -> str:
     span = _span([one.whole.metrics[one.metric] for one in found if one.metric])
     rows = []
     for one in found:
@@ -167,7 +167,7 @@ def _page_overview(found: Sequence[Result]) -> str:
     return document.section("Overview", document.table(head, rows, right={1, 3, 4, 5}))
 
 
-def _lead(found: Result) -> str:
+def _lead(found: Comparison) -> str:
     kind = _CLASSES.get(found.verdict, "")
     return "<br>".join(
         [
@@ -179,7 +179,7 @@ def _lead(found: Result) -> str:
     )
 
 
-def _page_sections(found: Result) -> list[str]:
+def _page_sections(found: Comparison) -> list[str]:
     sections = [_metrics(found), *_slices(found)]
     for title, rows in _sections(found):
         drawn = document.table(("", "A", "B"), [_row(row) for row in rows[:_ROWS]])
@@ -194,7 +194,7 @@ def _row(row: Row) -> tuple[str, str, str]:
     return name, _cut(a), _cut(b)
 
 
-def _metrics(found: Result) -> str:
+def _metrics(found: Comparison) -> str:
     rows = [
         (name, *_drawn(one, found.direction(name), _span([one])))
         for name, one in found.whole.metrics.items()
@@ -211,7 +211,7 @@ def _metrics(found: Result) -> str:
     )
 
 
-def _slices(found: Result) -> list[str]:
+def _slices(found: Comparison) -> list[str]:
     parts = found.slices[1:]
     if not parts:
         return []

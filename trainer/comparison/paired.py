@@ -15,7 +15,7 @@ from trainer.metrics import groups as of_groups
 from trainer.metrics import intervals, probabilities
 from trainer.metrics.class_metrics import Answers
 from trainer.metrics.groups import Ranked
-from trainer.metrics.intervals import Estimate
+from trainer.metrics.intervals import MetricEstimate
 from trainer.metrics.probabilities import Scored
 
 # Metrics of which less is better; `calibration` is best at 1, all others are best when large.
@@ -40,7 +40,7 @@ class Difference:
 
     a: float
     b: float
-    change: Estimate
+    change: MetricEstimate
 
     def verdict(self, higher_is_better: bool | None) -> str:
         """Returns `better` or `worse` if B certainly is, `different` if it certainly is but neither
@@ -159,7 +159,7 @@ def _accuracy(a: np.ndarray, b: np.ndarray, groups: np.ndarray | None) -> Differ
     return Difference(one.value, other.value, change)
 
 
-def newcombe(*, both: int, only_a: int, only_b: int, neither: int) -> Estimate:
+def newcombe(*, both: int, only_a: int, only_b: int, neither: int) -> MetricEstimate:
     """Returns the share of B minus that of A from the four counts of pairs, with its interval by
     Newcombe (1998, Improved confidence intervals for the difference between binomial proportions
     based on paired data, method 10)."""
@@ -177,7 +177,7 @@ def newcombe(*, both: int, only_a: int, only_b: int, neither: int) -> Estimate:
 
     low = value - half(b.value - b.low, a.high - a.value)
     high = value + half(b.high - b.value, a.value - a.low)
-    return Estimate(value, max(-1.0, low), min(1.0, high), n < intervals.FEW)
+    return MetricEstimate(value, max(-1.0, low), min(1.0, high), n < intervals.FEW)
 
 
 def area_under_roc(
@@ -200,9 +200,9 @@ def area_under_roc(
     few = min(intervals.count_units(groups, of) for of in (positive, ~positive)) < intervals.FEW
     value = areas[1] - areas[0]
     if min(counts) < 2:
-        return Difference(areas[0], areas[1], Estimate(value, value, value, few=True))
+        return Difference(areas[0], areas[1], MetricEstimate(value, value, value, few=True))
     spread = _Z * math.sqrt(sum(float(np.var(x, ddof=1)) / len(x) for x in changes))
-    found = intervals.checked(Estimate(value, value - spread, value + spread, few))
+    found = intervals.checked(MetricEstimate(value, value - spread, value + spread, few))
     if groups is not None:
         influence = np.empty(len(labels))
         influence[positive] = (changes[0] - value) * len(labels) / counts[0]

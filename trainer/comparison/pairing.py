@@ -28,7 +28,7 @@ Numbered = dict[tuple[Key, int], None]
 
 
 @dataclasses.dataclass(frozen=True)
-class Side:
+class ComparedRun:
     """A run, and the build of records that it was trained on."""
 
     run: RunFolder
@@ -79,7 +79,7 @@ class Pairs:
     by: str
 
 
-def pair(a: Side, b: Side, split: str) -> Pairs:
+def pair(a: ComparedRun, b: ComparedRun, split: str) -> Pairs:
     """Returns the records of `split` that both runs have and neither was trained on. Raises
     `DataError` if there are none."""
     if a.contents.sha256 == b.contents.sha256 and a.excluded == b.excluded:
@@ -105,7 +105,7 @@ def pair(a: Side, b: Side, split: str) -> Pairs:
     return Pairs(found[:, 0], found[:, 1], len(shared) - len(kept), counts, by)
 
 
-def _sizes(side: Side, split: str) -> Iterable[int]:
+def _sizes(side: ComparedRun, split: str) -> Iterable[int]:
     found = side.contents.splits.get(split)
     excluded, number = side.excluded.get(split, frozenset()), itertools.count()
     for shard in found.shards if found else ():
@@ -114,7 +114,7 @@ def _sizes(side: Side, split: str) -> Iterable[int]:
                 yield shard.records_in(block, side.contents.block_records)
 
 
-def _none(a: Side, b: Side, split: str, *, shared: int, by: str) -> str:
+def _none(a: ComparedRun, b: ComparedRun, split: str, *, shared: int, by: str) -> str:
     why = f"all {shared:,} that they share were trained on by one of them" if shared else by
     return (
         f"runs {a.run.name!r} and {b.run.name!r}: have no record of {split} in common to compare "
@@ -122,7 +122,7 @@ def _none(a: Side, b: Side, split: str, *, shared: int, by: str) -> str:
     )
 
 
-def _columns(a: Side, b: Side) -> tuple[Sequence[str] | None, str]:
+def _columns(a: ComparedRun, b: ComparedRun) -> tuple[Sequence[str] | None, str]:
     """Returns the columns whose values name a record, `None` for all of its bytes, and in words."""
     own = a.job.data.key
     if own and own == b.job.data.key:
@@ -169,7 +169,7 @@ def _count(split: str, a: Numbered, b: Numbered) -> Count:
     return Count(split, common, len(a) - common, len(b) - common)
 
 
-def check_alike(a: Side, b: Side) -> None:
+def check_alike(a: ComparedRun, b: ComparedRun) -> None:
     """Raises `UsageError` for runs whose metrics are not of the same thing, before TensorFlow is
     imported: another label, task, number of classes, or other names of classes."""
     for what, one, other in _learned(a, b):
@@ -181,7 +181,7 @@ def check_alike(a: Side, b: Side) -> None:
             )
 
 
-def _learned(a: Side, b: Side) -> Iterator[tuple[str, object, object]]:
+def _learned(a: ComparedRun, b: ComparedRun) -> Iterator[tuple[str, object, object]]:
     labels = [feature_plan.plan(side.job, side.contents).label for side in (a, b)]
     yield "data.label", a.job.data.label, b.job.data.label
     models = [side.job.model for side in (a, b)]

@@ -12,16 +12,16 @@ from pipeline.cluster import topology
 from pipeline.runs import resuming
 from trainer import experiment
 from trainer.checkpoints import checkpoint_files
-from trainer.comparison.pairing import Side
+from trainer.comparison.pairing import ComparedRun
 from trainer.input import grouping
-from trainer.input.dataset import Records
+from trainer.input.dataset import RecordDataset
 from trainer.lifecycle import failures
 from trainer.metrics import class_metrics, slice_metrics
 from trainer.metrics.class_metrics import Answers
 
 
 @dataclasses.dataclass(frozen=True)
-class Predictions:
+class SplitPredictions:
     """Predictions of one checkpoint in the order of the split, `[records]` each: `numbers` of a
     regressor, `answers` of a classifier; of every column of `slices` its values."""
 
@@ -33,8 +33,8 @@ class Predictions:
 
 
 def predict(
-    side: Side, split: str, checkpoint: str | None, *, slices: Sequence[str]
-) -> Predictions:
+    side: ComparedRun, split: str, checkpoint: str | None, *, slices: Sequence[str]
+) -> SplitPredictions:
     """Returns what the model of a checkpoint (`checkpoint_files.chosen`) predicts.
 
     Raises `UsageError` for a model that serves neither `class` nor `prediction`, `DataError` for
@@ -48,7 +48,7 @@ def predict(
     # In one replica, whatever the run is evaluated in: of two runs each may ask for other devices.
     cluster = side.job.cluster.model_copy(update={"eval_strategy": "none"})
     job = side.job.model_copy(update={"cluster": cluster})
-    records = Records(job, side.folder, side.contents, excluded=side.excluded)
+    records = RecordDataset(job, side.folder, side.contents, excluded=side.excluded)
     grouping.check(side.job, split, side.contents.split(split).records)
     (path,) = checkpoint_files.chosen(side.run.path, checkpoint)
     task = topology.Task(topology.EVALUATOR, 0)
@@ -75,7 +75,7 @@ def predict(
     _check_finite(side, found)
     labels = found[slice_metrics.LABEL]
     prefix = slice_metrics.SLICE
-    return Predictions(
+    return SplitPredictions(
         step=checkpoint_files.step_of(path),
         labels=labels,
         numbers=found.get("prediction") if "class" not in found else None,
@@ -108,7 +108,7 @@ def _answers(found: Mapping[str, np.ndarray]) -> Answers:
     )
 
 
-def _check_finite(side: Side, found: Mapping[str, np.ndarray]) -> None:
+def _check_finite(side: ComparedRun, found: Mapping[str, np.ndarray]) -> None:
     for name in ("prediction", "positive", "likelihood"):
         values = found.get(name)
         bad = 0 if values is None else int(np.count_nonzero(~np.isfinite(values)))

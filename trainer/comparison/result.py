@@ -11,12 +11,12 @@ from pipeline.reports.differences import Row
 from trainer.comparison import paired
 from trainer.comparison.paired import Difference
 from trainer.comparison.pairing import Pairs
-from trainer.comparison.predictions import Predictions
+from trainer.comparison.predictions import SplitPredictions
 from trainer.metrics import slice_metrics
 
 
 @dataclasses.dataclass(frozen=True)
-class Slice:
+class ComparedSlice:
     """The metrics of both models on some of the records that they are compared on."""
 
     name: str
@@ -35,7 +35,7 @@ class Differing:
 
 
 @dataclasses.dataclass(frozen=True)
-class Result:
+class Comparison:
     """Everything that is shown. `metric` is the one that decides, by its name here; `None` if no
     paired interval of it is known. `higher` says whether more of it is better."""
 
@@ -43,7 +43,7 @@ class Result:
     steps: tuple[int, int]
     split: str
     pairs: Pairs
-    slices: list[Slice]
+    slices: list[ComparedSlice]
     wanted: str
     metric: str | None
     higher: bool | None
@@ -53,7 +53,7 @@ class Result:
     defined: tuple[str, ...] = ()
 
     @property
-    def whole(self) -> Slice:
+    def whole(self) -> ComparedSlice:
         """All records that the two are compared on."""
         return self.slices[0]
 
@@ -70,13 +70,13 @@ class Result:
 
 
 def slices(
-    a: Predictions,
-    b: Predictions,
+    a: SplitPredictions,
+    b: SplitPredictions,
     pairs: Pairs,
     *,
     job: config.Config,
     runs: tuple[str, str],
-) -> list[Slice]:
+) -> list[ComparedSlice]:
     """Returns all records and the slices of A's columns. Raises `DataError` if the labels of the
     same records differ, `UsageError` if one is a classifier and the other is not."""
     labels = a.labels[pairs.a]
@@ -96,13 +96,13 @@ def slices(
     found |= {slice_metrics.SLICE + name: x[pairs.a] for name, x in a.slices.items()}
     masks = slice_metrics.slice_masks(found, list(a.slices), job.data.columns)
     return [
-        Slice(name, int(mask.sum()), _metrics(a, b, pairs, mask=mask, top=job.eval.top_k))
+        ComparedSlice(name, int(mask.sum()), _metrics(a, b, pairs, mask=mask, top=job.eval.top_k))
         for name, mask in masks
     ]
 
 
 def _metrics(
-    a: Predictions, b: Predictions, pairs: Pairs, *, mask: np.ndarray, top: int
+    a: SplitPredictions, b: SplitPredictions, pairs: Pairs, *, mask: np.ndarray, top: int
 ) -> dict[str, Difference]:
     one, other = pairs.a[mask], pairs.b[mask]
     if a.answers is not None and b.answers is not None:

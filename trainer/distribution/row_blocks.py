@@ -20,7 +20,7 @@ import tensorflow as tf
 _GROWTH = 0.5
 
 
-class Block(NamedTuple):
+class RowRange(NamedTuple):
     """Rows of a table from `first` on; a part holds them from its row `at` on."""
 
     first: int
@@ -41,8 +41,8 @@ class RowBlocks:
         self.sizes = [rows // parts + (part < rows % parts) for part in range(parts)]
         self.blocks = self._assigned(turn)
 
-    def _assigned(self, turn: int) -> list[Block]:
-        blocks: list[Block] = []
+    def _assigned(self, turn: int) -> list[RowRange]:
+        blocks: list[RowRange] = []
         order = [(place + turn) % self.parts for place in range(self.parts)]
         first = given = 0
         while first < self.rows:
@@ -50,13 +50,13 @@ class RowBlocks:
             is_last = given + 2 * size > self.sizes[-1]
             for part in order:
                 taken = self.sizes[part] - given if is_last else size
-                blocks.append(Block(first, taken, part, given))
+                blocks.append(RowRange(first, taken, part, given))
                 first += taken
             given += size
             order.reverse()
         return [block for block in blocks if block.size]
 
-    def of_part(self, part: int) -> list[Block]:
+    def of_part(self, part: int) -> list[RowRange]:
         """Returns the blocks of a part, in the order of its rows."""
         return [block for block in self.blocks if block.part == part]
 

@@ -141,10 +141,10 @@ class BestExporter(tf.estimator.Exporter):
     ) -> str:
         """Exports `checkpoint` as the best, and records it: `new` in place of `old`."""
 
-        def record(export: exporters.Export) -> dict[str, Any]:
+        def record(export: exporters.PublishedModel) -> dict[str, Any]:
             return {**new, "export": self._run.relative(export.path), "sha256": export.sha256}
 
-        def announce(export: exporters.Export) -> None:
+        def announce(export: exporters.PublishedModel) -> None:
             pending = {**record(export), "metrics": metrics}
             self._run.write(run_folder.BEST, {**(old or {}), "replacement": pending})
 

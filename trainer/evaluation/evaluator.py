@@ -70,7 +70,7 @@ class SignOfLife(tf.compat.v1.train.SessionRunHook):
         self._reporter.progress(self._what, self._batches)
 
 
-class Evaluation:
+class RunEvaluator:
     """The evaluating side of a run: an estimator, the records and where results go."""
 
     def __init__(
@@ -89,7 +89,7 @@ class Evaluation:
         self._reporter = reporter
         hooks = [SignOfLife(reporter, "evaluating slices")]
         self._publisher: exporters.Publishing = (
-            own_exports.Publisher(job, run, records, reporter=reporter)
+            own_exports.InputFnPublisher(job, run, records, reporter=reporter)
             if isinstance(records, OwnInput)
             else exporters.Publisher(job, run, records, hooks=hooks, reporter=reporter)
         )
@@ -115,7 +115,7 @@ class Evaluation:
         """
         if isinstance(self._records, OwnInput):
             self._records.check()
-        if isinstance(self._publisher, own_exports.Publisher):
+        if isinstance(self._publisher, own_exports.InputFnPublisher):
             self._publisher.check_model(self._estimator)
         with tf.Graph().as_default():
             tf.compat.v1.train.create_global_step()
@@ -294,10 +294,12 @@ class Evaluation:
             return {}
         return {split: int(self._records.blocks(split).due.sum()) for split in splits}
 
-    def _exported(self, best: Mapping[str, Any] | None) -> exporters.Export | None:
+    def _exported(self, best: Mapping[str, Any] | None) -> exporters.PublishedModel | None:
         if best is None or "sha256" not in best:
             return None
-        return exporters.Export(storage.join(self._run.path, best["export"]), best["sha256"])
+        return exporters.PublishedModel(
+            storage.join(self._run.path, best["export"]), best["sha256"]
+        )
 
     def _tell_skipped(self) -> list[int]:
         """Returns the steps of checkpoints that were not evaluated, and logs them."""

@@ -19,7 +19,7 @@ _BATCHES = 4
 
 
 @dataclasses.dataclass(frozen=True)
-class Sizes:
+class AssignmentSizes:
     """How many pieces a reader has open at once, takes at a time, and holds at most."""
 
     open: int
@@ -27,7 +27,7 @@ class Sizes:
     width: int
 
 
-def sizes(records: np.ndarray, batch_size: int, open_blocks: int) -> Sizes:
+def sizes(records: np.ndarray, batch_size: int, open_blocks: int) -> AssignmentSizes:
     """Returns the sizes for blocks of `records`, `[blocks]`."""
     chunk = max(1, open_blocks // 4)
     # At worst the batches are made of the smallest blocks.
@@ -36,7 +36,7 @@ def sizes(records: np.ndarray, batch_size: int, open_blocks: int) -> Sizes:
     # After a resume, each block may be partly read, once.
     in_batches += min(len(records), _BATCHES * batch_size)
     # A window may be in batches, one is being read, and one waits.
-    return Sizes(open_blocks, chunk, 3 * open_blocks + 3 * chunk + in_batches)
+    return AssignmentSizes(open_blocks, chunk, 3 * open_blocks + 3 * chunk + in_batches)
 
 
 def can_take_turns(
@@ -63,11 +63,11 @@ class Assignments:
 
     def __init__(
         self,
-        schedule: epoch_order.Schedule,
+        schedule: epoch_order.BlockSchedule,
         records: np.ndarray,
         batch_size: int,
         *,
-        size: Sizes,
+        size: AssignmentSizes,
         in_turn: bool = True,
         end: int | None = None,
     ) -> None:
@@ -75,10 +75,10 @@ class Assignments:
         self._schedule, self._records = schedule, records
         self._batch_size, self._size, self._in_turn = batch_size, size, in_turn
         self._end, self._exhausted = end, False
-        self._waiting: dict[int, epoch_order.Piece] = {}
-        self._ready: dict[int, epoch_order.Piece] = {}
+        self._waiting: dict[int, epoch_order.BlockRange] = {}
+        self._ready: dict[int, epoch_order.BlockRange] = {}
         # Those of the ready ones that no pipeline has asked for.
-        self._queue: collections.deque[epoch_order.Piece] = collections.deque()
+        self._queue: collections.deque[epoch_order.BlockRange] = collections.deque()
         # Records that are ready and not applied.
         self._ahead = 0
 
@@ -137,7 +137,7 @@ class Assignments:
                 self._queue.append(piece)
                 self._ahead += records - piece.skip
 
-    def pieces(self) -> Iterator[epoch_order.Piece | None]:
+    def pieces(self) -> Iterator[epoch_order.BlockRange | None]:
         """Yields what is ready and then what becomes so, for one pipeline; `None` for nothing yet.
 
         Of several pipelines the last continues: a strategy drops the others.

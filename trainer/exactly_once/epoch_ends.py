@@ -44,7 +44,7 @@ class EpochEnds:
         self._write(found, ended[known:])
         self._reporter.note(input=found.newest(_IN_STATUS), epochs=list(self._lines))
 
-    def _write(self, found: report.Account, ended: list[epoch_order.Epoch]) -> None:
+    def _write(self, found: report.RecordUsage, ended: list[epoch_order.Epoch]) -> None:
         values = {"input/epochs": sum((e.due - e.left) / e.due for e in found.epochs)}
         for epoch in ended:
             counted = dataclasses.asdict(epoch)

@@ -67,7 +67,7 @@ class Position:
         # How many are read whole, before any record of a later one.
         self.epochs = None if job.train.epochs is None else math.ceil(round(job.train.epochs, 6))
         if not self.shared:
-            schedule = epoch_order.Schedule(blocks, job.train.seed, reached)
+            schedule = epoch_order.BlockSchedule(blocks, job.train.seed, reached)
             end = self._end(reached)
             self.feed.begin(lambda: shares.assigned(schedule, task.rank, task.num_readers, end=end))
 
@@ -191,7 +191,7 @@ class PositionHook(tf.compat.v1.train.SessionRunHook):
             self._dispatcher.lay_out(session)
         translate_failures(session, together=p.together)
         start = self._begin(session)
-        schedule = epoch_order.Schedule(p.blocks, p.job.train.seed, start.base)
+        schedule = epoch_order.BlockSchedule(p.blocks, p.job.train.seed, start.base)
         self._start = start
         self._read_at_end = int(start.base.sum(dtype=np.int64)) + p.left(start.base)
         end = None if p.epochs is None else schedule.end_of(p.epochs)

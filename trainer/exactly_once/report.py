@@ -26,7 +26,7 @@ _SHARDS, _BLOCKS = 10, 5
 
 
 @dataclasses.dataclass(frozen=True)
-class Account:
+class RecordUsage:
     """What has been read by the global step of a checkpoint: per epoch, and by each process."""
 
     step: int
@@ -47,13 +47,15 @@ class Account:
         return [dict(vars(epoch)) for epoch in newest]
 
 
-def account(checkpoint: str, blocks: epoch_order.Blocks) -> tuple[Account, saved_counts.Counts]:
+def account(
+    checkpoint: str, blocks: epoch_order.Blocks
+) -> tuple[RecordUsage, saved_counts.SavedCounts]:
     """Returns what a checkpoint says. Raises `DataError` if it is of other records."""
     counts = saved_counts.counts_in(checkpoint, blocks)
     ranks = np.flatnonzero(counts.readers).tolist()
     readers = {_reader(rank): int(counts.readers[rank]) for rank in ranks}
     epochs = epoch_order.ledger(blocks, counts.applied, counts.reached)
-    return Account(checkpoint_files.step_of(checkpoint), epochs, readers), counts
+    return RecordUsage(checkpoint_files.step_of(checkpoint), epochs, readers), counts
 
 
 def _reader(rank: int) -> str:
@@ -73,7 +75,7 @@ def line(epoch: epoch_order.Epoch) -> str:
     return f"epoch {epoch.epoch}: {', '.join(parts)}"
 
 
-def table(found: Account) -> Iterator[str]:
+def table(found: RecordUsage) -> Iterator[str]:
     """Yields the account as text, a line an epoch and one for all; of many epochs in a row that
     say the same, the first and the last."""
     yield "".join(f"{name:>{_WIDTH}}" for name in _COLUMNS)
@@ -128,7 +130,7 @@ def not_counted(cluster: config.Cluster, restarts: int, cut_off: int) -> Iterato
 
 
 def troubles(
-    blocks: epoch_order.Blocks, counts: saved_counts.Counts, dropped: str | None = None
+    blocks: epoch_order.Blocks, counts: saved_counts.SavedCounts, dropped: str | None = None
 ) -> Iterator[str]:
     """Yields which shards and blocks are not exactly once in what has been read of them, and which
     have more than an epoch less behind them than others; a bounded number of lines. The last is

@@ -32,7 +32,7 @@ MOST_READERS = 1024
 
 
 @dataclasses.dataclass(frozen=True)
-class Counts:
+class SavedCounts:
     """What has been trained on: `applied` and `reached` are `[blocks]`, `readers` is
     `[MOST_READERS]`, all int64."""
 
@@ -48,14 +48,14 @@ class Counts:
         return hashlib.sha256(counts.tobytes()).hexdigest()
 
 
-def counts_in(checkpoint: str | None, blocks: epoch_order.Blocks) -> Counts:
+def counts_in(checkpoint: str | None, blocks: epoch_order.Blocks) -> SavedCounts:
     """Returns the counts in a checkpoint; zeros if there is none.
 
     Raises `DataError` if it has none of this version, or of other records.
     """
     if checkpoint is None:
         zeros = np.zeros(len(blocks.records), np.int64)
-        return Counts(zeros, zeros, np.zeros(MOST_READERS, np.int64))
+        return SavedCounts(zeros, zeros, np.zeros(MOST_READERS, np.int64))
     why = mismatch(checkpoint, blocks)
     if why is not None:
         raise errors.DataError(
@@ -64,7 +64,7 @@ def counts_in(checkpoint: str | None, blocks: epoch_order.Blocks) -> Counts:
             "new RUN="
         )
     with checkpoint_files.opened(checkpoint) as saved:
-        return Counts(*(saved.read(n).astype(np.int64) for n in (APPLIED, REACHED, READERS)))
+        return SavedCounts(*(saved.read(n).astype(np.int64) for n in (APPLIED, REACHED, READERS)))
 
 
 def mismatch(checkpoint: str, blocks: epoch_order.Blocks) -> str | None:

@@ -32,7 +32,7 @@ from trainer.export import (
 from trainer.features.transforms import Transforms
 from trainer.heads import heads
 from trainer.input import parsing
-from trainer.input.dataset import Records
+from trainer.input.dataset import RecordDataset
 from trainer.metrics import one_pass, report_page, slice_metrics
 from trainer.monitoring.status_reporter import Reporter
 
@@ -84,9 +84,9 @@ class Publishing(abc.ABC):
         *,
         step: int,
         metrics: model_card.Metrics,
-        before_replacing: Callable[[Export], None] = lambda export: None,
-        like: Export | None = None,
-    ) -> Export:
+        before_replacing: Callable[[PublishedModel], None] = lambda export: None,
+        like: PublishedModel | None = None,
+    ) -> PublishedModel:
         """Exports a checkpoint to `export/<kind>/<step>`, with its `metrics` by split.
 
         If `like`, another export of the run, is of the same model, its files are copied: they have
@@ -100,7 +100,7 @@ class Publishing(abc.ABC):
         target = storage.join(self._run.exports, kind, str(step))
         made_from = self._made_from(checkpoint)
         if export_files.is_published(target) and _is_made_from(target, made_from):
-            return Export(target, self._digests(target))
+            return PublishedModel(target, self._digests(target))
         for left in storage.listdir(self._run.exports):
             if left.startswith(_STAGING):  # by a process that was killed
                 storage.remove(storage.join(self._run.exports, left))
@@ -112,7 +112,7 @@ class Publishing(abc.ABC):
             storage.makedirs(storage.join(folder, exported.EXTRAS))
             for name, text in {**made_from, **extras}.items():
                 storage.write_text(storage.join(folder, exported.EXTRAS, name), text)
-            found = Export(target, self._digests(folder))
+            found = PublishedModel(target, self._digests(folder))
             with self._counting("publishing the model"):
                 if storage.exists(target):
                     before_replacing(found)
@@ -123,7 +123,9 @@ class Publishing(abc.ABC):
             storage.remove(beside)
         return found
 
-    def _copied(self, like: Export | None, made_from: Mapping[str, str], folder: str) -> str | None:
+    def _copied(
+        self, like: PublishedModel | None, made_from: Mapping[str, str], folder: str
+    ) -> str | None:
         """Copies the model of `like` to `folder`; `None` if it is another one, or is no longer what
         was published."""
         if like is None or not _is_made_from(like.path, made_from):
@@ -166,7 +168,7 @@ class Publisher(Publishing):
         self,
         job: config.Config,
         run: RunFolder,
-        records: Records,
+        records: RecordDataset,
         *,
         hooks: Sequence[Any] = (),
         reporter: Reporter | None = None,
@@ -287,7 +289,7 @@ def _is_made_from(folder: str, made_from: Mapping[str, str]) -> bool:
 
 
 @dataclasses.dataclass(frozen=True)
-class Export:
+class PublishedModel:
     """A published model: where it is, and the SHA-256 of each of its files."""
 
     path: str

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from trainer.export import differences, parity_worker, rounding
-from trainer.export.parity_rows import Row
+from trainer.export.parity_rows import ParityRow
 from trainer.features.transforms import Tensors, Transforms
 from trainer.input import parsing
 
@@ -19,7 +19,9 @@ def note(features: Tensors) -> None:
         tf.compat.v1.add_to_collection(parity_worker.FEATURES, x)
 
 
-def find(transforms: Transforms, rows: Sequence[Row], served: rounding.Answers) -> list[str] | None:
+def find(
+    transforms: Transforms, rows: Sequence[ParityRow], served: rounding.Answers
+) -> list[str] | None:
     """Returns the names of the features that differ; `None` if `served`, what the exported model
     answers to the rows, has no features: that of Keras notes none."""
     wanted = _of_records(transforms, rows)
@@ -33,7 +35,7 @@ def find(transforms: Transforms, rows: Sequence[Row], served: rounding.Answers) 
     ]
 
 
-def _of_records(transforms: Transforms, rows: Sequence[Row]) -> dict[str, np.ndarray]:
+def _of_records(transforms: Transforms, rows: Sequence[ParityRow]) -> dict[str, np.ndarray]:
     settings = tf.compat.v1.ConfigProto(device_count={"GPU": 0})
     with tf.Graph().as_default(), tf.compat.v1.Session(config=settings) as session:
         batch = parsing.parse(tf.constant([row.example for row in rows]), transforms.columns)

@@ -18,7 +18,7 @@ from pipeline.config import Column
 from pipeline.records.feature_plan import Planned
 from trainer.export import parity_edges
 from trainer.export.parity_edges import Edge
-from trainer.input.dataset import Records
+from trainer.input.dataset import RecordDataset
 
 # At most so many rows, of so many bytes in all, and so many values of all columns.
 ROWS, BYTES, VALUES = 100_000, 16 << 20, 200_000
@@ -34,7 +34,7 @@ class Known:
     total: int
 
 
-def choose(source: Records) -> dict[str, Known]:
+def choose(source: RecordDataset) -> dict[str, Known]:
     """Returns the values by column: all, or of too many as many that lie evenly among them."""
     columns = source.transforms.serving_columns
     found = {
@@ -50,7 +50,7 @@ def choose(source: Records) -> dict[str, Known]:
     return {name: Known(_some(values, max(1, most)), len(values)) for name, values in found.items()}
 
 
-def remarks(source: Records) -> list[str]:
+def remarks(source: RecordDataset) -> list[str]:
     """Returns a line for each column of whose values not all are compared."""
     return [
         f"The export was compared with `Estimator.predict` on {len(known.chosen):,} of the "
@@ -60,7 +60,7 @@ def remarks(source: Records) -> list[str]:
     ]
 
 
-def edges(source: Records) -> Iterator[list[Edge]]:
+def edges(source: RecordDataset) -> Iterator[list[Edge]]:
     """Yields what is changed in each row: first those that the schema allows."""
     columns = source.transforms.serving_columns
     others = parity_edges.as_long(columns)

@@ -25,7 +25,7 @@ _FEW = 5  # values of a list that are shown
 def render(
     job: config.Config,
     contents: manifest.Manifest,
-    plan: feature_plan.Plan,
+    plan: feature_plan.FeaturePlan,
     *,
     step: int,
     metrics: Metrics,
@@ -73,7 +73,9 @@ def _data(contents: manifest.Manifest, labels: Sequence[str]) -> str:
     ).rstrip()
 
 
-def _columns(contents: manifest.Manifest, plan: feature_plan.Plan) -> Iterable[Sequence[str]]:
+def _columns(
+    contents: manifest.Manifest, plan: feature_plan.FeaturePlan
+) -> Iterable[Sequence[str]]:
     statistics = contents.statistics.get("train")
     used: dict[str, list[str]] = {name: [] for name in contents.columns}
     for feature in plan.features:
@@ -90,7 +92,7 @@ def _columns(contents: manifest.Manifest, plan: feature_plan.Plan) -> Iterable[S
         yield f"`{name}`", f"{column.type}{shape}", missing, ", ".join(roles) or "not used"
 
 
-def _features(plan: feature_plan.Plan) -> str:
+def _features(plan: feature_plan.FeaturePlan) -> str:
     if not plan.features:
         return "The columns as they are."
     rows = (
@@ -144,7 +146,7 @@ def _slices(results: Mapping[str, SliceResult]) -> str:
 
 
 def _limits(
-    job: config.Config, contents: manifest.Manifest, plan: feature_plan.Plan
+    job: config.Config, contents: manifest.Manifest, plan: feature_plan.FeaturePlan
 ) -> Iterable[str]:
     count = contents.splits["train"].records
     yield f"It was trained only on data like the {count:,} records above."

@@ -1,7 +1,7 @@
 """Exports of runs on an `input_fn` of the user's own.
 
 Their models take what the function gives: a tensor for each feature, of any number of rows; or what
-`data.serving_input_fn` says. The check compares what it can: see `Publisher.compared`.
+`data.serving_input_fn` says. The check compares what it can: see `InputFnPublisher.compared`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _export = tf.estimator.export
 _MODE = tf.estimator.ModeKeys.PREDICT
 
 
-class Publisher(exporters.Publishing):
+class InputFnPublisher(exporters.Publishing):
     """Exports models of a run on an `input_fn`."""
 
     def __init__(

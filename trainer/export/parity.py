@@ -35,11 +35,11 @@ from trainer.export import (
 )
 from trainer.export.batch_dependence import Order
 from trainer.export.differences import Differences
-from trainer.export.parity_rows import Row
+from trainer.export.parity_rows import ParityRow
 from trainer.features.names import of_arguments
 from trainer.heads import heads
 from trainer.input import parsing
-from trainer.input.dataset import Records
+from trainer.input.dataset import RecordDataset
 
 # Sizes of other batches, to see how far the answers to the same rows move in them.
 _OTHER_BATCHES = (13, 5)
@@ -58,7 +58,7 @@ class KerasFile:
 class Gate:
     """Compares exports of one run. Its rows are read once."""
 
-    def __init__(self, source: Records) -> None:
+    def __init__(self, source: RecordDataset) -> None:
         self._source = source
         # Evaluation holds batches of these sizes in memory, too.
         self._batch = min(64, source.job.eval.batch_size)
@@ -70,7 +70,7 @@ class Gate:
         return self._source.transforms.serving_columns
 
     @functools.cached_property
-    def _rows(self) -> list[Row]:
+    def _rows(self) -> list[ParityRow]:
         return parity_rows.rows(self._source)
 
     def check(self, estimator: Any, checkpoint: str, export: str) -> int:
@@ -84,7 +84,7 @@ class Gate:
     def check_all(self, estimator: Any, checkpoint: str, exports: Iterable[str | KerasFile]) -> int:
         """Returns how many rows were compared of each export, which raises as `check` does. An
         iterator may write each when it is asked for it: those before it answer meanwhile."""
-        asked = _Asked(self, estimator, checkpoint)
+        asked = _EstimatorAnswers(self, estimator, checkpoint)
         with contextlib.ExitStack() as stack:
             begun = []
             for export in exports:
@@ -114,7 +114,7 @@ class Gate:
             )
         return len(rows)
 
-    def _compared(self, both: _Comparison) -> tuple[list[Row], Differences]:
+    def _compared(self, both: _Comparison) -> tuple[list[ParityRow], Differences]:
         """Compares all rows; if a model refuses some, those the schema allows; at last those of
         the eval split alone."""
         every = self._rows
@@ -128,7 +128,7 @@ class Gate:
     @contextlib.contextmanager
     def serving(
         self,
-        rows: Sequence[Row],
+        rows: Sequence[ParityRow],
         export: str | KerasFile,
         *,
         calls_before: int = 1,
@@ -172,7 +172,9 @@ class Gate:
 
             yield answers
 
-    def different_features(self, rows: Sequence[Row], export: str | KerasFile) -> list[str] | None:
+    def different_features(
+        self, rows: Sequence[ParityRow], export: str | KerasFile
+    ) -> list[str] | None:
         """See `feature_differences.find`; of some of the rows."""
         if not isinstance(export, str):
             return None
@@ -180,14 +182,14 @@ class Gate:
         with self.serving(some, export, features=True) as served:
             return feature_differences.find(self._source.transforms, some, served())
 
-    def _batches(self, rows: Sequence[Row]) -> list[int]:
+    def _batches(self, rows: Sequence[ParityRow]) -> list[int]:
         measured = _measured(rows)
         return [
             *parity_client.batches(measured, self._batch),
             *parity_client.batches(len(rows) - measured, self._batch_of_known),
         ]
 
-    def _inputs(self, rows: Sequence[Row], keras: KerasFile) -> rounding.Answers:
+    def _inputs(self, rows: Sequence[ParityRow], keras: KerasFile) -> rounding.Answers:
         """Returns what a Keras model is fed for rows; nothing if one of them is refused."""
         payloads = [row.example for row in rows]
         try:
@@ -198,7 +200,7 @@ class Gate:
             return {}
         return {name: x.numpy() for name, x in inputs.items()}
 
-    def orders(self, rows: Sequence[Row], *, again: bool = False) -> list[Order]:
+    def orders(self, rows: Sequence[ParityRow], *, again: bool = False) -> list[Order]:
         """Returns the order of all rows; with `again` also two others, in other batches, of those
         that rounding is measured with."""
         orders = [Order(np.arange(len(rows)), self._batches(rows))]
@@ -212,7 +214,7 @@ class Gate:
         return orders
 
     def predicted(
-        self, rows: Sequence[Row], estimator: Any, checkpoint: str, *, orders: Sequence[Order]
+        self, rows: Sequence[ParityRow], estimator: Any, checkpoint: str, *, orders: Sequence[Order]
     ) -> list[rounding.Answers]:
         """Returns what `Estimator.predict` answers on the rows as records, in each of the orders;
         in the first alone if the model refuses a row, up to that."""
@@ -251,19 +253,19 @@ class Gate:
         )
 
 
-def _measured(rows: Sequence[Row]) -> int:
+def _measured(rows: Sequence[ParityRow]) -> int:
     """Returns how many of the rows rounding is measured with: the first."""
     return sum(not row.known for row in rows)
 
 
-class _Asked:
+class _EstimatorAnswers:
     """An Estimator with a checkpoint, whose answers to the same rows are kept."""
 
     def __init__(self, gate: Gate, estimator: Any, checkpoint: str) -> None:
         self._gate, self._estimator, self._checkpoint = gate, estimator, checkpoint
-        self._kept: tuple[Sequence[Row], list[rounding.Answers]] | None = None
+        self._kept: tuple[Sequence[ParityRow], list[rounding.Answers]] | None = None
 
-    def __call__(self, rows: Sequence[Row], *, again: bool) -> list[rounding.Answers]:
+    def __call__(self, rows: Sequence[ParityRow], *, again: bool) -> list[rounding.Answers]:
         """See `Gate.predicted`."""
         if self._kept is not None and self._kept[0] is rows:
             return self._kept[1]
@@ -272,7 +274,9 @@ class _Asked:
             self._kept = rows, found
         return found
 
-    def _answers(self, rows: Sequence[Row], orders: Sequence[Order]) -> list[rounding.Answers]:
+    def _answers(
+        self, rows: Sequence[ParityRow], orders: Sequence[Order]
+    ) -> list[rounding.Answers]:
         return self._gate.predicted(rows, self._estimator, self._checkpoint, orders=orders)
 
     @functools.cached_property
@@ -292,23 +296,23 @@ class _Asked:
 class _Comparison:
     """One export, next to its Estimator."""
 
-    def __init__(self, gate: Gate, asked: _Asked, export: str | KerasFile) -> None:
+    def __init__(self, gate: Gate, asked: _EstimatorAnswers, export: str | KerasFile) -> None:
         self._gate, self._asked, self._export = gate, asked, export
         # Measured with the first rows that the Estimator answers all.
         self._rounding: rounding.Rounding | None = None
         # The rows that the export was asked for before the Estimator, and what waits for its
         # answers.
-        self._begun: tuple[Sequence[Row], Callable[[], rounding.Answers]] | None = None
+        self._begun: tuple[Sequence[ParityRow], Callable[[], rounding.Answers]] | None = None
 
     @contextlib.contextmanager
-    def begun(self, rows: Sequence[Row]) -> Iterator[None]:
+    def begun(self, rows: Sequence[ParityRow]) -> Iterator[None]:
         """Has the export answer rows in the background, of which `differences` is asked first."""
         with self._gate.serving(rows, self._export) as served:
             self._begun = rows, served
             yield
 
     @contextlib.contextmanager
-    def _serving(self, rows: Sequence[Row]) -> Iterator[Callable[[], rounding.Answers]]:
+    def _serving(self, rows: Sequence[ParityRow]) -> Iterator[Callable[[], rounding.Answers]]:
         begun, self._begun = self._begun, None
         if begun is not None and begun[0] is rows:
             yield begun[1]
@@ -316,7 +320,7 @@ class _Comparison:
         with self._gate.serving(rows, self._export) as served:
             yield served
 
-    def differences(self, rows: Sequence[Row]) -> Differences:
+    def differences(self, rows: Sequence[ParityRow]) -> Differences:
         """Returns which of the rows that both answer differ by more than rounding makes."""
         first = self._rounding is None
         with self._serving(rows) as served:
@@ -332,7 +336,7 @@ class _Comparison:
             names = (parity_worker.KERAS,)
         return differences.compare(wanted, found, known, extreme=extreme, signatures=names)
 
-    def explanation(self, rows: Sequence[Row], found: Differences) -> str:
+    def explanation(self, rows: Sequence[ParityRow], found: Differences) -> str:
         """Says what makes the difference: the first column that does, if it is one."""
         wrong = found.wrong
         if self._is_random(rows):
@@ -353,7 +357,7 @@ class _Comparison:
             return f"{said}: {self._by_features([rows[n] for n in broken])}"
         return self._by_swapping(rows[broken[0]], rows[alike[0]])
 
-    def _by_features(self, rows: Sequence[Row]) -> str:
+    def _by_features(self, rows: Sequence[ParityRow]) -> str:
         """Says what differs where no column alone makes it, by the features of some rows."""
         found = self._gate.different_features(rows, self._export)
         if found is None:
@@ -363,7 +367,7 @@ class _Comparison:
         more = f" and {len(found) - 1:,} more" if len(found) > 1 else ""
         return f"the first feature that differs is {found[0]!r}{more}"
 
-    def _is_random(self, rows: Sequence[Row]) -> bool:
+    def _is_random(self, rows: Sequence[ParityRow]) -> bool:
         answers = []
         for calls in (1, 2):
             with self._gate.serving(rows, self._export, calls_before=calls) as served:
@@ -375,7 +379,7 @@ class _Comparison:
             differences.unequal(once[name], again[name], None).any() for name in discrete
         )
 
-    def _by_swapping(self, wrong: Row, right: Row) -> str:
+    def _by_swapping(self, wrong: ParityRow, right: ParityRow) -> str:
         """Looks for the column that makes the row agree with the value of a row that does."""
         columns = list(wrong.columns or self._gate.columns)
         every = self._gate.columns
@@ -386,7 +390,7 @@ class _Comparison:
                 return self._blamed(wrong, name)
         return f"No single column makes the difference: {self._by_features([wrong])}"
 
-    def _blamed(self, row: Row, column: str) -> str:
+    def _blamed(self, row: ParityRow, column: str) -> str:
         named = f"First feature that differs: {column!r}"
         if not row.changed:
             return named

@@ -23,7 +23,7 @@ def batches(rows: int, size: int) -> list[int]:
     return [min(size, rows - start) for start in range(0, rows, size)]
 
 
-class Server:
+class ParityServer:
     """A process that loads exported models and answers for them, until this object is gone."""
 
     def __init__(self) -> None:
@@ -96,14 +96,14 @@ class Server:
 
 
 @functools.cache
-def _started() -> list[Server]:
+def _started() -> list[ParityServer]:
     return []
 
 
-def shared() -> Server:
+def shared() -> ParityServer:
     """Returns the one server of this process, started when it is first needed: TensorFlow takes
     seconds to import."""
     servers = _started()
     if not servers or not servers[-1].lives:
-        servers[:] = [Server()]
+        servers[:] = [ParityServer()]
     return servers[-1]

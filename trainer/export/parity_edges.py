@@ -14,7 +14,7 @@ import tensorflow as tf
 from pipeline.config import Column
 from pipeline.records import manifest
 from pipeline.steps import date_forms
-from trainer.input.dataset import Records
+from trainer.input.dataset import RecordDataset
 
 _LISTS = {"int64": "int64_list", "float32": "float_list", "string": "bytes_list"}
 _UNSEEN = "\u241a"  # a text that no vocabulary holds
@@ -40,7 +40,7 @@ class Edge:
         return {**self.others, self.column: self.feature}
 
 
-def edges_of(source: Records) -> Iterator[Edge]:
+def edges_of(source: RecordDataset) -> Iterator[Edge]:
     """Yields all that is changed, by the columns that a model takes."""
     statistics = source.manifest.statistics.get("train")
     columns = source.transforms.serving_columns

@@ -12,7 +12,7 @@ from pipeline.records import tfrecord
 from trainer.export import known_values, parity_edges
 from trainer.export.parity_edges import Edge
 from trainer.input import epoch_order
-from trainer.input.dataset import Records
+from trainer.input.dataset import RecordDataset
 
 # Of the eval split. Rows with one value changed come on top: a few for each column.
 ROWS = 256
@@ -21,7 +21,7 @@ CHANGED = 256
 
 
 @dataclasses.dataclass(frozen=True)
-class Row:
+class ParityRow:
     """A serialized `tf.train.Example`; if made by changing columns of another, which, the first of
     them, and how."""
 
@@ -46,10 +46,10 @@ class Row:
         return f"{self.change} {value.decode() if isinstance(value, bytes) else value!r}"
 
 
-def rows(source: Records, count: int = ROWS) -> list[Row]:
+def rows(source: RecordDataset, count: int = ROWS) -> list[ParityRow]:
     """Returns rows of all the eval split, then some with a value missing, unseen or extreme, then
     those with values that features know."""
-    found = [Row(payload) for payload in _spread(source, count)]
+    found = [ParityRow(payload) for payload in _spread(source, count)]
     changed = [
         _changed(
             found[n % len(found)],
@@ -68,10 +68,10 @@ def rows(source: Records, count: int = ROWS) -> list[Row]:
 
 
 def _changed(
-    row: Row, group: Sequence[Edge], features: Mapping[str, tf.train.Feature | None]
-) -> Row:
+    row: ParityRow, group: Sequence[Edge], features: Mapping[str, tf.train.Feature | None]
+) -> ParityRow:
     columns, first = tuple(edge.column for edge in group), group[0]
-    return Row(_with(row.example, features), columns, first.change, first.allowed)
+    return ParityRow(_with(row.example, features), columns, first.change, first.allowed)
 
 
 def groups(edges: Sequence[Edge], most: int) -> list[list[Edge]]:
@@ -90,7 +90,7 @@ def groups(edges: Sequence[Edge], most: int) -> list[list[Edge]]:
     ]
 
 
-def _spread(source: Records, count: int) -> Iterator[bytes]:
+def _spread(source: RecordDataset, count: int) -> Iterator[bytes]:
     blocks = source.blocks("eval")
     readable = epoch_order.readable(blocks)
     chosen = readable[:: max(1, len(readable) // count)][:count]
@@ -102,7 +102,9 @@ def _spread(source: Records, count: int) -> Iterator[bytes]:
     return (payload for one in payloads for payload in one)
 
 
-def swapped(row: Row, column: str, other: Row, *, columns: Mapping[str, Column]) -> Row:
+def swapped(
+    row: ParityRow, column: str, other: ParityRow, *, columns: Mapping[str, Column]
+) -> ParityRow:
     """Returns `row` with the value of one column as `other` has it, and with the lists among all
     `columns` that have to be as long."""
     features = tf.train.Example.FromString(other.example).features.feature

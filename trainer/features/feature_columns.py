@@ -33,14 +33,14 @@ def has_one_id(feature: Planned) -> bool:
     return feature.kind == "ids" and feature.shape in ((), (1,)) and not own
 
 
-class Part(NamedTuple):
+class PackedFeature(NamedTuple):
     """A feature in a packed column: a number, or one of `ids` categories, one number for each."""
 
     feature: str
     ids: int | None = None
 
 
-Packed = dict[str, tuple[Part, ...]]
+Packed = dict[str, tuple[PackedFeature, ...]]
 
 
 def packed(features: Iterable[Planned]) -> tuple[list[Any], Packed]:
@@ -75,7 +75,9 @@ def packed(features: Iterable[Planned]) -> tuple[list[Any], Packed]:
     return found, made
 
 
-def pack(features: Mapping[str, Any], made: Mapping[str, Sequence[Part]]) -> dict[str, Any]:
+def pack(
+    features: Mapping[str, Any], made: Mapping[str, Sequence[PackedFeature]]
+) -> dict[str, Any]:
     """Returns the features, `[batch]` or `[batch, 1]` each, with those that `packed` has made,
     `[batch, width]`."""
     return {**features, **{name: _together(features, parts) for name, parts in made.items()}}
@@ -93,7 +95,7 @@ def needed(features: Mapping[str, Any], columns: Iterable[Any]) -> dict[str, Any
     return found
 
 
-def _together(features: Mapping[str, Any], parts: Sequence[Part]) -> tf.Tensor:
+def _together(features: Mapping[str, Any], parts: Sequence[PackedFeature]) -> tf.Tensor:
     widths = np.array([part.ids or 1 for part in parts])
     is_number = np.array([part.ids is None for part in parts])
     made = []
@@ -112,7 +114,7 @@ def _together(features: Mapping[str, Any], parts: Sequence[Part]) -> tf.Tensor:
     return tf.gather(tf.concat(made, axis=1), np.argsort(behind), axis=1)
 
 
-def _stacked(features: Mapping[str, Any], parts: Iterable[Part]) -> tf.Tensor:
+def _stacked(features: Mapping[str, Any], parts: Iterable[PackedFeature]) -> tf.Tensor:
     return packing.side_by_side([flat(features[part.feature]) for part in parts])
 
 
@@ -198,14 +200,14 @@ def flat(x: tf.Tensor) -> tf.Tensor:
     return x if x.shape.rank == 1 else tf.reshape(x, [-1])
 
 
-def _part(column: Any, one_each: Collection[str]) -> Part | None:
+def _part(column: Any, one_each: Collection[str]) -> PackedFeature | None:
     """Returns what a column of a network is in a packed one; `None` if it cannot be packed.
     `one_each` are the features with one category in each row."""
     kind = type(column).__name__
     if kind == _NUMERIC and column.shape == (1,):
-        return Part(column.key)
+        return PackedFeature(column.key)
     if kind == _INDICATOR and column.categorical_column.name in one_each:
-        return Part(column.categorical_column.key, column.categorical_column.num_buckets)
+        return PackedFeature(column.categorical_column.key, column.categorical_column.num_buckets)
     return None
 
 

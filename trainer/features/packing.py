@@ -70,7 +70,7 @@ def side_by_side(values: Sequence[tf.Tensor]) -> tf.Tensor:
     return tf.gather(tf.concat(parts, axis=1), np.argsort(behind).tolist(), axis=1)
 
 
-class Part(NamedTuple):
+class TensorSlice(NamedTuple):
     """What a tensor has been taken from: that is `whole[:, column]`; `source` names the op or the
     call of a layer that took it apart."""
 
@@ -79,17 +79,17 @@ class Part(NamedTuple):
     column: int
 
 
-def part_of(value: tf.Tensor) -> Part | None:
+def part_of(value: tf.Tensor) -> TensorSlice | None:
     """Returns what `tf.unstack(…, axis=1)` took a symbolic tensor from; `None` for any other."""
     if tf.is_symbolic_tensor(value):
         op = value.op
         apart = op.type == "Unpack" and op.get_attr("axis") == 1
-        return Part(op.name, op.inputs[0], value.value_index) if apart else None
+        return TensorSlice(op.name, op.inputs[0], value.value_index) if apart else None
     if tf.keras.backend.is_keras_tensor(value):
         node = value.node
         apart = getattr(node.layer, "function", None) is tf.unstack
         if apart and node.call_kwargs.get("axis") == 1:
-            return Part(id(node), node.call_args[0], value._keras_history.tensor_index)
+            return TensorSlice(id(node), node.call_args[0], value._keras_history.tensor_index)
     return None
 
 

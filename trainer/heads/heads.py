@@ -58,7 +58,7 @@ class Head:
         return estimator_spec(logits, features, labels, mode=mode, params=self._params)
 
 
-def params_of(plan: feature_plan.Plan) -> dict[str, Any]:
+def params_of(plan: feature_plan.FeaturePlan) -> dict[str, Any]:
     """Returns the params of a model's head that are not in `model.params`."""
     found: dict[str, Any] = {}
     if plan.label.offset is not None:
@@ -249,7 +249,7 @@ class _Number(means.OfSome, tf.estimator.RegressionHead):
         }
         return {**super().metrics(regularization_losses), **ours}
 
-    def update_own(self, found: dict[str, Any], batch: means.Batch) -> None:
+    def update_own(self, found: dict[str, Any], batch: means.EvaluationBatch) -> None:
         """Adds the examples of a batch to the metrics above."""
         for name in of_numbers.METRICS:
             found[self._summary_key(name)].update_state(batch.losses, sample_weight=batch.weights)
@@ -280,7 +280,7 @@ class _Binary(means.OfSome, tf.estimator.BinaryClassHead):
     def _update_accuracy_baseline(self, eval_metrics: dict[str, Any]) -> None:
         """Adds nothing: it is one of `RESULTS`."""
 
-    def update_own(self, found: dict[str, Any], batch: means.Batch) -> None:
+    def update_own(self, found: dict[str, Any], batch: means.EvaluationBatch) -> None:
         """Adds the examples of a batch to the metrics above."""
         probabilities = self.predictions(batch.logits, ["probabilities"])["probabilities"]
         for name in RESULTS:

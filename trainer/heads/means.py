@@ -42,7 +42,7 @@ def of_batches(loss: Any, count: Any) -> Mean:
 _INSTEAD = {tf.keras.metrics.Mean: Mean, tf.keras.metrics.Accuracy: Accuracy}
 
 
-class Batch(NamedTuple):
+class EvaluationBatch(NamedTuple):
     """Examples of an evaluation: their logits, labels, losses and weights, `[batch, ...]`."""
 
     logits: Any
@@ -85,8 +85,8 @@ class OfSome:
             self._processed_labels(logits, labels),  # type: ignore[attr-defined]
             features,
         )
-        self.update_own(found, Batch(logits, labels, losses, weights))
+        self.update_own(found, EvaluationBatch(logits, labels, losses, weights))
         return found
 
-    def update_own(self, found: dict[str, Any], batch: Batch) -> None:
+    def update_own(self, found: dict[str, Any], batch: EvaluationBatch) -> None:
         """Adds the examples of a batch to metrics that the head has besides."""

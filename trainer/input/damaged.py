@@ -18,7 +18,7 @@ from pipeline.records import quarantine, scan, shard_check, verified
 from pipeline.runs.run_folder import RunFolder
 from trainer.distribution import sessions
 from trainer.input import parsing
-from trainer.input.dataset import Records
+from trainer.input.dataset import RecordDataset
 
 # What a process that reads or parses records may end with. The last is for records that are no
 # examples: TensorFlow puts their bytes into its message, which then is no text.
@@ -27,7 +27,7 @@ _NO_EXAMPLE = "it is not a tf.train.Example"
 
 
 def settle(
-    run: RunFolder, records: Records, progress: Callable[[int], None] = lambda count: None
+    run: RunFolder, records: RecordDataset, progress: Callable[[int], None] = lambda count: None
 ) -> quarantine.Excluded:
     """Returns what the run does without, and tells its other processes; the chief's part.
 
@@ -59,7 +59,7 @@ def settle(
     return {}
 
 
-def explained(error: Exception, records: Records, run: RunFolder | None = None) -> Exception:
+def explained(error: Exception, records: RecordDataset, run: RunFolder | None = None) -> Exception:
     """Returns the `DataError` that names the records which ended a process; `error` itself if there
     are none. A `run` that trains on them decides by its policy what it does without; who only
     reads them changes nothing."""
@@ -77,7 +77,7 @@ def explained(error: Exception, records: Records, run: RunFolder | None = None) 
 
 def _check_found(
     run: RunFolder | None,
-    records: Records,
+    records: RecordDataset,
     progress: Callable[[int], None] = lambda count: None,
     *,
     known: verified.Verified | None = None,

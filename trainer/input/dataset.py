@@ -33,7 +33,7 @@ _OF_STRING = 24  # bytes of a string beside its text, tsl/platform/ctstring_inte
 _OF_FEATURE = 8  # bytes at least of a feature in a record, beside its name and value
 
 
-class Records:
+class RecordDataset:
     """The records of a job: where they lie and how to read them."""
 
     def __init__(
@@ -249,9 +249,10 @@ def _each_block(rows: tf.data.Dataset, reader: _BlockReader) -> tf.data.Dataset:
 def _window_reader(
     blocks: epoch_order.Blocks, parse: Callable[[tf.Tensor], parsing.Tensors], calls: int | None
 ) -> Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tf.data.Dataset]:
-    """Returns a function from a `shuffle.Window` to its parsed records, all in one piece, with the
-    order they are to be used in, and their marks. Nothing, if the window has none. As many as
-    `calls` blocks are parsed at the same time.
+    """Returns a function from a `shuffle.MixingWindow` to its parsed records, all in one piece.
+
+    With them come the order they are to be used in, and their marks. Nothing, if the window has
+    none. As many as `calls` blocks are parsed at the same time.
 
     Parsing whole blocks before they are mixed costs less than parsing batches after: what is mixed
     then are dense tensors, not strings.

@@ -152,7 +152,7 @@ def open_blocks(blocks: Blocks, wanted: int, num_readers: int) -> int:
 
 
 @dataclasses.dataclass(frozen=True)
-class Piece:
+class BlockRange:
     """What is to be read of one block: its records of one epoch but the first `skip`, up to `until`
     or to the last."""
 
@@ -162,7 +162,7 @@ class Piece:
     until: int | None = None
 
 
-class Schedule:
+class BlockSchedule:
     """Everything that is still to be read, as an endless list of pieces.
 
     It begins with what the epoch under way has left, in that epoch's order, then has whole
@@ -187,7 +187,7 @@ class Schedule:
         self._starts = [0]
         self._whole: dict[int, np.ndarray] = {}  # the epochs that were asked for last
 
-    def __getitem__(self, position: int) -> Piece:
+    def __getitem__(self, position: int) -> BlockRange:
         """Returns the piece at `position`, however far."""
         while position >= self._starts[-1] and len(self._orders) < self._own_epochs:
             self._lay_out_next()
@@ -200,7 +200,7 @@ class Schedule:
             epoch = self._first_epoch + len(self._orders) + later
             block = int(self._order(epoch)[at])
         done = int(self._applied[block] - epoch * self._records[block])
-        return Piece(int(self._blocks[block]), epoch, max(0, done))
+        return BlockRange(int(self._blocks[block]), epoch, max(0, done))
 
     def end_of(self, epochs: int) -> int:
         """Returns the position behind the pieces of the first `epochs` epochs, counted from the
@@ -222,7 +222,7 @@ class Schedule:
                 self._whole.pop(old, None)
         return order
 
-    def left(self, piece: Piece) -> int:
+    def left(self, piece: BlockRange) -> int:
         """Returns how many records are to be read of a piece."""
         end = int(self._sizes[piece.block]) if piece.until is None else piece.until
         return end - piece.skip

@@ -16,14 +16,14 @@ from pipeline import config, errors
 from pipeline.cluster import topology
 from pipeline.config import own_input
 from trainer import models
-from trainer.input.dataset import InputFn, Records
+from trainer.input.dataset import InputFn, RecordDataset
 
 _MODES = tf.estimator.ModeKeys
 _WANTED = "a tf.data.Dataset of (features, labels)"
 
 
 class OwnInput:
-    """The input of a job with `data.input_fn`, next to `Records` for those with records."""
+    """The input of a job with `data.input_fn`, next to `RecordDataset` for those with records."""
 
     # Of records: there are no features but what the function gives, and nothing is left out.
     transforms = None
@@ -135,4 +135,4 @@ class OwnInput:
 
 
 # What a run trains on and is evaluated on.
-Source = Records | OwnInput
+Source = RecordDataset | OwnInput

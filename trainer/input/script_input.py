@@ -16,7 +16,7 @@ from trainer.input.own_input import OwnInput
 
 
 @dataclasses.dataclass(frozen=True)
-class Script:
+class ScriptSpecs:
     """What `tf.estimator.train_and_evaluate` takes. `evaluates` is true if the chief of a cluster
     evaluates the final checkpoint, because no other process does."""
 
@@ -26,7 +26,7 @@ class Script:
     evaluates: bool = False
 
     @property
-    def model(self) -> models.Model:
+    def model(self) -> models.BuiltModel:
         """The `model_fn` of the Estimator, and what it starts from."""
         return models.of_estimator(self.estimator)
 
@@ -48,7 +48,7 @@ class ScriptInput(OwnInput):
     serving_called = "the serving_input_receiver_fn of eval_spec.exporters"
     needs = "give eval_spec an exporter with a serving_input_receiver_fn"
 
-    def __init__(self, job: config.Config, task: topology.Task, script: Script) -> None:
+    def __init__(self, job: config.Config, task: topology.Task, script: ScriptSpecs) -> None:
         """Raises `UsageError` for a function that takes arguments it is not given."""
         self.script = script
         super().__init__(job, task)
@@ -118,7 +118,7 @@ def _batch_size(dataset: Any) -> int | None:
     return None
 
 
-def check(script: Script) -> None:
+def check(script: ScriptSpecs) -> None:
     """Raises `UsageError` unless a script gives what `tf.estimator.train_and_evaluate` takes."""
     estimator = script.estimator
     if not callable(getattr(estimator, "model_fn", None)):

@@ -14,7 +14,7 @@ import heapq
 import itertools
 from collections.abc import Iterator
 
-from trainer.input.epoch_order import Piece, Schedule
+from trainer.input.epoch_order import BlockRange, BlockSchedule
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,8 +28,8 @@ class End:
 
 
 def assigned(
-    schedule: Schedule, rank: int, num_readers: int, *, end: End | None = None
-) -> Iterator[Piece | None]:
+    schedule: BlockSchedule, rank: int, num_readers: int, *, end: End | None = None
+) -> Iterator[BlockRange | None]:
     """Yields the pieces of one reader: each is whose records are the fewest so far. So readers
     share the schedule without talking, and stay together, however uneven the blocks.
 
@@ -59,13 +59,13 @@ def assigned(
 class _Rest:
     """What has not been assigned, of which parts of blocks are taken."""
 
-    def __init__(self, schedule: Schedule, position: int) -> None:
+    def __init__(self, schedule: BlockSchedule, position: int) -> None:
         self._schedule = schedule
         self._position = position
         # What is left of blocks that are read in part, and those behind of the same blocks.
-        self._later: list[Piece] = []
+        self._later: list[BlockRange] = []
 
-    def take(self, records: int) -> tuple[Piece, int]:
+    def take(self, records: int) -> tuple[BlockRange, int]:
         """Returns a piece of at most so many records, and how many it has."""
         piece = self._later.pop(0) if self._later else self._next()
         first, rest = self._cut(piece, records)
@@ -73,7 +73,7 @@ class _Rest:
             self._later.insert(0, rest)
         return first, self._size(first)
 
-    def take_apart(self, records: int) -> tuple[Piece, int]:
+    def take_apart(self, records: int) -> tuple[BlockRange, int]:
         """As `take`, but of a block that no reader has a part of; the rest of it is taken last."""
         blocks = {piece.block for piece in self._later}
         while (piece := self._next()).block in blocks:
@@ -83,14 +83,14 @@ class _Rest:
             self._later.append(rest)
         return first, self._size(first)
 
-    def _next(self) -> Piece:
+    def _next(self) -> BlockRange:
         self._position += 1
         return self._schedule[self._position - 1]
 
-    def _size(self, piece: Piece) -> int:
+    def _size(self, piece: BlockRange) -> int:
         return self._schedule.left(piece)
 
-    def _cut(self, piece: Piece, records: int) -> tuple[Piece, Piece | None]:
+    def _cut(self, piece: BlockRange, records: int) -> tuple[BlockRange, BlockRange | None]:
         if self._size(piece) <= records:
             return piece, None
         at = piece.skip + records
@@ -99,7 +99,7 @@ class _Rest:
 
 def _come_level(
     rest: _Rest, had: list[tuple[int, int]], rank: int, *, batch_size: int
-) -> Iterator[Piece | None]:
+) -> Iterator[BlockRange | None]:
     """Fills up what each has to as many whole batches."""
     level = -(-had[-1][0] // batch_size) * batch_size
     for records, reader in had:
@@ -113,7 +113,7 @@ def _come_level(
 
 def _by_batches(
     rest: _Rest, rank: int, num_readers: int, *, batch_size: int
-) -> Iterator[Piece | None]:
+) -> Iterator[BlockRange | None]:
     """Assigns a batch to each in turn, for ever."""
     for reader in itertools.cycle(range(num_readers)):
         room = batch_size

@@ -14,7 +14,7 @@ import numpy as np
 _WHOSE_TURN = 0  # where blocks have their number plus one
 
 
-class Window(NamedTuple):
+class MixingWindow(NamedTuple):
     """Pieces of blocks that are read at once and come out mixed.
 
     `where` says for each block its shard, byte offset and records, `[blocks, 3]` int64. Of all
@@ -28,7 +28,7 @@ class Window(NamedTuple):
     marks: np.ndarray
 
 
-def window(rows: Sequence[np.ndarray], seed: int) -> Window:
+def window(rows: Sequence[np.ndarray], seed: int) -> MixingWindow:
     """Mixes what rows of `window_feed.Feed.rows` say, all of one epoch and each of another block.
 
     None at all make a window without records.
@@ -44,7 +44,7 @@ def window(rows: Sequence[np.ndarray], seed: int) -> Window:
     marks = np.stack([block[piece], number, place], axis=1).astype(np.int32)
     first = np.cumsum(records) - records
     turns = _turns(piece, seed, table)
-    return Window(table[:, :3], (first[piece] + number)[turns].astype(np.int32), marks[turns])
+    return MixingWindow(table[:, :3], (first[piece] + number)[turns].astype(np.int32), marks[turns])
 
 
 def _own_order(row: np.ndarray, seed: int) -> np.ndarray:

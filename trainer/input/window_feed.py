@@ -15,7 +15,7 @@ from trainer.input import epoch_order, shuffle
 BLOCK = "input/block"
 RECORD = "input/record"
 PLACE = "input/place"
-# As `shuffle.Window` has them.
+# As `shuffle.MixingWindow` has them.
 WINDOW = (
     tf.TensorSpec([None, 3], tf.int64),
     tf.TensorSpec([None], tf.int32),
@@ -26,7 +26,7 @@ _RECORDS, _EPOCH = 2, 4
 # A row without records, which is read as nothing.
 _NOTHING = np.zeros(7, np.int64)
 _PAUSE = 0.002  # seconds
-Pieces = Callable[[], Iterator[epoch_order.Piece | None]]
+Pieces = Callable[[], Iterator[epoch_order.BlockRange | None]]
 
 
 class Feed:
@@ -59,7 +59,7 @@ class Feed:
         self._started += 1
         return np.int64(self._started)
 
-    def _reads(self, pipeline: int) -> Iterator[epoch_order.Piece | None]:
+    def _reads(self, pipeline: int) -> Iterator[epoch_order.BlockRange | None]:
         while self._begun is None or self._begun[0] != pipeline:
             yield None
         yield from self._begun[1]()
@@ -79,7 +79,7 @@ class Feed:
             until = where[-1] if p.until is None else p.until
             yield np.array([*where, p.skip, p.epoch, p.block, until], np.int64)
 
-    def windows(self, pipeline: int = 0) -> Iterator[shuffle.Window]:
+    def windows(self, pipeline: int = 0) -> Iterator[shuffle.MixingWindow]:
         """Yields what is to be read next, mixed, for `tf.data.Dataset.from_generator`.
 
         A window ends with its epoch, so that it has no block twice. It never waits for pieces: a

@@ -13,7 +13,7 @@ from pipeline.processes import signals
 from pipeline.storage import gcs_errors
 from trainer.distribution import session_manager
 from trainer.input import damaged
-from trainer.input.dataset import Records
+from trainer.input.dataset import RecordDataset
 from trainer.monitoring.status_reporter import Reporter
 
 
@@ -40,7 +40,7 @@ def explained(reporter: Reporter) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def of_reading(records: Records) -> Iterator[None]:
+def of_reading(records: RecordDataset) -> Iterator[None]:
     """Turns TensorFlow's failures into ours in a command that reads the records of a run; those
     that are damaged are named."""
     try:

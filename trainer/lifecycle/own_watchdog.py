@@ -50,7 +50,7 @@ class OwnWatchdog:
         task: topology.Task,
         reporter: Reporter,
         *,
-        limits: watchdog.Limits,
+        limits: watchdog.HangLimits,
         leave: Callable[[Reporter, errors.PipelineError], None] = leaving.leave,
     ) -> None:
         self._run, self._task, self._reporter = run.impatient, task, reporter

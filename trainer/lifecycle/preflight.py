@@ -51,7 +51,7 @@ def identity(job: config.Config) -> dict[str, str]:
     return {"config": config.digest(values)[:12], "code": versions.code_version()}
 
 
-class Answering:
+class PreflightServer:
     """The chief's side: answers every role, whenever it starts, for as long as the chief lives."""
 
     def __init__(self, run: RunFolder, job: config.Config) -> None:

@@ -10,12 +10,12 @@ import numpy as np
 
 from trainer.metrics import groups as of_groups
 from trainer.metrics import intervals, notes, probabilities
-from trainer.metrics.groups import Counts, Ranked
-from trainer.metrics.intervals import Estimate
+from trainer.metrics.groups import GroupCounts, Ranked
+from trainer.metrics.intervals import MetricEstimate
 from trainer.metrics.probabilities import Scored
 
 # The metrics by name, and those of a model that always predicts the same.
-Metrics = tuple[dict[str, Estimate], dict[str, float]]
+Metrics = tuple[dict[str, MetricEstimate], dict[str, float]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,7 +93,7 @@ def _ranked(here: Answers, scores: Any, top: int) -> Ranked:
 
 def explained(
     split: Answers,
-    slices: Iterable[tuple[str, Mapping[str, Estimate]]],
+    slices: Iterable[tuple[str, Mapping[str, MetricEstimate]]],
     group: str | None,
     *,
     top: int,
@@ -105,7 +105,7 @@ def explained(
     slices = list(slices)
     yield from notes.undefined(slices, ("auc", *probabilities.NAMES))
     if group is not None:
-        counts: Counts = _ranked(split, split.probability, top).counts
+        counts: GroupCounts = _ranked(split, split.probability, top).counts
         yield from notes.groups(counts, group, top)
         parts = slices[1:] if not counts.usable else slices
         yield from notes.undefined(parts, of_groups.names(top), "No group with both labels is in")

@@ -12,7 +12,7 @@ import dataclasses
 import numpy as np
 
 from trainer.metrics import intervals
-from trainer.metrics.intervals import Estimate
+from trainer.metrics.intervals import MetricEstimate
 
 AREA = "grouped_auc"
 
@@ -23,7 +23,7 @@ def names(top: int) -> tuple[str, ...]:
 
 
 @dataclasses.dataclass(frozen=True)
-class Counts:
+class GroupCounts:
     """Groups by what is in them, and examples that are in none. `usable` groups hold both labels;
     `short` are those of them with at most k examples, where every order has a hit."""
 
@@ -45,7 +45,7 @@ class Ranked:
     ndcg: np.ndarray
     reciprocal_rank: np.ndarray
     hit: np.ndarray
-    counts: Counts
+    counts: GroupCounts
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,7 +76,7 @@ def rank(groups: np.ndarray, positive: np.ndarray, scores: np.ndarray, *, top: i
     positives = np.bincount(number, positive, len(sizes)).astype(int)
     usable = (positives > 0) & (positives < sizes)
     blocks = _blocks(first | _begins(scores), number, positive, sizes=sizes)
-    counts = Counts(
+    counts = GroupCounts(
         groups=len(sizes),
         usable=int(np.count_nonzero(usable)),
         of_one=int(np.count_nonzero(sizes == 1)),
@@ -152,7 +152,7 @@ def _first_hit(blocks: _Blocks, groups: int, top: int) -> tuple[np.ndarray, np.n
     return reciprocal, hit
 
 
-def metrics(ranked: Ranked, top: int) -> dict[str, Estimate]:
+def metrics(ranked: Ranked, top: int) -> dict[str, MetricEstimate]:
     """Returns the metrics with their intervals, by name: the area as a mean weighted by examples,
     the others as plain means of groups. Nothing if no group holds both labels."""
     if not len(ranked.sizes):
@@ -162,7 +162,7 @@ def metrics(ranked: Ranked, top: int) -> dict[str, Estimate]:
     return dict(zip(names(top), estimates, strict=True))
 
 
-def _mean(values: np.ndarray, weights: np.ndarray | None = None) -> Estimate:
+def _mean(values: np.ndarray, weights: np.ndarray | None = None) -> MetricEstimate:
     """Returns the mean of `[groups]` values from 0 to 1, with its interval."""
     weights = np.ones(len(values)) if weights is None else weights / np.mean(weights)
     value = float(np.mean(values * weights))

@@ -20,7 +20,7 @@ _NO_WIDTH = 1e-6
 
 
 @dataclasses.dataclass(frozen=True)
-class Estimate:
+class MetricEstimate:
     """A figure, and the interval it is in with 95 % confidence if examples are independent; `few`
     if there are too few of them to say anything by it, also if enough examples are all `alike`:
     what others would add is unknown then, and `low` and `high` are the figure."""
@@ -49,7 +49,7 @@ def by_influence(
     *,
     groups: np.ndarray | None = None,
     few: bool = False,
-) -> Estimate:
+) -> MetricEstimate:
     """Returns `value` with its interval by the delta method.
 
     An estimate differs from the truth by about the mean of its `[examples]` influence values
@@ -61,24 +61,24 @@ def by_influence(
         sums = np.bincount(groups, influence)[np.bincount(groups) > 0]
     units = len(sums)
     if units < 2 or not math.isfinite(value):
-        return Estimate(value, value, value, few=True)
+        return MetricEstimate(value, value, value, few=True)
     slope, step_from = scale
     variance = units / (units - 1) * float(np.sum(np.square(sums))) / len(influence) ** 2
     step = t(units - 1) * math.sqrt(variance) * slope(value)
     few = few or units < FEW
-    return checked(Estimate(value, step_from(value, -step), step_from(value, step), few))
+    return checked(MetricEstimate(value, step_from(value, -step), step_from(value, step), few))
 
 
-def checked(found: Estimate) -> Estimate:
+def checked(found: MetricEstimate) -> MetricEstimate:
     """Returns an estimate whose interval has no width as one of examples that are all alike. That
     those seen do not vary, whose variance was estimated, is no proof that others do not."""
     return found if found.high - found.low > _NO_WIDTH * abs(found.value) else unknown(found)
 
 
-def unknown(found: Estimate) -> Estimate:
+def unknown(found: MetricEstimate) -> MetricEstimate:
     """Returns an estimate without an interval, of examples that are all alike."""
     alike = (found.alike or not found.few) and math.isfinite(found.value)
-    return Estimate(found.value, found.value, found.value, few=True, alike=alike)
+    return MetricEstimate(found.value, found.value, found.value, few=True, alike=alike)
 
 
 def are_alike(values: np.ndarray) -> bool:
@@ -86,11 +86,11 @@ def are_alike(values: np.ndarray) -> bool:
     return bool(np.ptp(values) <= _NO_WIDTH * np.max(np.abs(values)))
 
 
-def wider(one: Estimate, other: Estimate) -> Estimate:
+def wider(one: MetricEstimate, other: MetricEstimate) -> MetricEstimate:
     """Returns `one` with an interval that covers that of `other` too."""
     low, high = min(one.low, other.low), max(one.high, other.high)
     few = any(each.few and not each.alike for each in (one, other))
-    return checked(Estimate(one.value, low, high, few))
+    return checked(MetricEstimate(one.value, low, high, few))
 
 
 def count_units(groups: np.ndarray | None, chosen: np.ndarray) -> int:
@@ -99,7 +99,7 @@ def count_units(groups: np.ndarray | None, chosen: np.ndarray) -> int:
     return int(np.count_nonzero(chosen)) if groups is None else len(np.unique(groups[chosen]))
 
 
-def share(hits: np.ndarray, groups: np.ndarray | None = None) -> Estimate:
+def share(hits: np.ndarray, groups: np.ndarray | None = None) -> MetricEstimate:
     """Returns the share of true `hits`, `[examples]` bool, with Wilson's interval (1927), or that
     of `by_influence` if its `groups` make that wider. Where all hits are alike, nothing tells how
     alike examples of a group are: each group then counts once."""
@@ -112,27 +112,27 @@ def share(hits: np.ndarray, groups: np.ndarray | None = None) -> Estimate:
     return wider(found, by_influence(found.value, hits - found.value, LOGIT, groups=groups))
 
 
-def wilson(hits: int, n: int) -> Estimate:
+def wilson(hits: int, n: int) -> MetricEstimate:
     """Returns the share of `hits` among `n`, with Wilson's interval (1927); with `n` = 0 it is
     unknown: 1, from 0 to 1."""
     if not n:
-        return Estimate(1.0, 0.0, 1.0, few=True)
+        return MetricEstimate(1.0, 0.0, 1.0, few=True)
     p = hits / n
     middle = (p + _Z**2 / (2 * n)) / (1 + _Z**2 / n)
     half = _Z / (1 + _Z**2 / n) * math.sqrt(p * (1 - p) / n + _Z**2 / (4 * n**2))
     low, high = max(0.0, min(p, middle - half)), min(1.0, max(p, middle + half))
-    return Estimate(p, low, high, n < FEW)
+    return MetricEstimate(p, low, high, n < FEW)
 
 
-def mean(values: np.ndarray) -> Estimate:
+def mean(values: np.ndarray) -> MetricEstimate:
     """Returns the mean of `[examples]` values that are 0 or more, with the interval of its
     logarithm by the delta method, so that it ends above zero; one example has none, nor have
     examples that are all alike."""
     n, value = len(values), float(np.mean(values))
     if n < 2 or not value:
-        return checked(Estimate(value, value, value, n < FEW))
+        return checked(MetricEstimate(value, value, value, n < FEW))
     ratio = math.exp(t(n - 1) * float(np.std(values, ddof=1)) / math.sqrt(n) / value)
-    return checked(Estimate(value, value / ratio, value * ratio, n < FEW))
+    return checked(MetricEstimate(value, value / ratio, value * ratio, n < FEW))
 
 
 def t(freedom: int) -> float:
@@ -146,16 +146,16 @@ def t(freedom: int) -> float:
     return z + sum(term / freedom**power for power, term in enumerate(terms, 1))
 
 
-def root_mean_square(values: np.ndarray) -> Estimate:
+def root_mean_square(values: np.ndarray) -> MetricEstimate:
     """Returns the root of the mean square, with the roots of the ends of its interval."""
     square = mean(np.square(values))
     low, value, high = (math.sqrt(x) for x in (square.low, square.value, square.high))
-    return Estimate(value, low, high, square.few, square.alike)
+    return MetricEstimate(value, low, high, square.few, square.alike)
 
 
 def area_under_roc(
     labels: np.ndarray, scores: np.ndarray, groups: np.ndarray | None = None
-) -> Estimate | None:
+) -> MetricEstimate | None:
     """Returns how likely a positive example scores above a negative one, ties counting half.
 
     `labels` is `[examples]` of 0 and 1. The interval covers two: that of Newcombe (2006, method 5),
@@ -177,7 +177,7 @@ def area_under_roc(
         variance = sum(float(np.var(x, ddof=1)) / len(x) for x in (above, below))
         half, middle = _Z * math.sqrt(variance) / (area * (1 - area)), math.log(area / (1 - area))
         low, high = min(low, _logistic(middle - half)), max(high, _logistic(middle + half))
-    found = Estimate(area, low, high, min(units) < FEW)
+    found = MetricEstimate(area, low, high, min(units) < FEW)
     if groups is None or not 0 < area < 1:
         return found
     influence = np.empty(len(labels))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from trainer.metrics.groups import Counts, names
+from trainer.metrics.groups import GroupCounts, names
 
 # The names of so many slices are listed.
 _NAMED = 5
@@ -29,7 +29,7 @@ def undefined(
     ]
 
 
-def groups(counts: Counts, column: str, top: int) -> Iterator[str]:
+def groups(counts: GroupCounts, column: str, top: int) -> Iterator[str]:
     """Yields what the groups by a column are, and which of them do not count."""
     area, *firsts = names(top)
     left_out = [

@@ -15,7 +15,7 @@ import tensorflow as tf
 from pipeline.console import work
 from trainer.distribution import replicas
 from trainer.heads import heads
-from trainer.input.dataset import Records
+from trainer.input.dataset import RecordDataset
 from trainer.metrics import slice_metrics
 from trainer.metrics.slice_metrics import SliceResult
 
@@ -41,7 +41,7 @@ class SliceHook(tf.compat.v1.train.SessionRunHook):
     """Evaluates what is predicted while the metrics of an evaluation are updated; of one
     evaluation after the other."""
 
-    def __init__(self, records: Records, slices: Sequence[str]) -> None:
+    def __init__(self, records: RecordDataset, slices: Sequence[str]) -> None:
         """The input must have read the columns of `slices`."""
         self._records, self._slices = records, slices
         self._by_label: dict[str | None, slice_metrics.SliceEvaluation] = {}
@@ -94,7 +94,7 @@ class Evaluated:
 
 
 def evaluate(
-    records: Records,
+    records: RecordDataset,
     estimator: Any,
     checkpoint: str,
     *,

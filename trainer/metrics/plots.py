@@ -9,8 +9,8 @@ from pipeline.console import figures
 from pipeline.pages import charts, document
 from pipeline.pages.charts import Frame, Point
 from trainer.metrics import intervals
-from trainer.metrics.intervals import Estimate
-from trainer.metrics.summaries import DECILES, Binary, Classes, Numbers, Summary, Threshold
+from trainer.metrics.intervals import MetricEstimate
+from trainer.metrics.summaries import DECILES, Binary, Classes, PredictedNumbers, Summary, Threshold
 
 _UNIT = (0.0, 1.0)
 # Curves are drawn through as many points as can be told apart.
@@ -30,7 +30,7 @@ def of(summary: Summary, names: Sequence[str] = ()) -> str:
     return document.figures(*_numbers(summary))
 
 
-def shown(one: Estimate | None) -> str:
+def shown(one: MetricEstimate | None) -> str:
     """Returns a figure and its interval, as text."""
     return "" if one is None else f"{one.value:.3f} [{one.low:.3f}, {one.high:.3f}]"
 
@@ -188,7 +188,7 @@ def _percent(share: float) -> str:
     return f"{100 * share:.0f}" if share >= 0.0095 else "<1"
 
 
-def _numbers(found: Numbers) -> list[str]:
+def _numbers(found: PredictedNumbers) -> list[str]:
     scale = (found.low, found.high)
     about = (
         f"Axes: the outermost percents of the labels of train, {charts.number(found.low)} to "
@@ -212,7 +212,7 @@ def _numbers(found: Numbers) -> list[str]:
     ]
 
 
-def _map(found: Numbers, scale: tuple[float, float]) -> str:
+def _map(found: PredictedNumbers, scale: tuple[float, float]) -> str:
     frame = Frame(scale, scale, "predicted", "observed", height=320)
     cells, top = len(found.map), max(1, int(found.map.max()))
     size = (found.high - found.low) / cells
@@ -233,7 +233,7 @@ def _cell(x: float, y: float, size: float) -> tuple[float, float, float, float]:
     return x, x + size, y, y + size
 
 
-def _residuals(found: Numbers) -> str:
+def _residuals(found: PredictedNumbers) -> str:
     counts = found.residuals.tolist()
     shares = [n / max(1, found.count) for n in counts]
     top = next(end for end in _SHARES if max(shares) <= end)
@@ -247,13 +247,13 @@ def _residuals(found: Numbers) -> str:
     return frame.draw(frame.boxes(boxes), frame.mark(0.0, "#999"))
 
 
-def _ends(one: Estimate) -> str:
+def _ends(one: MetricEstimate) -> str:
     if one.few:
         return figures.interval(one.low, one.high, few=one.few, alike=one.alike)
     return f"[{one.low:,.3g}, {one.high:,.3g}]"
 
 
-def _deciles(found: Numbers, scale: tuple[float, float]) -> str:
+def _deciles(found: PredictedNumbers, scale: tuple[float, float]) -> str:
     deciles, reach = found.deciles(), found.reach / 4
     frame = Frame(scale, (-reach, reach), "mean prediction", "mean residual")
     drawn = frame.draw(

@@ -13,7 +13,7 @@ import math
 import numpy as np
 
 from trainer.metrics import intervals
-from trainer.metrics.intervals import Estimate
+from trainer.metrics.intervals import MetricEstimate
 
 # The metrics computed here.
 NAMES = ("log_loss", "normalized_entropy", "calibration", "average_precision")
@@ -56,7 +56,7 @@ class Influenced:
     scale: intervals.Scale
     few: bool = False
 
-    def estimate(self, groups: np.ndarray | None) -> Estimate:
+    def estimate(self, groups: np.ndarray | None) -> MetricEstimate:
         """Returns the metric with its interval."""
         return intervals.by_influence(
             self.value, self.influence, self.scale, groups=groups, few=self.few
@@ -130,17 +130,17 @@ def influences(scored: Scored) -> dict[str, Influenced]:
     return {name: one for name, one in zip(NAMES, computed, strict=True) if one is not None}
 
 
-def _estimate(name: str, one: Influenced, scored: Scored) -> Estimate:
+def _estimate(name: str, one: Influenced, scored: Scored) -> MetricEstimate:
     if name == "average_precision" and one.value == 1:
         units = intervals.count_units(scored.groups, scored.positive)
-        return Estimate(1.0, intervals.wilson(units, units).low, 1.0, one.few)
+        return MetricEstimate(1.0, intervals.wilson(units, units).low, 1.0, one.few)
     found = one.estimate(scored.groups)
     if name == "normalized_entropy" and intervals.are_alike(scored.losses):
         return intervals.unknown(found)  # the labels vary, the losses do not
     return found
 
 
-def metrics(scored: Scored, rate: float) -> tuple[dict[str, Estimate], dict[str, float]]:
+def metrics(scored: Scored, rate: float) -> tuple[dict[str, MetricEstimate], dict[str, float]]:
     """Returns metrics by name, and those of always saying `rate`, the share of positives of the
     whole split."""
     least, loss = entropy(scored.rate, scored.rate), entropy(scored.rate, rate)

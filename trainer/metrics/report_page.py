@@ -12,15 +12,15 @@ from pipeline.console.figures import figure
 from pipeline.pages import charts, document
 from pipeline.pages.document import Markup
 from trainer.metrics import plots
-from trainer.metrics.intervals import Estimate
-from trainer.metrics.slice_metrics import Row, SliceResult
+from trainer.metrics.intervals import MetricEstimate
+from trainer.metrics.slice_metrics import SliceResult, SliceRow
 
 # In the folder of a run, and among what accompanies a model.
 FILE_NAME = "evaluation.html"
 # In the folder of a run: the same for machines.
 CONTENT_NAME = "evaluation.json"
 # What was evaluated, such as `test` or `step 300, test`, to its slices.
-Found = Mapping[str, Sequence[Row]]
+Found = Mapping[str, Sequence[SliceRow]]
 
 COLUMNS = ("split", "slice", "records", "metric", "value", "95 % interval", "baseline")
 # Their axes end at 1.
@@ -36,7 +36,7 @@ RATES = (
 _WIDTH = 200
 
 
-def interval(one: Estimate) -> str:
+def interval(one: MetricEstimate) -> str:
     """Returns the interval as text."""
     return figures.interval(one.low, one.high, few=one.few, alike=one.alike)
 
@@ -98,7 +98,7 @@ def page(title: str, found: Mapping[str, SliceResult]) -> str:
     return document.document(title, lead, sections)
 
 
-def _slices(rows: Sequence[Row], name: str) -> str:
+def _slices(rows: Sequence[SliceRow], name: str) -> str:
     shown = [row for row in rows if name in row.metrics]
     top = _top(shown[0], name)
     head = ("slice", "records", name, "", "95 % interval", "baseline")
@@ -115,14 +115,14 @@ def _slices(rows: Sequence[Row], name: str) -> str:
     return f"<h3>{html.escape(name)}</h3>{drawn}"
 
 
-def _top(row: Row, name: str) -> float:
+def _top(row: SliceRow, name: str) -> float:
     """Returns the upper end of the axis, whose lower end is 0: of rates 1; of errors, half as much
     again as the baseline, by which pages on the same records have the same axis."""
     simple, rate = row.baseline.get(name), name.partition("@")[0] in RATES
     return 1.0 if rate else 1.5 * (simple or row.metrics[name].high) or 1.0
 
 
-def _cells(row: Row, name: str, top: float) -> tuple[str, ...]:
+def _cells(row: SliceRow, name: str, top: float) -> tuple[str, ...]:
     one, simple = row.metrics[name], row.baseline.get(name)
     return (
         row.slice,
@@ -134,7 +134,7 @@ def _cells(row: Row, name: str, top: float) -> tuple[str, ...]:
     )
 
 
-def _drawn(one: Estimate, simple: float | None, top: float) -> str:
+def _drawn(one: MetricEstimate, simple: float | None, top: float) -> str:
     def at(value: float) -> float:
         return 5 + min(1.0, max(0.0, value / top)) * (_WIDTH - 10)
 

@@ -15,11 +15,11 @@ from pipeline.console import work
 from pipeline.records import feature_plan
 from trainer.heads import heads
 from trainer.input import grouping, slicing
-from trainer.input.dataset import Records
+from trainer.input.dataset import RecordDataset
 from trainer.metrics import class_metrics, intervals
 from trainer.metrics.class_metrics import Answers
-from trainer.metrics.intervals import Estimate
-from trainer.metrics.summaries import Binary, Classes, Numbers, Summary
+from trainer.metrics.intervals import MetricEstimate
+from trainer.metrics.summaries import Binary, Classes, PredictedNumbers, Summary
 
 ALL = "all"
 # The most frequent values of a column are slices of their own.
@@ -33,13 +33,13 @@ _POSITIVE, _LIKELIHOOD = "positive", "likelihood"
 
 
 @dataclasses.dataclass(frozen=True)
-class Row:
+class SliceRow:
     """One slice. `metrics` are of the model; `baseline` of always the most frequent label of the
     split, or its mean; of probabilities, always the share of positives."""
 
     slice: str
     records: int
-    metrics: dict[str, Estimate]
+    metrics: dict[str, MetricEstimate]
     baseline: dict[str, float]
 
 
@@ -47,7 +47,7 @@ class Row:
 class SliceResult:
     """A split: a row for all of it, then one for each slice, and what its plots need."""
 
-    rows: list[Row]
+    rows: list[SliceRow]
     summary: Summary | None = None
     # Of classes that are not numbers.
     names: tuple[str, ...] = ()
@@ -63,7 +63,9 @@ class SliceEvaluation:
     asked for: then `add` raises `UsageError`.
     """
 
-    def __init__(self, records: Records, slices: Sequence[str], label: str | None = None) -> None:
+    def __init__(
+        self, records: RecordDataset, slices: Sequence[str], label: str | None = None
+    ) -> None:
         """Of several labels it is by one, where that is not missing."""
         self._records, self._slices, self._label = records, slices, label
         self._kind: str | None = None
@@ -112,7 +114,7 @@ class SliceEvaluation:
         found = {n: np.concatenate([batch[n] for batch in self._kept]) for n in self._kept[0]}
         masks = slice_masks(found, self._slices, self._records.job.data.columns)
         if self._kind == "prediction":
-            rows = [Row(name, int(m.sum()), *of_numbers(found, m)) for name, m in masks]
+            rows = [SliceRow(name, int(m.sum()), *of_numbers(found, m)) for name, m in masks]
             return SliceResult(rows, self._summary)
         return self._of_classes(found, masks)
 
@@ -128,21 +130,21 @@ class SliceEvaluation:
             class_metrics.grouped(found[GROUP], grouping.MISSING) if GROUP in found else None,
         )
         metrics = class_metrics.over(answers, job.eval.top_k)
-        rows = [Row(name, int(mask.sum()), *metrics(mask)) for name, mask in masks]
+        rows = [SliceRow(name, int(mask.sum()), *metrics(mask)) for name, mask in masks]
         by_slice = [(row.slice, row.metrics) for row in rows]
         notes = class_metrics.explained(answers, by_slice, job.eval.group, top=job.eval.top_k)
         names = _planned(self._records, self._label).values or ()
         return SliceResult(rows, self._summary, tuple(map(_shown, names)), tuple(notes))
 
 
-def evaluations(records: Records, slices: Sequence[str]) -> dict[str | None, SliceEvaluation]:
+def evaluations(records: RecordDataset, slices: Sequence[str]) -> dict[str | None, SliceEvaluation]:
     """Returns what evaluates a split by each label of the job; a single one is called `None`."""
     labels: Sequence[str | None] = list(records.job.labels) or [None]
     return {label: SliceEvaluation(records, slices, label) for label in labels}
 
 
 def evaluate(
-    records: Records,
+    records: RecordDataset,
     estimator: Any,
     checkpoint: str,
     *,
@@ -178,7 +180,7 @@ def _needed(batch: Mapping[str, np.ndarray], kind: str) -> dict[str, np.ndarray]
     return kept
 
 
-def _planned(records: Records, label: str | None) -> feature_plan.PlannedLabel:
+def _planned(records: RecordDataset, label: str | None) -> feature_plan.PlannedLabel:
     plan = records.transforms.plan
     return next((goal.label for goal in plan.goals if goal.name == label), plan.label)
 
@@ -199,17 +201,17 @@ def _of_label(batch: Mapping[str, np.ndarray], label: str) -> dict[str, np.ndarr
 
 
 def _summary(
-    records: Records, batch: Mapping[str, np.ndarray], kind: str, *, label: str | None
+    records: RecordDataset, batch: Mapping[str, np.ndarray], kind: str, *, label: str | None
 ) -> Summary | None:
     """Returns an empty summary of the model's kind; none for classes that are not whole numbers."""
     if kind == "prediction":
-        return Numbers(*_scale(records, batch[LABEL], label or records.manifest.label))
+        return PredictedNumbers(*_scale(records, batch[LABEL], label or records.manifest.label))
     if not all(batch[name].dtype.kind in "biu" for name in (LABEL, kind)):
         return None
     return Binary() if _is_binary(batch) else Classes()
 
 
-def _scale(records: Records, labels: np.ndarray, name: str) -> tuple[float, float]:
+def _scale(records: RecordDataset, labels: np.ndarray, name: str) -> tuple[float, float]:
     """Returns the outermost percents of the labels of train, which all runs on these records share;
     of records without statistics, the extremes of the first batch."""
     contents = records.manifest
@@ -228,7 +230,7 @@ def _count(summary: Summary | None, batch: Mapping[str, np.ndarray], kind: str) 
 
 
 def scored(
-    records: Records,
+    records: RecordDataset,
     estimator: Any,
     checkpoint: str,
     *,

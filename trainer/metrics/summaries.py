@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from trainer.metrics import intervals
-from trainer.metrics.intervals import Estimate
+from trainer.metrics.intervals import MetricEstimate
 
 # Bins of probabilities lie evenly on the scale of logits, so that rare classes are resolved too.
 _BINS, _LOGIT = 8192, 16.0
@@ -37,12 +37,12 @@ class Threshold:
         return self.false_positives / self.negatives
 
     @property
-    def recall(self) -> Estimate:
+    def recall(self) -> MetricEstimate:
         """The share of positives that are called so."""
         return intervals.wilson(self.true_positives, self.positives)
 
     @property
-    def precision(self) -> Estimate:
+    def precision(self) -> MetricEstimate:
         """The share of those called positive that are."""
         return intervals.wilson(self.true_positives, self.true_positives + self.false_positives)
 
@@ -54,7 +54,7 @@ class Reliability:
 
     count: int
     predicted: float
-    observed: Estimate
+    observed: MetricEstimate
 
 
 class Binary:
@@ -104,7 +104,7 @@ class Binary:
             if n
         ]
 
-    def predicted_and_observed(self) -> tuple[float, Estimate]:
+    def predicted_and_observed(self) -> tuple[float, MetricEstimate]:
         """Returns the mean probability, and the share of positives."""
         n, total, positives = self._calibration.sum(axis=0).tolist()
         return total / n, intervals.wilson(int(positives), int(n))
@@ -153,11 +153,11 @@ class Classes:
         """Returns how many examples have a label."""
         return sum(n for (one, _), n in self._pairs.items() if one == label)
 
-    def recall(self, label: int) -> Estimate | None:
+    def recall(self, label: int) -> MetricEstimate | None:
         """Returns the share of a class that is found."""
         return _share(self._pairs[label, label], self.size(label))
 
-    def precision(self, predicted: int) -> Estimate | None:
+    def precision(self, predicted: int) -> MetricEstimate | None:
         """Returns the share of what is taken for a class that is of it."""
         total = sum(n for (_, one), n in self._pairs.items() if one == predicted)
         return _share(self._pairs[predicted, predicted], total)
@@ -169,7 +169,7 @@ class Classes:
         return [Confused(*pair, n, self.size(pair[0])) for n, pair in ordered]
 
 
-def _share(hits: int, of: int) -> Estimate | None:
+def _share(hits: int, of: int) -> MetricEstimate | None:
     return intervals.wilson(hits, of) if of else None
 
 
@@ -181,11 +181,11 @@ class Decile:
     count: int
     predicted: float
     observed: float
-    residual: Estimate
+    residual: MetricEstimate
     rmse: float
 
 
-class Numbers:
+class PredictedNumbers:
     """Predicted numbers, by label, on a scale that is given: what is beyond it is counted at its
     ends, but enters sums as it is."""
 
@@ -248,7 +248,7 @@ def _decile(sums: np.ndarray) -> Decile:
     if n > 1:
         variance = max(0.0, square - n * mean * mean) / (n - 1)
         half = intervals.t(int(n) - 1) * (variance / n) ** 0.5
-    estimate = intervals.checked(Estimate(mean, mean - half, mean + half, n < intervals.FEW))
+    estimate = intervals.checked(MetricEstimate(mean, mean - half, mean + half, n < intervals.FEW))
     return Decile(int(n), predicted / n, (predicted - residual) / n, estimate, (square / n) ** 0.5)
 
 
@@ -258,4 +258,4 @@ def _bins(values: np.ndarray, low: float, high: float, *, count: int) -> np.ndar
     return np.clip(places, 0, count - 1).astype(int)
 
 
-Summary = Binary | Classes | Numbers
+Summary = Binary | Classes | PredictedNumbers

@@ -25,7 +25,7 @@ from trainer.export import exporters, parity, parity_client, parity_worker
 from trainer.features.names import of_arguments
 from trainer.heads import heads
 from trainer.input import parsing
-from trainer.input.dataset import Records
+from trainer.input.dataset import RecordDataset
 from trainer.migration import migrated, networks
 from trainer.migration.migrated import Migrated
 from trainer.networks.keras_columns import KerasColumns
@@ -40,7 +40,7 @@ class Migration:
         networks.check(self._job.model)
         contents = manifest.read(records_path)
         manifest.check_schema(contents, self._job.data, records_path)
-        self._records = Records(self._job, records_path, contents)
+        self._records = RecordDataset(self._job, records_path, contents)
         self._columns = KerasColumns(self._records.transforms)
         # An evaluator, as far as the Estimator is concerned: it may not start a server or train.
         task = topology.Task(topology.EVALUATOR, 0)
@@ -103,7 +103,7 @@ class _Servable(tf.Module):
     each layer, minutes for a thousand columns, for loading it as Keras; `model.keras` is for that.
     """
 
-    def __init__(self, model: Any, columns: KerasColumns, records: Records) -> None:
+    def __init__(self, model: Any, columns: KerasColumns, records: RecordDataset) -> None:
         super().__init__()
         self._variables = model.variables
         self._resources = [

@@ -24,14 +24,14 @@ ModelFn = Callable[..., Any]
 
 
 @dataclasses.dataclass(frozen=True)
-class Model:
+class BuiltModel:
     """A model_fn, and the `WarmStartSettings` its Estimator came with, if any."""
 
     model_fn: ModelFn
     warm_start_from: Any = None
 
 
-def model(name: str, params: Mapping[str, Any], config: Any, *, transforms: Any) -> Model:
+def model(name: str, params: Mapping[str, Any], config: Any, *, transforms: Any) -> BuiltModel:
     """Returns a model, building its Estimator if it is a function for one.
 
     Raises `UsageError` if that returns something else.
@@ -39,7 +39,7 @@ def model(name: str, params: Mapping[str, Any], config: Any, *, transforms: Any)
     found = find(name)
     takes = inspect.signature(found).parameters
     if "features" in takes:
-        return Model(found)
+        return BuiltModel(found)
     offered = {"params": params, "config": config, "transforms": transforms}
     if transforms is None and "transforms" in takes:
         raise errors.UsageError(
@@ -55,9 +55,9 @@ def model(name: str, params: Mapping[str, Any], config: Any, *, transforms: Any)
     return of_estimator(built)
 
 
-def of_estimator(built: Any) -> Model:
+def of_estimator(built: Any) -> BuiltModel:
     """Returns the model of an Estimator."""
-    return Model(built.model_fn, getattr(built, "_warm_start_settings", None))
+    return BuiltModel(built.model_fn, getattr(built, "_warm_start_settings", None))
 
 
 def find(name: str) -> ModelFn:

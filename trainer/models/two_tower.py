@@ -124,7 +124,9 @@ class _TwoTower(Network):
         ordered = {side: sorted(of, key=lambda c: c.name) for side, of in columns.items()}
         return {side: tf.concat([by_column[c] for c in of], 1) for side, of in ordered.items()}
 
-    def _batch(self, features: Mapping[str, Any], labels: Any, user: Any, *, item: Any) -> Batch:
+    def _batch(
+        self, features: Mapping[str, Any], labels: Any, user: Any, *, item: Any
+    ) -> InBatchScores:
         settings = self._towers
         scores = tf.matmul(user, item, transpose_b=True) / settings.temperature
         ids, log_q = None, None
@@ -138,11 +140,11 @@ class _TwoTower(Network):
         weights = positive
         if WEIGHT in features:
             weights *= tf.cast(tf.reshape(features[WEIGHT], [-1]), tf.float32)
-        return Batch(scores, positive, weights, ids=ids, log_q=log_q)
+        return InBatchScores(scores, positive, weights, ids=ids, log_q=log_q)
 
 
 @dataclasses.dataclass(frozen=True)
-class Batch:
+class InBatchScores:
     """The `scores` of each user, in rows, and each item of a batch, `[batch, batch]`; those of the
     pairs that are in the data are the diagonal.
 

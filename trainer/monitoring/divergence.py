@@ -32,7 +32,7 @@ _MOST_BYTES = 64 << 20  # of positions, in memory
 
 
 @dataclasses.dataclass(frozen=True)
-class Batch:
+class RecordedBatch:
     """What one process trained on in one step: `positions` are `[records, 2]` int32, each the index
     of a block in the manifest's order and that of a record in it."""
 
@@ -50,7 +50,7 @@ class Diverged:
     loss: float
     from_step: int
     checkpoint: str
-    batches: list[Batch]
+    batches: list[RecordedBatch]
     dropped: int = 0
 
 
@@ -81,7 +81,7 @@ class DivergenceHook(tf.compat.v1.train.SessionRunHook):
         self._counts_alone = not strategy.asynchronous or not task.cluster
         # The newest checkpoint may be broken, and the one before it is not.
         self._most, self._most_bytes = 2 * job.train.save_steps, most_bytes
-        self._batches: collections.deque[Batch] = collections.deque()
+        self._batches: collections.deque[RecordedBatch] = collections.deque()
         self._bytes = 0
         self._dropped = 0  # the newest step that is not kept any more
         self._step = 0
@@ -117,7 +117,7 @@ class DivergenceHook(tf.compat.v1.train.SessionRunHook):
             )
 
     def _note(self, positions: np.ndarray) -> None:
-        self._batches.append(Batch(self._step, positions))
+        self._batches.append(RecordedBatch(self._step, positions))
         self._bytes += positions.nbytes
         while len(self._batches) > self._most or self._bytes > self._most_bytes:
             oldest = self._batches.popleft()
@@ -193,8 +193,11 @@ def read(run: RunFolder) -> list[Diverged]:
     return found
 
 
-def _batches(path: str) -> list[Batch]:
+def _batches(path: str) -> list[RecordedBatch]:
     with storage.open_file(path) as file:
         content = np.load(io.BytesIO(file.read()))
     parts = np.split(content["positions"], np.cumsum(content["sizes"])[:-1])
-    return [Batch(step, part) for step, part in zip(content["steps"].tolist(), parts, strict=True)]
+    return [
+        RecordedBatch(step, part)
+        for step, part in zip(content["steps"].tolist(), parts, strict=True)
+    ]

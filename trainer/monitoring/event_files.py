@@ -50,7 +50,7 @@ def written_here(model_dir: str, also: str | None = None) -> Iterator[None]:
         yield
         return
     with tempfile.TemporaryDirectory(prefix="estimator-pipeline-events-") as folder:
-        events, original = Events(folder, model_dir, also), _Cache.get
+        events, original = EventFileCopies(folder, model_dir, also), _Cache.get
         _Cache.get = staticmethod(lambda logdir: original(events.place(logdir)))
         with mirror.kept_up(events):
             try:
@@ -59,7 +59,7 @@ def written_here(model_dir: str, also: str | None = None) -> Iterator[None]:
                 _Cache.get = original
 
 
-class Events(mirror.Copies):
+class EventFileCopies(mirror.Copies):
     """Event files in a local `folder` that are to be below `target` too, and `also` elsewhere."""
 
     def __init__(self, folder: str, target: str, also: str | None = None) -> None:

@@ -24,7 +24,7 @@ _SERVER = re.compile(r"/job:ps\b")
 
 
 @dataclasses.dataclass(frozen=True)
-class Split:
+class StepBreakdown:
     """The `seconds` of a step that are `compute`, `exchange`, `input` and `other`."""
 
     seconds: dict[str, float]
@@ -32,7 +32,7 @@ class Split:
     hidden: float
 
 
-def split(step_stats: Any, seconds: float) -> Split:
+def split(step_stats: Any, seconds: float) -> StepBreakdown:
     """Returns where the time of a step went that took `seconds` in all, from the `StepStats` of its
     trace.
 
@@ -41,7 +41,7 @@ def split(step_stats: Any, seconds: float) -> Split:
     """
     spans = [span for device in step_stats.dev_stats for span in _spans(device)]
     found, hidden = _exclusive(spans)
-    return Split({**found, "other": max(0.0, seconds - sum(found.values()))}, hidden)
+    return StepBreakdown({**found, "other": max(0.0, seconds - sum(found.values()))}, hidden)
 
 
 def _spans(device: Any) -> Iterable[tuple[float, float, str]]:

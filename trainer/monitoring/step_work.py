@@ -29,7 +29,7 @@ _UNLIKE = 2.0
 _STALL, _STALL_TIMES, _KNOWN = 2.0, 5.0, 10
 
 
-class _Step(NamedTuple):
+class _StepSeconds(NamedTuple):
     """Seconds of a step, besides those it waited for its batch, and these."""
 
     seconds: float
@@ -51,23 +51,25 @@ class Traces:
     """What the last few traced steps tell of others."""
 
     def __init__(self) -> None:
-        self._traced: collections.deque[tuple[_Step, _Parts]] = collections.deque(maxlen=_TRACES)
-        self._others: collections.deque[_Step] = collections.deque(maxlen=_UNTRACED)
+        self._traced: collections.deque[tuple[_StepSeconds, _Parts]] = collections.deque(
+            maxlen=_TRACES
+        )
+        self._others: collections.deque[_StepSeconds] = collections.deque(maxlen=_UNTRACED)
         # None as long as no traced step was like the others.
         self.each: _Parts | None = None
 
-    def add_untraced(self, step: _Step) -> None:
+    def add_untraced(self, step: _StepSeconds) -> None:
         """Adds a step without trace."""
         self._others.append(step)
 
-    def stall_of(self, step: _Step) -> float:
+    def stall_of(self, step: _StepSeconds) -> float:
         """Returns the seconds that a step without trace took more than usual, if it has stalled."""
         if step.seconds <= _STALL or len(self._others) < _KNOWN:
             return 0.0
         usual = statistics.median(one.seconds for one in self._others)
         return step.seconds - usual if step.seconds > _STALL_TIMES * usual else 0.0
 
-    def add(self, step: _Step, parts: _Parts) -> bool:
+    def add(self, step: _StepSeconds, parts: _Parts) -> bool:
         """Adds a traced step; returns whether it is like the others."""
         self._traced.append((step, parts))
         others = self._others or [step]
@@ -84,7 +86,7 @@ class Traces:
         return step.took <= longest
 
 
-def _scaled(step: _Step, parts: _Parts, work: float) -> float:
+def _scaled(step: _StepSeconds, parts: _Parts, work: float) -> float:
     """Returns the exchange of a step that works for as long as others do, with exchange."""
     worked = step.seconds + parts.hidden
     return parts.exchange * min(1.0, work / worked) if worked else 0.0
@@ -123,7 +125,7 @@ class StepWork:
         self.stalled = 0.0  # seconds of steps beyond those of the others
         self._is_settled = False  # the parts of all steps are known
         # The last step, until it is known whether it was traced.
-        self._last: _Step | None = None
+        self._last: _StepSeconds | None = None
 
     def add(self, examples: int, seconds: float, *, waited: float = 0, between: float = 0) -> None:
         """Adds a step that took so many `seconds` besides those it `waited` for its batch, and what
@@ -134,7 +136,7 @@ class StepWork:
         self._current.examples += examples
         self._current.trained += seconds + waited + between
         self._current.worked += between
-        self._last = _Step(seconds, waited)
+        self._last = _StepSeconds(seconds, waited)
 
     def end_step(self) -> None:
         """The last step was not traced."""
@@ -194,7 +196,7 @@ class StepWork:
             return _Parts(0.0, 0.0)
         return _bounded(self._traces.each, self._last)
 
-    def _count(self, step: _Step, parts: _Parts) -> _Parts:
+    def _count(self, step: _StepSeconds, parts: _Parts) -> _Parts:
         """Adds a step whose parts are known, and returns them."""
         parts = _bounded(parts, step)
         self._add(parts)
@@ -214,7 +216,7 @@ class StepWork:
             self._length *= 2
 
 
-def _bounded(parts: _Parts, step: _Step) -> _Parts:
+def _bounded(parts: _Parts, step: _StepSeconds) -> _Parts:
     hidden = min(step.waited, max(0.0, parts.hidden))
     return _Parts(min(step.seconds + hidden, max(0.0, parts.exchange)), hidden)
 

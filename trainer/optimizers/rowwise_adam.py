@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 
-class _Rows(NamedTuple):
+class _RowGradient(NamedTuple):
     """The gradient of rows of a table: of those that `indices` are, each there once."""
 
     grad: Any
@@ -36,7 +36,7 @@ class RowwiseAdam(tf.compat.v1.train.AdamOptimizer):
         super().__init__(learning_rate)
         self._decay = decay
         # Rows to update, by what they must have in common to be updated together.
-        self._waiting: dict[str, list[_Rows]] = {}
+        self._waiting: dict[str, list[_RowGradient]] = {}
 
     def _prepare(self) -> None:
         """Makes what the updates of all variables share: of many tables it would be most ops."""
@@ -69,9 +69,9 @@ class RowwiseAdam(tf.compat.v1.train.AdamOptimizer):
     def _resource_apply_sparse(self, grad: Any, var: Any, indices: Any) -> Any:
         """Updates the rows `indices`, each there once, of the resource `var` [rows, ...]."""
         if tf.distribute.has_strategy():  # it may run this apart for each variable
-            return self._apply_rows([_Rows(grad, var, indices)])
+            return self._apply_rows([_RowGradient(grad, var, indices)])
         alike = (var.device, var.dtype.base_dtype, var.shape[1:].as_list(), self._decays(var))
-        self._waiting.setdefault(str(alike), []).append(_Rows(grad, var, indices))
+        self._waiting.setdefault(str(alike), []).append(_RowGradient(grad, var, indices))
         return tf.no_op()
 
     def _finish(self, update_ops: Any, name_scope: Any) -> Any:
@@ -81,7 +81,7 @@ class RowwiseAdam(tf.compat.v1.train.AdamOptimizer):
                 update_ops = [*update_ops, self._apply_rows(tables)]
         return super()._finish(update_ops, name_scope)
 
-    def _apply_rows(self, tables: Sequence[_Rows]) -> Any:
+    def _apply_rows(self, tables: Sequence[_RowGradient]) -> Any:
         """Updates rows of several tables of one width and place, with the arithmetic for all of
         them at once: of sixty tables it would be seven hundred ops."""
         kind = tables[0].var.dtype.base_dtype
@@ -107,7 +107,7 @@ def _joined(parts: Sequence[Any]) -> Any:
     return parts[0] if len(parts) == 1 else tf.concat(parts, axis=0)
 
 
-def _rows_of(resources: Sequence[Any], tables: Sequence[_Rows]) -> list[Any]:
+def _rows_of(resources: Sequence[Any], tables: Sequence[_RowGradient]) -> list[Any]:
     return [
         tf.raw_ops.ResourceGather(
             resource=one.handle, indices=of.indices, dtype=one.dtype.base_dtype
@@ -117,7 +117,7 @@ def _rows_of(resources: Sequence[Any], tables: Sequence[_Rows]) -> list[Any]:
 
 
 def _scattered(
-    how: Any, resources: Sequence[Any], joined: Any, *, tables: Sequence[_Rows]
+    how: Any, resources: Sequence[Any], joined: Any, *, tables: Sequence[_RowGradient]
 ) -> list[Any]:
     """Returns the ops that give each of the resources its rows of `joined`."""
     sizes = [tf.size(of.indices) for of in tables]

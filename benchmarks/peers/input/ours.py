@@ -15,7 +15,7 @@ from pipeline.config import config_file
 from pipeline.records import manifest
 from trainer.exactly_once.reader import Position
 from trainer.input import window_feed
-from trainer.input.dataset import Records
+from trainer.input.dataset import RecordDataset
 
 
 class Reader:
@@ -26,7 +26,7 @@ class Reader:
         # Each epoch is read from disk, as the others do.
         settings = [*workload.overrides(), "cluster.strategy=none", "train.cache_bytes=0"]
         self._job = config_file.load(workload.JOB, settings)
-        self._records = Records(self._job, folder, manifest.read(folder))
+        self._records = RecordDataset(self._job, folder, manifest.read(folder))
         self._blocks = self._records.blocks("train")
         self._sizes = np.asarray(self._blocks.records)
         self._reached = np.zeros(len(self._sizes), np.int64)

@@ -51,7 +51,7 @@ class ForbiddenError(errors.UsageError):
 
 
 @dataclasses.dataclass(frozen=True)
-class Cluster:
+class ClusterNamespace:
     """A namespace of the cluster that a context stands for."""
 
     context: str
@@ -112,7 +112,7 @@ def require() -> None:
         )
 
 
-def cluster_of(context: str | None, namespace: str | None) -> Cluster:
+def cluster_of(context: str | None, namespace: str | None) -> ClusterNamespace:
     """Returns the cluster that a config means, by the user's kubeconfig. Raises `UsageError` if
     there is no such context."""
     require()
@@ -131,7 +131,7 @@ def cluster_of(context: str | None, namespace: str | None) -> Cluster:
             f"CLUSTER=k8s: kubectl has no context {current!r}; it has {listed}. Choose one with "
             "k8s.context"
         )
-    return Cluster(current, namespace or known[current].get("namespace") or "default")
+    return ClusterNamespace(current, namespace or known[current].get("namespace") or "default")
 
 
 def _call(*arguments: str, text: str | None = None) -> str:

@@ -18,8 +18,8 @@ from pipeline.config import config_file
 from pipeline.jobs.job import Job
 from pipeline.launchers import base, checks, image, remote_records
 from pipeline.launchers.k8s import kubectl, manifest, pod, progress
-from pipeline.launchers.k8s.kubectl import Cluster
-from pipeline.launchers.k8s.progress import Problem, Progress
+from pipeline.launchers.k8s.kubectl import ClusterNamespace
+from pipeline.launchers.k8s.progress import JobProgress, Problem
 from pipeline.launchers.k8s.settings import K8s
 from pipeline.launchers.remote import Phase, RemoteLauncher, State, failed_for_good
 from pipeline.runs import run_folder, run_record, scalings
@@ -35,7 +35,7 @@ class Name:
     """Where a job is: `k8s/<namespace>/<kind>/<name>/<context>` in `run.json`. The context comes
     last, as it may have slashes."""
 
-    cluster: Cluster
+    cluster: ClusterNamespace
     kind: str
     name: str
 
@@ -47,7 +47,7 @@ class Name:
     def of(cls, text: str) -> Name:
         """Reads a name that was written to `run.json`."""
         _, namespace, kind, name, context = text.split("/", 4)
-        return cls(Cluster(context, namespace), kind, name)
+        return cls(ClusterNamespace(context, namespace), kind, name)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,7 +92,7 @@ class K8sLauncher(RemoteLauncher):
     def find(self, job: Job) -> str | None:
         """Finds the job by the label of its run folder."""
         settings = K8s.of(job.config)
-        cluster = Cluster(str(settings.context), str(settings.namespace))
+        cluster = ClusterNamespace(str(settings.context), str(settings.namespace))
         kind = str(settings.kind)
         selector = f"{pod.FOLDER}={pod.folder_label(job)}"
         found = cluster.items(manifest.RESOURCES[kind], selector)
@@ -108,13 +108,13 @@ class K8sLauncher(RemoteLauncher):
         gone = found.word == "deleted"
         return State(found.phase, found.word, found.text, was_cancelled=gone, answer=found)
 
-    def _progress(self, name: Name) -> Progress:
+    def _progress(self, name: Name) -> JobProgress:
         resource, selector = manifest.RESOURCES[name.kind], f"{pod.SET}={name.name}"
         objects = name.cluster.items(f"{resource},pods", selector)
         pods = [one for one in objects if one["kind"] == "Pod"]
         workloads = [one for one in objects if one["kind"] != "Pod"]
         if not workloads:
-            return Progress(Phase.ENDED, "deleted", "deleted from the cluster")
+            return JobProgress(Phase.ENDED, "deleted", "deleted from the cluster")
         found = progress.of_objects(name.kind, workloads, pods, now=self.clock())
         if pods or found.phase is Phase.ENDED:
             return found
@@ -222,18 +222,18 @@ def _has_workers(run: RunFolder) -> bool:
     return topology.role_counts(run.read_config().cluster)[topology.WORKER] > 0
 
 
-def _check_may_create(cluster: Cluster) -> None:
+def _check_may_create(cluster: ClusterNamespace) -> None:
     if cluster.ask("auth", "can-i", "create", "jobs.batch").strip() != "yes":
         raise errors.UsageError(f"you may not create jobs in namespace {cluster.namespace!r}")
 
 
 def _name(job: Job, submission: str) -> Name:
     settings = K8s.of(job.config)
-    cluster = Cluster(str(settings.context), str(settings.namespace))
+    cluster = ClusterNamespace(str(settings.context), str(settings.namespace))
     return Name(cluster, str(settings.kind), pod.Rendering(job, submission).name)
 
 
-def _kind(cluster: Cluster, asked: K8s) -> str:
+def _kind(cluster: ClusterNamespace, asked: K8s) -> str:
     """Returns the kind of the job. Raises `UsageError` for one that the cluster does not have."""
     if asked.kind == "job":
         return "job"
@@ -249,7 +249,7 @@ def _kind(cluster: Cluster, asked: K8s) -> str:
     )
 
 
-def _check_needs(cluster: Cluster, asked: K8s) -> None:
+def _check_needs(cluster: ClusterNamespace, asked: K8s) -> None:
     """Raises `UsageError` for the first object that pods need and the namespace does not have. One
     that the user may not read is left to the cluster."""
     secret = dict.fromkeys(asked.env_from, "k8s.env_from")
@@ -271,7 +271,7 @@ def _check_needs(cluster: Cluster, asked: K8s) -> None:
             ) from None
 
 
-def _own(cluster: Cluster, created: list[dict[str, Any]]) -> None:
+def _own(cluster: ClusterNamespace, created: list[dict[str, Any]]) -> None:
     """Has the cluster delete the other objects together with what runs the pods."""
     kinds = ("JobSet", "Job", "TFJob")
     owner = [one for one in created if one["kind"] in kinds][-1]
@@ -320,7 +320,7 @@ def _refused_pods(name: Name) -> Problem | None:
 
 def _of_cluster(title: str, state: State) -> errors.PipelineError:
     """Returns what the cluster and the ends of the processes say of a job that has failed."""
-    found: Progress = state.answer
+    found: JobProgress = state.answer
     for task, code, reason, said in found.exits:
         if reason == "OOMKilled":
             return errors.UsageError(

@@ -48,7 +48,7 @@ class Problem:
 
 
 @dataclasses.dataclass(frozen=True)
-class Progress:
+class JobProgress:
     """What is known of a job. `exits` are the last ends of processes: (task, exit code, reason,
     last lines)."""
 
@@ -61,15 +61,15 @@ class Progress:
 
 def of_objects(
     kind: str, workloads: list[dict[str, Any]], pods: list[dict[str, Any]], *, now: float
-) -> Progress:
+) -> JobProgress:
     """Returns the progress of a job of a kind; `workloads` are its JobSet, TFJob or Jobs."""
     exits = tuple(_exits(pods))
     deciding = [one for one in workloads if kind != "job" or _decides(one, workloads)]
     failed = [text for one in workloads if (text := _condition(one, "Failed")) is not None]
     if failed:
-        return Progress(Phase.ENDED, "failed", f"failed: {failed[0]}", exits=exits)
+        return JobProgress(Phase.ENDED, "failed", f"failed: {failed[0]}", exits=exits)
     if deciding and all(any(_condition(o, w) is not None for w in _GOOD) for o in deciding):
-        return Progress(Phase.ENDED, "succeeded", "succeeded", exits=exits)
+        return JobProgress(Phase.ENDED, "succeeded", "succeeded", exits=exits)
     problems = tuple(problem for one in pods for problem in _problems(one, now))
     running = sum(_phase(one) == "Running" for one in pods)
     chief_began = any(_role(one) == topology.CHIEF and _phase(one) != "Pending" for one in pods)
@@ -80,7 +80,7 @@ def of_objects(
     if problems:
         text = f"{text}; {problems[0]}"
     phase = Phase.RUNNING if chief_began else Phase.WAITING
-    return Progress(phase, word, text, problems, exits)
+    return JobProgress(phase, word, text, problems, exits)
 
 
 def _decides(one: dict[str, Any], workloads: list[dict[str, Any]]) -> bool:

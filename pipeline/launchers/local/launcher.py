@@ -142,10 +142,10 @@ class LocalLauncher(base.Launcher):
         cluster, record = job.config.cluster, beat.record
         there = gpus.visible(os.environ)
         strategy = strategy_table.STRATEGIES[cluster.strategy]
-        patience = watchdog.Limits(cluster.watchdog_seconds, cluster.watchdog_start_seconds)
+        patience = watchdog.HangLimits(cluster.watchdog_seconds, cluster.watchdog_start_seconds)
         with display.Display(job.config.train.planned_steps) as shown:
             boss = supervisor.Supervisor(
-                plan.Plan(
+                plan.RunSpec(
                     run=dataclasses.replace(job.run, patience=tolerance.patience(cluster)),
                     records=job.records,
                     entry=self.entry,
@@ -185,10 +185,10 @@ def _note_scaling(
     beat(at_once=True)
 
 
-def _network(job: Job) -> isolation.Decision:
+def _network(job: Job) -> isolation.Isolation:
     """A single process opens no port, so its network does not matter."""
     if sum(job.counts[role] for role in (*topology.TRAINING_ROLES, topology.PS)) == 1:
-        return isolation.Decision(False, "")
+        return isolation.Isolation(False, "")
     return isolation.decide(job.isolate, remote=storage.is_remote(job.run.path))
 
 

@@ -43,7 +43,7 @@ _SUBMITTER = 30.0
 _END_BY_SLURM = 600.0
 
 
-class Batch:
+class JobAttempt:
     """One start of a job: the first, or one from the queue again."""
 
     def __init__(self, job: Job, record: RunRecord, number: str, *, stop: StopRequest) -> None:
@@ -52,7 +52,7 @@ class Batch:
         self._policy = restart_policy.Policy("gang")
         self._recoveries: list[restart_policy.Recovery] = []
         self._noted: dict[str, int] = {}
-        limits = watchdog.Limits(
+        limits = watchdog.HangLimits(
             job.config.cluster.watchdog_seconds, job.config.cluster.watchdog_start_seconds
         )
         files = functools.partial(watchdog.checkpoint_files, job.run)
@@ -71,7 +71,7 @@ class Batch:
             slurm.cpus,
             scaling.spare_places(self._job.config.cluster),
         )
-        self._places = places.Places(allocation, self._record)
+        self._places = places.WorkerSlots(allocation, self._record)
         self._run.write(agent.CURRENT, {"start": agent.start_of(os.environ)})
         names = ", ".join(node.name for node in allocation.nodes)
         print(f"{allocation.processes} processes on {names}", flush=True)
@@ -361,7 +361,7 @@ def run_part(run: RunFolder, storage_root: str) -> None:
         record = _begun(job, number) if by_hand else _own_record(job, number)
         record.status, record.reason, record.exit_code = "running", "training", None
         try:
-            Batch(job, record, number, stop=stop).work()
+            JobAttempt(job, record, number, stop=stop).work()
         except errors.PipelineError as error:
             if stop.count:
                 why = _after_stop(job, number)

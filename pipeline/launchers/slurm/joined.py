@@ -59,7 +59,7 @@ class _Worker(agent.Agent):
         )
         self._joined, self._step = joined, step
         cluster = joined.run.read_config().cluster
-        limits = watchdog.Limits(cluster.watchdog_seconds, cluster.watchdog_start_seconds)
+        limits = watchdog.HangLimits(cluster.watchdog_seconds, cluster.watchdog_start_seconds)
         files = functools.partial(watchdog.checkpoint_files, joined.run.impatient)
         self._watchdog = watchdog.Watchdog(limits, files)
 

@@ -15,7 +15,7 @@ from pipeline.runs import run_folder, run_record, scalings
 from pipeline.runs.run_record import RunRecord
 
 
-class Places:
+class WorkerSlots:
     """Keeps the places of workers, whichever worker has one at the moment."""
 
     def __init__(self, allocation: steps.Allocation, record: RunRecord) -> None:

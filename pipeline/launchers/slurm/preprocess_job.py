@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from pipeline import errors, storage
 from pipeline.console import interrupts
-from pipeline.launchers.preprocessing import Request
+from pipeline.launchers.preprocessing import PreprocessingRequest
 from pipeline.launchers.slurm import commands, script
 from pipeline.launchers.slurm.settings import Slurm
 
@@ -16,7 +16,7 @@ _POLL = 2.0  # seconds
 
 
 def submit(
-    request: Request,
+    request: PreprocessingRequest,
     *,
     say: Callable[[str], None] = lambda line: print(line, flush=True),
     sleep: Callable[[float], None] = time.sleep,

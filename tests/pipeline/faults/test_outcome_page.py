@@ -7,8 +7,8 @@ import json
 
 from pipeline.faults import outcome_page
 from pipeline.faults.draw import Fault
+from pipeline.faults.experiment import Outcome
 from pipeline.faults.metric_band import Band
-from pipeline.faults.trial import Outcome
 
 BAND = Band("accuracy", 0.98, 0.99, 5)
 LEFT_OUT = {"a slow disk": "it needs <a device>"}

@@ -25,7 +25,7 @@ def job(tmp_path):
 
 
 def ending(job, name="chief", cluster=CLUSTER):
-    return by_hand.Ending(job, topology.Task(name, 0, cluster), started=0.0)
+    return by_hand.EndRecorder(job, topology.Task(name, 0, cluster), started=0.0)
 
 
 def say(job, task, state, **values):

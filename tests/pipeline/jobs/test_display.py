@@ -10,7 +10,7 @@ from pipeline.console.progress import Progress
 from pipeline.jobs import display, job
 from pipeline.jobs.display import Display
 from pipeline.runs.run_folder import Status
-from pipeline.runs.run_record import Launcher, Restart, RunRecord
+from pipeline.runs.run_record import LauncherProcess, Restart, RunRecord
 from tests.pipeline import terminals
 
 
@@ -155,7 +155,7 @@ def record(tmp_path):
         config="mnist",
         strategy="parameter_server",
         topology={"chief": 1},
-        launcher=Launcher(host="h", pid=1),
+        launcher=LauncherProcess(host="h", pid=1),
         final_step=1501,
         metrics={
             "eval": {"accuracy": 0.99, "average_loss": 0.03, "global_step": 1501.0},

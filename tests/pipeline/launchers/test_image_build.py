@@ -48,7 +48,7 @@ def build(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.setenv("CALLS", str(tmp_path / "calls"))
     (tmp_path / "requirements.lock").write_text("apache-beam==2.72.0 \\\n")
-    return image_build.Build(NAME, cuda=True, root=tmp_path, say=lambda line: None)
+    return image_build.ImageBuild(NAME, cuda=True, root=tmp_path, say=lambda line: None)
 
 
 def install(build, name, text):
@@ -102,7 +102,7 @@ def test_cloud_build_needs_the_digests_of_base_images(build):
 @pytest.mark.parametrize("name", ["mine", "host/mine", "host/mine:a b", "host/Mine:1", "-x/y:1"])
 def test_names_without_registry_or_tag_are_refused(build, name):
     with pytest.raises(errors.UsageError, match=f"IMAGE={name}: must be a registry"):
-        image_build.run(image_build.Build(name, root=build.root))
+        image_build.run(image_build.ImageBuild(name, root=build.root))
 
 
 def test_without_a_builder_it_says_so(build):

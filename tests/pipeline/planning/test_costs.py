@@ -60,7 +60,7 @@ def test_seconds_of_training_are_part_of_what_is_asked():
 
 @pytest.mark.parametrize("examples", [1e9, None], ids=["many examples", "no end"])
 def test_training_ends_by_its_seconds(examples):
-    one = outlook(costs.Job(examples, 1e9, usd_per_machine=2.0, max_seconds=3600.0))
+    one = outlook(costs.Workload(examples, 1e9, usd_per_machine=2.0, max_seconds=3600.0))
     assert one.hours == pytest.approx(((3600 + _ENDS) / 3600,) * 2)
     assert one.usd == pytest.approx([hours * 2.0 * one.predicted.processes for hours in one.hours])
     assert one.training_share == pytest.approx(3600 / (3600 + _ENDS), rel=1e-3)
@@ -69,19 +69,19 @@ def test_training_ends_by_its_seconds(examples):
 
 
 def test_training_ends_by_its_examples_where_these_are_fewer():
-    few, limited = (outlook(costs.Job(1e6, 1e9, max_seconds=most)) for most in (None, 1e7))
+    few, limited = (outlook(costs.Workload(1e6, 1e9, max_seconds=most)) for most in (None, 1e7))
     assert few == limited
 
 
 def test_the_slow_end_of_a_range_may_be_that_of_the_seconds():
-    free = outlook(costs.Job(1e6, 1e9))
+    free = outlook(costs.Workload(1e6, 1e9))
     middle = sum(free.hours) / 2
-    one = outlook(costs.Job(1e6, 1e9, max_seconds=3600 * middle - _ENDS))
+    one = outlook(costs.Workload(1e6, 1e9, max_seconds=3600 * middle - _ENDS))
     assert one.hours == pytest.approx((free.hours[0], middle))
 
 
 def test_restarts_are_not_among_the_seconds_of_training():
-    job = costs.Job(None, 1e9, preemptions=1.0, max_seconds=3600.0)
+    job = costs.Workload(None, 1e9, preemptions=1.0, max_seconds=3600.0)
     low, high = outlook(job).hours
     assert low == pytest.approx((3600 + _ENDS) / 3600)
     assert high > low
@@ -90,7 +90,7 @@ def test_restarts_are_not_among_the_seconds_of_training():
 def test_an_unknown_rate_does_not_matter_where_seconds_end_it():
     full = Machines(server=8, worker=8, server_link=20e6)
     free, ended = (
-        outlook(costs.Job(1e9, 1e9, usd_per_machine=2.0, max_seconds=most), full, workers=60)
+        outlook(costs.Workload(1e9, 1e9, usd_per_machine=2.0, max_seconds=most), full, workers=60)
         for most in (None, 3600.0)
     )
     assert free.predicted.is_bound and ended.predicted.is_bound

@@ -90,7 +90,7 @@ def test_the_knee_is_where_workers_stop_helping():
 
 def knees(workers, machines=MACHINES, strategy="parameter_server", **changes):
     found = calibration(strategy, **changes)
-    job, servers = costs.Job(1e7, 1e5), int(found.has_servers)
+    job, servers = costs.Workload(1e7, 1e5), int(found.has_servers)
     return page.knees(
         [
             costs.outlook(found, job, prediction.predict(found, machines, count, servers=servers))

@@ -41,7 +41,7 @@ def made() -> manifest.Manifest:
         columns={"image": config.Column(type="uint8", shape=(2, 2)), "label": _label()},
         label="label",
         block_records=16,
-        sources=(manifest.Source(name="train/images/x", bytes=3, sha256="0" * 64),),
+        sources=(manifest.SourceFile(name="train/images/x", bytes=3, sha256="0" * 64),),
         splits={"train": _split("b/train-0", "b/train-1"), "eval": _split(), "test": _split()},
     )
 

@@ -87,8 +87,8 @@ def test_a_worker_counts_from_when_it_joined_to_when_it_left(tmp_path):
     )
     accounts.write(run, joined)
     changes = [
-        run_record.Scaling(workers=2, time=began + 60),
-        run_record.Scaling(workers=1, time=began + 79),
+        run_record.WorkerChange(workers=2, time=began + 60),
+        run_record.WorkerChange(workers=1, time=began + 79),
     ]
     before = ALL["start-up"]
     found = _parts(run, 120, scalings=changes)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.reports import goodput
-from pipeline.reports.goodput import Launch
+from pipeline.reports.goodput import LaunchPeriod
 from pipeline.runs import accounts
 from pipeline.runs.accounts import Account
 
@@ -43,7 +43,7 @@ def _split(launches, known, survived=1e9, *, synchronous=False, alone=False):
 
 
 def _launch(began, ended, *tasks):
-    return Launch(began, ended, tasks or ("chief-0",))
+    return LaunchPeriod(began, ended, tasks or ("chief-0",))
 
 
 def test_time_of_steps_is_useful_at_the_best_pace():
@@ -226,7 +226,7 @@ _accounts = st.builds(
 def test_parts_add_up_to_wall_time_times_processes(spans, known, survived, synchronous):
     """Whatever clocks say: accounts may overlap, lie outside of a launch, or be of no time."""
     tasks = ("chief-0", "worker-0")
-    launches = [Launch(began, began + seconds, tasks) for began, seconds in sorted(spans)]
+    launches = [LaunchPeriod(began, began + seconds, tasks) for began, seconds in sorted(spans)]
     parts = goodput.split(launches, known, survived=survived, synchronous=synchronous)
     assert sum(part.seconds for part in parts) == pytest.approx(
         2 * sum(one.ended - one.began for one in launches), abs=1e-3

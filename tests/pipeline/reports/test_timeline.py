@@ -43,9 +43,9 @@ def test_a_launch_that_is_at_work_has_not_ended(tmp_path, monkeypatch, state):
 
 
 def test_axes_count_in_units_that_suit():
-    assert timeline.Clock(0, 100).label.startswith("seconds")
-    assert timeline.Clock(0, 7000).label.startswith("minutes")
-    assert timeline.Clock(0, 50_000).label.startswith("hours")
-    long = timeline.Clock(0, 864_000)
+    assert timeline.TimeAxis(0, 100).label.startswith("seconds")
+    assert timeline.TimeAxis(0, 7000).label.startswith("minutes")
+    assert timeline.TimeAxis(0, 50_000).label.startswith("hours")
+    long = timeline.TimeAxis(0, 864_000)
     assert long.label == "days since 1970-01-01 00:00:00 UTC"
     assert long.ticks[1] == (172_800, "2")

@@ -70,7 +70,7 @@ ROW = {
 
 
 def test_columns_are_answered_by_every_output(classifier):
-    model = exported.Model(classifier.export.path)
+    model = exported.LoadedModel(classifier.export.path)
     assert sorted(model.inputs(exported.COLUMNS)) == sorted(ROW)
     answer = model.call(exported.COLUMNS, ROW)
     assert answer["class"].shape == (1,)
@@ -78,7 +78,7 @@ def test_columns_are_answered_by_every_output(classifier):
 
 
 def test_what_the_model_refuses_is_said_in_its_words(classifier):
-    model = exported.Model(classifier.export.path)
+    model = exported.LoadedModel(classifier.export.path)
     with pytest.raises(
         exported.Refused, match="Could not parse example input, value: 'no Example'"
     ):
@@ -94,7 +94,7 @@ def test_a_model_without_a_signature_for_records_is_a_line(tmp_path):
     with pytest.raises(
         errors.UsageError, match="has no signature 'examples', but serving_default; have it exp"
     ):
-        exported.Model(str(tmp_path)).examples([b""])
+        exported.LoadedModel(str(tmp_path)).examples([b""])
 
 
 def test_names_of_columns_need_not_be_those_of_arguments(tmp_path):

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.scripts.output import Output
+from pipeline.scripts.output import LogFollower
 
 
 @pytest.fixture
 def output(tmp_path):
-    return Output(str(tmp_path / "log"))
+    return LogFollower(str(tmp_path / "log"))
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_an_evaluation_is_no_step_of_training(output):
 def test_a_log_is_followed_from_its_present_end_and_by_whole_lines(tmp_path):
     path = tmp_path / "log"
     path.write_text("step = 1\n")
-    output = Output(str(path))
+    output = LogFollower(str(path))
     with path.open("ab") as file:
         for part, step in ((b"loss = 2.0, st", None), (b"ep = 55", None), (b"\n\xff\n", 55)):
             file.write(part)

@@ -6,9 +6,9 @@ import pathlib
 
 from pipeline.runs.run_folder import RunFolder
 from pipeline.supervision import restart_policy
-from pipeline.supervision.plan import Graces, Plan
+from pipeline.supervision.plan import Graces, RunSpec
 from pipeline.supervision.supervisor import Supervisor
-from pipeline.supervision.watchdog import Limits
+from pipeline.supervision.watchdog import HangLimits
 from tests.pipeline import fake_roles
 from tests.pipeline.process_help import is_alive
 
@@ -17,7 +17,7 @@ SINGLE = {"chief": 1, "worker": 0, "ps": 0, "evaluator": 0}
 QUICK = Graces(training=5.0, evaluator=0.3, ps=0.2, stragglers=0.5, poll=0.05)
 
 # However slowly processes start, the second waits for their first step.
-PATIENT, IMPATIENT = Limits(), Limits(step=1.0, start=60.0)
+PATIENT, IMPATIENT = HangLimits(), HangLimits(step=1.0, start=60.0)
 
 
 class Notes:
@@ -63,7 +63,7 @@ class Stage:
         self.run_folder.write(
             "script.json", {name.replace("_", "-"): plays for name, plays in script.items()}
         )
-        plan = Plan(
+        plan = RunSpec(
             run=self.run_folder,
             records="records",
             entry=fake_roles.ENTRY,

@@ -6,7 +6,7 @@ import pytest
 
 from pipeline.processes.fork_client import Ended, Started
 from pipeline.runs.run_folder import RunFolder
-from pipeline.supervision.plan import Plan
+from pipeline.supervision.plan import RunSpec
 from pipeline.supervision.ports import Reservation
 from pipeline.supervision.process_table import GANG, ProcessTable
 
@@ -48,7 +48,7 @@ def server():
 def table(tmp_path, server):
     (tmp_path / "logs").mkdir()
     made = ProcessTable(
-        Plan(
+        RunSpec(
             run=RunFolder(str(tmp_path)),
             records="records",
             entry="module:function",

@@ -10,7 +10,7 @@ import pytest
 
 from pipeline import errors
 from pipeline.supervision.plan import Graces
-from pipeline.supervision.watchdog import Limits
+from pipeline.supervision.watchdog import HangLimits
 from tests.pipeline.process_help import is_alive, wait_until
 from tests.pipeline.supervision.stage import SINGLE
 
@@ -84,7 +84,7 @@ def test_a_save_that_is_under_way_is_finished_after_the_grace(stage):
 def test_a_save_that_stands_still_is_not_waited_for(stage):
     when_training(stage, "chief-0")
     with pytest.raises(errors.RetryableError, match="SIGTERM, before anything was saved"):
-        stage.run(SINGLE, chief_0=["save_slowly"], graces=BRIEF, patience=Limits(60.0, 0.5))
+        stage.run(SINGLE, chief_0=["save_slowly"], graces=BRIEF, patience=HangLimits(60.0, 0.5))
 
 
 def test_a_second_stop_request_kills_a_save(stage):

@@ -12,7 +12,7 @@ from pipeline import errors
 from pipeline.cluster.gpus import share
 from pipeline.runs import run_folder, run_record
 from pipeline.supervision.ports import Reservation
-from pipeline.supervision.watchdog import Limits
+from pipeline.supervision.watchdog import HangLimits
 from tests.pipeline.supervision.stage import IMPATIENT, QUICK, SINGLE
 
 pytestmark = pytest.mark.heavy
@@ -211,14 +211,14 @@ def test_a_hanging_worker_alone_is_started_again_alone(stage):
 
 
 def test_training_that_never_makes_a_first_step_is_started_again(stage):
-    stage.run(SINGLE, chief_0=["freeze_at_once", "work"], patience=Limits(step=1.0, start=8.0))
+    stage.run(SINGLE, chief_0=["freeze_at_once", "work"], patience=HangLimits(step=1.0, start=8.0))
     # On a busy machine it takes seconds until the first one freezes; the next may be late, too.
     restart, *_ = stage.boss.restarts
     assert restart.cause.startswith("no first step for 8 s (chief-0 stopped")
 
 
 def test_an_evaluator_that_hangs_is_started_again(stage):
-    stage.run(evaluator_0=["freeze_at_once", "work"], patience=Limits(step=5.0, start=2.0))
+    stage.run(evaluator_0=["freeze_at_once", "work"], patience=HangLimits(step=5.0, start=2.0))
     # On a busy machine others may be late, too.
     restart, *_ = [found for found in stage.boss.restarts if found.role == "evaluator"]
     told = r"no sign of life for \d s \(evaluator-0 stopped by a signal\)"

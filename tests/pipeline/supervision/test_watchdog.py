@@ -10,7 +10,7 @@ import subprocess
 import pytest
 
 from pipeline.runs.run_folder import WAITING, RunFolder, Status
-from pipeline.supervision.watchdog import Hang, Limits, Watchdog, checkpoint_files, is_stopped
+from pipeline.supervision.watchdog import Hang, HangLimits, Watchdog, checkpoint_files, is_stopped
 from tests.pipeline.process_help import wait_until
 
 PIDS = {"chief-0": 1, "worker-0": 2}
@@ -37,7 +37,7 @@ def files():
 
 @pytest.fixture
 def dog(files):
-    return Watchdog(Limits(step=10, start=100), files)
+    return Watchdog(HangLimits(step=10, start=100), files)
 
 
 def test_no_step_for_the_limit_is_a_hang_of_training(dog):

@@ -218,7 +218,7 @@ def test_copies_are_made_once_and_before_their_parent_trains_on(tmp_path):
 
 def test_another_space_is_refused(tmp_path):
     searched(tmp_path, plan(), FakeJobs())
-    other = methods.Plan("asha", 9, 3, 3, seed=5, higher=True, space=SPACE[:1])
+    other = methods.SearchPlan("asha", 9, 3, 3, seed=5, higher=True, space=SPACE[:1])
     with pytest.raises(errors.UsageError, match=r"begun otherwise \(space model.params.hidden_un"):
         opened(tmp_path, other)
 
@@ -238,7 +238,7 @@ def found(tmp_path):
     wanted = plan(trials=12)
     trials = searched(tmp_path, wanted, FakeJobs(broken={3: "auc is nan <&>"}))
     study = opened(tmp_path, wanted)
-    return result.Result(
+    return result.SearchResult(
         name="s",
         config="flights",
         metric="auc",

@@ -6,7 +6,7 @@ import math
 import pathlib
 
 from pipeline.tuning import search, study
-from pipeline.tuning.methods import Plan
+from pipeline.tuning.methods import SearchPlan
 from pipeline.tuning.space import Parameter
 from pipeline.tuning.trial_jobs import Reached
 
@@ -18,10 +18,10 @@ EXAMPLES = (1000, 3000, 9000)
 
 def plan(method="asha", trials=9, *, rungs=3, seed=5, higher=True):
     """Returns a plan over `SPACE`."""
-    return Plan(method, trials, rungs, 3, seed=seed, higher=higher, space=SPACE)
+    return SearchPlan(method, trials, rungs, 3, seed=seed, higher=higher, space=SPACE)
 
 
-def opened(folder: pathlib.Path, wanted: Plan, *, sampler="random"):
+def opened(folder: pathlib.Path, wanted: SearchPlan, *, sampler="random"):
     """Opens the journal of a plan, as a new process would."""
     settings = {
         "space": {one.key: one.to_json() for one in wanted.space},

@@ -148,7 +148,7 @@ def test_records_are_decoded_to_what_they_were(tmp_path):
 
 def test_equal_rows_lie_once_in_a_spill_file(tmp_path):
     contents = np.array([7, 7, 8, 7, 9, 8], np.uint64)
-    places = placement.Places(
+    places = placement.RowPlacement(
         np.zeros(6, np.uint8), np.zeros(6, np.uint32), contents * np.uint64(2)
     )
     framed = encode.frame(tables.pa.array([b"%d" % c for c in contents], "large_binary"))

@@ -12,7 +12,7 @@ import pytest
 from pipeline import errors
 from pipeline.config import config_file
 from pipeline.launchers import image
-from pipeline.launchers.preprocessing import Request
+from pipeline.launchers.preprocessing import PreprocessingRequest
 from preprocessing.runners import dataflow, places
 from tests.pipeline.jobs.jobs import PLACE
 
@@ -83,7 +83,7 @@ def test_it_is_said_in_one_line_and_nothing_is_submitted(cloud, monkeypatch, row
     job = config_file.load("mnist", [*PLACE, *raw, *row.settings])
     row.plant(cloud, monkeypatch)
     with pytest.raises(errors.PipelineError, match=row.words) as caught:
-        places.on_dataflow(Request(job, row.storage or f"{cloud.root}/out"))
+        places.on_dataflow(PreprocessingRequest(job, row.storage or f"{cloud.root}/out"))
     assert caught.value.exit_code == row.code
     assert "\n" not in str(caught.value)
     assert cloud.api.dataflow.created == []

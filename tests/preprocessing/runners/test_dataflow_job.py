@@ -127,12 +127,12 @@ def test_a_job_for_other_settings_does_not_disturb_one_that_was_left(cloud, data
 
 
 def test_a_job_on_other_raw_data_is_not_disturbed_until_it_has_ended(cloud, dataflow):
-    made = dataflow_job.Job(follower(), cloud.path("records"), BASE, fingerprint="f")
+    made = dataflow_job.DataflowJob(follower(), cloud.path("records"), BASE, fingerprint="f")
     dataflow.states = [RUNNING]
     kept = {"job": f"{PLACE}/jobs/1", "fingerprint": "f", "build": BASE, "temporary": "_tmp-1"}
     cloud.put(f"records/dataflow-{BASE}.json", json.dumps(kept).encode())
     assert made.folders().build_name == BASE
-    other = dataflow_job.Job(follower(), cloud.path("records"), BASE, fingerprint="g")
+    other = dataflow_job.DataflowJob(follower(), cloud.path("records"), BASE, fingerprint="g")
     with pytest.raises(errors.UsageError, match=r"a job for other raw data is running \(https://"):
         other.folders()
     dataflow.states = [FAILED]
@@ -213,7 +213,9 @@ class HttpError(Exception):
 
 
 def test_what_the_service_says_to_beam_is_one_line(cloud):
-    made = dataflow_job.Job(follower(), cloud.path("out/records/small"), BASE, fingerprint="f")
+    made = dataflow_job.DataflowJob(
+        follower(), cloud.path("out/records/small"), BASE, fingerprint="f"
+    )
     with (
         pytest.raises(
             errors.RetryableError, match=rf"^Dataflow, {PLACE}: too many jobs \(429\). T"
@@ -226,7 +228,9 @@ def test_what_the_service_says_to_beam_is_one_line(cloud):
 
 
 def test_a_service_that_beam_does_not_reach_is_one_line(cloud):
-    made = dataflow_job.Job(follower(), cloud.path("out/records/small"), BASE, fingerprint="f")
+    made = dataflow_job.DataflowJob(
+        follower(), cloud.path("out/records/small"), BASE, fingerprint="f"
+    )
     with (
         pytest.raises(errors.RetryableError, match=r"^Dataflow cannot be reached \(no server\). L"),
         dataflow_job.explained(made),

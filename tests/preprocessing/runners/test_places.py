@@ -2,14 +2,16 @@ import pytest
 
 from pipeline import errors
 from pipeline.config import config_file
-from pipeline.launchers.preprocessing import Request
+from pipeline.launchers.preprocessing import PreprocessingRequest
 from preprocessing.runners import places
 from tests.pipeline.jobs.jobs import PLACE
 
 
-def request(*overrides: str, dry_run: bool = True) -> Request:
+def request(*overrides: str, dry_run: bool = True) -> PreprocessingRequest:
     wanted = config_file.load("mnist", [*overrides])
-    return Request(wanted, "gs://my-bucket/out", beam_options=("--x=1",), dry_run=dry_run)
+    return PreprocessingRequest(
+        wanted, "gs://my-bucket/out", beam_options=("--x=1",), dry_run=dry_run
+    )
 
 
 def test_this_machine_needs_no_options_and_shows_none():

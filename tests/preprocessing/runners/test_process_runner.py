@@ -121,7 +121,7 @@ class WorkOrFail(beam.DoFn):
 
 def test_the_error_of_a_worker_is_raised_though_beam_waits_for_another():
     """It asks them in turn, and one that has been ended may never answer."""
-    outcome = process_runner.Outcome()
+    outcome = process_runner.PipelineOutcome()
     threading.Thread(target=outcome.after_an_error, args=("a row is wrong",), daemon=True).start()
     with pytest.raises(RuntimeError, match="a row is wrong"):
         outcome.result(60)

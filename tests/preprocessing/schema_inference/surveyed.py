@@ -7,9 +7,9 @@ import pyarrow as pa
 from preprocessing.schema_inference import profile
 
 
-def surveyed(values, kind=None, **limits) -> profile.Found:
+def surveyed(values, kind=None, **limits) -> profile.ColumnProfile:
     """Returns what is found of values, which are written as text."""
-    found = profile.Found(**limits)
+    found = profile.ColumnProfile(**limits)
     texts = [v if v is None or isinstance(v, list) else str(v).encode() for v in values]
     found.see(pa.array(texts, kind))
     found.settle(profile.TOKENS)

@@ -11,7 +11,7 @@ from preprocessing.schema_inference import heuristics, profile, traits
 from tests.preprocessing.schema_inference.surveyed import surveyed
 
 
-def _column(values, name="x", **limits) -> heuristics.Column:
+def _column(values, name="x", **limits) -> heuristics.SuggestedColumn:
     return heuristics.column(name, surveyed(values, **limits), len(values))
 
 
@@ -134,7 +134,7 @@ def test_what_differs_in_all_rows_but_names_none():
 
 
 def test_a_key_of_which_there_are_too_many_to_count_is_no_feature():
-    found = profile.Found(most=2)
+    found = profile.ColumnProfile(most=2)
     found.see(pa.array([b"1", b"2", b"2", b"3"]))
     assert found.different is None
     for name in ("user_id", "userId", "user ID", "id", "Primary-Key"):
@@ -191,7 +191,7 @@ def test_the_share_of_identifiers_that_share_a_bucket_is_true():
 
 def test_identifiers_without_end_are_counted_too():
     """More different ones than are counted by value."""
-    found = profile.Found(most=1000)
+    found = profile.ColumnProfile(most=1000)
     for start in range(0, 60_000, 10_000):
         found.see(pa.array([str(n).encode() for n in range(start, start + 10_000)] * 6))
     made = heuristics.column("visitor_id", found, 360_000)
@@ -212,8 +212,8 @@ def test_identifiers_with_a_long_tail_are_learnt_by_their_head(most):
     items of the head can be learnt, though an item has less than 4 rows on average."""
     head = [*range(100)] * 225
 
-    def made(tail: int) -> heuristics.Column:
-        found = profile.Found(most=most)
+    def made(tail: int) -> heuristics.SuggestedColumn:
+        found = profile.ColumnProfile(most=most)
         rows = np.random.default_rng(1).permutation([*head, *range(1000, 1000 + tail)])
         for start in range(0, len(rows), 5000):
             found.see(pa.array(rows[start : start + 5000]))
@@ -265,7 +265,7 @@ def test_no_value_can_be_what_stands_for_missing():
     assert _stand_in(["-1.5", "7.5", None] * 20) is None
     assert _stand_in(["a", "b", None] * 20) is None
     texts = [b"a", b"", b"(none)", None] * 20
-    found = profile.Found()
+    found = profile.ColumnProfile()
     found.see(pa.array(texts))
     found.settle(())
     assert heuristics.column("x", found, len(texts)).rules["default"] == "((none))"

@@ -13,8 +13,8 @@ from preprocessing.schema_inference import profile
 from tests.preprocessing import tables
 
 
-def _found(*parts, kinds=profile.KINDS, **limits) -> profile.Found:
-    found = profile.Found(kinds=kinds, **limits)
+def _found(*parts, kinds=profile.KINDS, **limits) -> profile.ColumnProfile:
+    found = profile.ColumnProfile(kinds=kinds, **limits)
     for part in parts:
         found.see(part if isinstance(part, pa.Array) else pa.array(part, pa.binary()))
     found.settle(profile.TOKENS)
@@ -147,6 +147,6 @@ def test_what_a_column_is_takes_few_casts_whatever_its_values(text, monkeypatch)
 
 
 def test_a_plus_is_a_sign():
-    found = profile.Found()
+    found = profile.ColumnProfile()
     found.see(pa.array([b"+5", b"-3", b"0"]))
     assert found.kind == "int64" and (found.about.least, found.about.greatest) == (-3, 5)

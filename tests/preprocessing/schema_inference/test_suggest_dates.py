@@ -12,7 +12,7 @@ from tests.preprocessing.schema_inference.surveyed import surveyed
 
 
 def _column(values, name="when"):
-    found = profile.Found()
+    found = profile.ColumnProfile()
     found.see(pa.array(values) if not isinstance(values[0], str) else _raw(values))
     return heuristics.column(name, found, len(values))
 
@@ -107,7 +107,7 @@ def test_arrow_timestamps():
 
 
 def _remarks(values, name="when"):
-    found = profile.Found()
+    found = profile.ColumnProfile()
     found.see(pa.array(values) if not isinstance(values[0], str) else _raw(values))
     return suggest_dates.remarks(name, found)
 

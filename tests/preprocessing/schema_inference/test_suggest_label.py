@@ -63,7 +63,7 @@ def test_two_numbers_that_are_no_whole_ones():
     assert traits.threshold(flag) == 0.5 and not traits.is_class(flag)
     assert suggest_label.label({"flag": flag, "n": surveyed([1.5, 2.5, 7.5])}, 3)[0] == "flag"
     assert traits.threshold(surveyed([-1.0, 1.0])) == 0
-    grouped = profile.Found(csv=config.Csv(thousands=","))
+    grouped = profile.ColumnProfile(csv=config.Csv(thousands=","))
     grouped.see(pa.array([b"1,000.5", b"0.5", b"1000.5"]))
     assert traits.threshold(grouped) == 500.5
     for values in ([0, 1], [0.5, 1.5, 2.5], [0.5], ["inf", "1.5"], ["a", "1.5"]):

@@ -28,7 +28,7 @@ ROWS = [
 
 
 def _found(*texts):
-    found = profile.Found()
+    found = profile.ColumnProfile()
     found.see(pa.array([text.encode() for text in texts]))
     return found
 
@@ -105,16 +105,16 @@ def test_the_same_lists_are_proposed_of_every_source(tmp_path, kind):
 
 
 def test_items_are_never_what_stands_for_none():
-    found = profile.Found()
+    found = profile.ColumnProfile()
     found.see(pa.array([[1, -1], [], [-3]]))
     assert suggest_lists.rules(found) == {
         **{"list": True, "max_items": 2, "on_longer": "truncate"},
         "default": -4,
     }
-    found = profile.Found()
+    found = profile.ColumnProfile()
     found.see(pa.array([["a", ""], []]))
     assert suggest_lists.rules(found)["default"] == "(none)"
-    found = profile.Found()
+    found = profile.ColumnProfile()
     found.see(pa.array([[-(2**63), 8], [], [-1]]))
     assert suggest_lists.rules(found)["default"] == 9
 
@@ -133,14 +133,14 @@ def test_lists_with_items_that_are_no_numbers_are_left_out(tmp_path, item):
 
 
 def test_numbers_are_pooled_and_many_items_hashed():
-    found = profile.Found()
+    found = profile.ColumnProfile()
     found.see(pa.array([[0.5], [], [1.5, 2.5]]))
     assert suggest_lists.feature(found) == (
         [{"pool": {"by": "mean"}}],
         None,
         "lists of 0 to 2 items; of a longer one the first stay",
     )
-    found = profile.Found()
+    found = profile.ColumnProfile()
     found.see(pa.array([[f"w{n}", f"w{n + 1}"] for n in range(20_000)] + [[]]))
     [step], embedding, _ = suggest_lists.feature(found)
     assert step == {"hash": {"buckets": 2**17}}

@@ -7,17 +7,17 @@ import pytest
 import yaml
 
 from preprocessing.schema_inference import profile, suggest_model
-from preprocessing.schema_inference.heuristics import Column
+from preprocessing.schema_inference.heuristics import SuggestedColumn
 
 
-def _found(values) -> profile.Found:
-    found = profile.Found()
+def _found(values) -> profile.ColumnProfile:
+    found = profile.ColumnProfile()
     found.see(pa.array([str(value).encode() for value in values]))
     return found
 
 
 def _config(label, columns=None, rows=1000):
-    columns = columns or {"x": Column({}, [], ["z_score"])}
+    columns = columns or {"x": SuggestedColumn({}, [], ["z_score"])}
     return yaml.safe_load("\n".join(suggest_model.lines({"y": _found(label)}, columns, rows)))
 
 
@@ -58,7 +58,9 @@ def test_tasks(label, section, params, metric):
     ],
 )
 def test_the_length_of_training_follows_label_and_rows(label, rows, hashed, steps, batch):
-    embedding = {"x": Column({}, [], [{"hash": {"buckets": 64}}], embedding=8 if hashed else None)}
+    embedding = {
+        "x": SuggestedColumn({}, [], [{"hash": {"buckets": 64}}], embedding=8 if hashed else None)
+    }
     train = _config(label, embedding, rows)["train"]
     assert (train["steps"], train["batch_size"]) == (steps, batch)
     assert train["save_steps"] * 5 <= steps
@@ -69,7 +71,7 @@ def test_the_length_of_training_follows_label_and_rows(label, rows, hashed, step
     [(300, 200, 300, 5), (301, 200, 300, 2), (3001, 200, 100, 1), (3001, 2000, 500, 1)],
 )
 def test_wide_tables_are_evaluated_less_often(columns, rows, steps, checkpoints):
-    wide = {f"x{n}": Column({}, [], ["z_score"]) for n in range(columns)}
+    wide = {f"x{n}": SuggestedColumn({}, [], ["z_score"]) for n in range(columns)}
     train = _config([0.5, 1.5, 9.5], wide, rows)["train"]
     assert (train["steps"], train["save_steps"]) == (steps, steps // checkpoints)
 
@@ -80,15 +82,15 @@ def test_wide_tables_are_evaluated_less_often(columns, rows, steps, checkpoints)
 )
 def test_passes_are_written_as_people_write_numbers(rows, passes):
     label = _found([0, 1])
-    columns = {"x": Column({}, [], ["z_score"])}
+    columns = {"x": SuggestedColumn({}, [], ["z_score"])}
     text = "\n".join(suggest_model.lines({"y": label}, columns, rows))
     assert f"# {passes} passes over about {rows:,} rows of train\n" in text
 
 
 def test_parts_that_are_called_like_a_column_get_another_name():
     columns = {
-        "x": Column({}, [], [], parts={"x_month": ["z_score"]}),
-        "x_month": Column({}, [], ["z_score"]),
+        "x": SuggestedColumn({}, [], [], parts={"x_month": ["z_score"]}),
+        "x_month": SuggestedColumn({}, [], ["z_score"]),
     }
     made = _config([0, 1], columns)["features"]
     assert made == {
@@ -98,4 +100,7 @@ def test_parts_that_are_called_like_a_column_get_another_name():
 
 
 def test_without_a_feature_the_model_is_your_own():
-    assert _config([0, 1], {"x": Column({}, [])})["model"]["name"] == "package.module:model_fn"
+    assert (
+        _config([0, 1], {"x": SuggestedColumn({}, [])})["model"]["name"]
+        == "package.module:model_fn"
+    )

@@ -29,7 +29,7 @@ def test_texts_of_a_label_are_classes_however_many(tmp_path, classes):
     path.write_text("x,label\n" + "".join(f"{i / 7},c{i % classes}\n" for i in range(2200)))
     proposed = propose(path)
     label = proposed.data.columns["label"]
-    assert label.vocabulary == (config.Vocabulary() if classes > 1000 else None)
+    assert label.vocabulary == (config.VocabularyRules() if classes > 1000 else None)
     assert len(label.allowed) == (0 if classes > 1000 else classes)
     assert proposed.model.params["classes"] == classes
 

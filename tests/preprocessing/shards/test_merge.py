@@ -19,7 +19,7 @@ def _segments(folder, orders_by_chunk):
     found = []
     for chunk, orders in enumerate(orders_by_chunk):
         payloads = [b"%d/%d/%d" % (chunk, row, rank) * 9 for row, rank in enumerate(orders)]
-        places = placement.Places(
+        places = placement.RowPlacement(
             np.zeros(len(orders), np.uint8),
             np.zeros(len(orders), np.uint32),
             np.array(orders, np.uint64),

@@ -17,7 +17,7 @@ _TRAIN, _EVAL = placement.SPLITS.index("train"), placement.SPLITS.index("eval")
 
 
 def _places(split, shard, rank):
-    return placement.Places(
+    return placement.RowPlacement(
         np.array(split, np.uint8), np.array(shard, np.uint32), np.array(rank, np.uint64)
     )
 

@@ -25,7 +25,7 @@ def test_a_key_stays_where_it_is_held_out_the_most(tmp_path, monkeypatch, rows):
     for index, orders in of_split.items():
         for chunk, part in enumerate(np.array_split(rng.permutation(orders), 3)):
             splits = np.full(len(part), index, np.uint8)
-            places = placement.Places(splits, np.zeros(len(part), np.uint32), part)
+            places = placement.RowPlacement(splits, np.zeros(len(part), np.uint32), part)
             framed = encode.frame(pa.array([b"x"] * len(part), pa.large_binary()))
             encoded = spill.Encoded(places, framed)
             written = spill.write(str(tmp_path), "train", (10 * index + chunk, 0), encoded=encoded)

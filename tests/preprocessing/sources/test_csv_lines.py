@@ -15,7 +15,7 @@ from pipeline import errors
 from preprocessing.sources import csv_lines
 
 
-def _blocks(data: bytes, size: int, quote: str = '"') -> list[csv_lines.Block]:
+def _blocks(data: bytes, size: int, quote: str = '"') -> list[csv_lines.RawRows]:
     return list(csv_lines.blocks(io.BytesIO(data), size, "in.csv", quote=quote))
 
 

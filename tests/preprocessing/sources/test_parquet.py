@@ -84,7 +84,7 @@ def test_types_that_arrow_can_do_little_with(tmp_path, array, as_text):
     job = tables.make_config(tmp_path / "*.parquet", source="parquet", columns=columns)
     source = sources.choose(job.data)
     (rows,) = source.read(source.plan("train")[0])
-    found = profile.Found()
+    found = profile.ColumnProfile()
     found.see(rows.batch.column("name"))
     assert found.values == 1 and found.some()
     good = validate.enforce(rows, source.data, "train")
@@ -142,7 +142,7 @@ def test_lists_of_types_that_arrow_can_do_little_with(tmp_path, element, value, 
     job = tables.make_config(tmp_path / "*.parquet", source="parquet", columns=columns)
     source = sources.choose(job.data)
     (rows,) = source.read(source.plan("train")[0])
-    found = profile.Found()
+    found = profile.ColumnProfile()
     found.see(rows.batch.column("id"))
     assert found.values == 2 and found.lengths == {2}
     good = validate.enforce(rows, source.data, "train")

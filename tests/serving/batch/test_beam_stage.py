@@ -25,7 +25,7 @@ def _asked(published, path, budget=None):
 
 
 def _run(published, asked, folder, batch=64, workers=1):
-    answering = beam_stage.Answering(
+    answering = beam_stage.PredictionModel(
         published.export.path, published.export.classes, published.job.label, batch
     )
     chunks = asked.source.plan(inputs.SPLIT)
@@ -135,7 +135,7 @@ class _Picky:
 def test_rows_that_the_model_refuses_are_found_by_halving(classifier, monkeypatch):
     model = _Picky({b"3", b"10"})
     monkeypatch.setattr(exported, "load", lambda path: model)
-    answering = beam_stage.Answering("x", None, classifier.job.label, batch=8)
+    answering = beam_stage.PredictionModel("x", None, classifier.job.label, batch=8)
     predict = beam_stage.Predict(None, answering, "x")
     found, refused = predict.answers([b"%d" % number for number in range(16)])
     assert refused == {3: "assertion failed", 10: "assertion failed"}

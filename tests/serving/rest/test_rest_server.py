@@ -23,7 +23,7 @@ ROW = {"delay": 30.5, "origin": "EWR", "carrier": "AA", "hour": 12}
 
 
 def _started(published, **others):
-    server = rest_server.Server(0, published.served(), **others)
+    server = rest_server.RestServer(0, published.served(), **others)
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     return server, thread
@@ -299,7 +299,7 @@ class Slow:
 
 def test_a_request_is_answered_though_the_server_ends_meanwhile():
     slow = Slow()
-    server = rest_server.Server(0, slow)
+    server = rest_server.RestServer(0, slow)
     serving = threading.Thread(target=server.serve_forever, args=(0.01,))
     serving.start()
     with concurrent.futures.ThreadPoolExecutor(1) as threads:
@@ -314,7 +314,7 @@ def test_a_request_is_answered_though_the_server_ends_meanwhile():
 
 def test_a_port_that_is_taken_is_a_line(server):
     with pytest.raises(errors.UsageError, match=r"--port \d+: Address already in use; choose"):
-        rest_server.Server(server.port, server.served)
+        rest_server.RestServer(server.port, server.served)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from pipeline.config import config_file
 from pipeline.records import builds
 from pipeline.runs import run_folder
 from serving.rest import session
-from serving.rest.rest_server import Server
+from serving.rest.rest_server import RestServer
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +81,7 @@ def test_an_image_is_a_real_one():
 
 def test_a_short_example_is_on_the_command_line(served, classifier):
     row = session.instance(session.rules(classifier.job), "nowhere")
-    with Server(0, served, {"instances": [row]}) as server:
+    with RestServer(0, served, {"instances": [row]}) as server:
         where, command = session.welcome(server, classifier.export.step)
     url = f"http://127.0.0.1:{server.port}/v1/models/punctual"
     assert where == f"serving {url}, version 60; Ctrl-C ends it"
@@ -91,13 +91,13 @@ def test_a_short_example_is_on_the_command_line(served, classifier):
 
 
 def test_a_long_one_is_fetched_from_the_server(served, classifier):
-    with Server(0, served, {"instances": ["x" * 2000]}) as server:
+    with RestServer(0, served, {"instances": ["x" * 2000]}) as server:
         *_, command = session.welcome(server, classifier.export.step)
     assert f"curl -s {server.address}/example | curl -s -d @- {server.address}/v1/models" in command
 
 
 def test_without_an_example_there_is_none(served, classifier):
-    with Server(0, served) as server:
+    with RestServer(0, served) as server:
         assert len(session.welcome(server, classifier.export.step)) == 1
 
 

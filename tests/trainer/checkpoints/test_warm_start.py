@@ -13,7 +13,7 @@ from pipeline.runs.run_folder import RunFolder
 from trainer import experiment
 from trainer.checkpoints import warm_start
 from trainer.distribution import balanced_tables, placement, strategies
-from trainer.input.dataset import Records
+from trainer.input.dataset import RecordDataset
 
 v1 = tf.compat.v1
 KERNEL, BIAS = np.arange(6, dtype=np.float32).reshape(2, 3), np.ones(3, np.float32)
@@ -142,7 +142,7 @@ def test_weights_of_a_network_count_less_than_the_config(
         f"cluster.strategy={strategy}",
         "train.optimizer={name: sgd, learning_rate: 1.0e-9}",
     )
-    records = Records(job, small_records.folder, small_records.contents)
+    records = RecordDataset(job, small_records.folder, small_records.contents)
     task = topology.Task(topology.CHIEF, 0)
     built = experiment.estimator(job, RunFolder(str(tmp_path)), task, transforms=records.transforms)
     hook = _Kernel()

@@ -6,8 +6,8 @@ import numpy as np
 
 from trainer.comparison.paired import Difference
 from trainer.comparison.pairing import Count, Pairs
-from trainer.comparison.result import Differing, Result, Slice
-from trainer.metrics.intervals import Estimate
+from trainer.comparison.result import ComparedSlice, Comparison, Differing
+from trainer.metrics.intervals import MetricEstimate
 
 PLACES = np.arange(90)
 PAIRS = Pairs(PLACES, PLACES, 7, (Count("train", 80, 20, 0),), "the same content")
@@ -15,16 +15,19 @@ PAIRS = Pairs(PLACES, PLACES, 7, (Count("train", 80, 20, 0),), "the same content
 
 def change(a, b, half, *, few=False):
     """Returns a difference with an interval of `half` on both sides."""
-    return Difference(a, b, Estimate(b - a, b - a - half, b - a + half, few))
+    return Difference(a, b, MetricEstimate(b - a, b - a - half, b - a + half, few))
 
 
 def result(of_auc, **others):
     """Returns a comparison of two runs on two slices, whose difference in AUC is given."""
     metrics = {"auc": of_auc, "log_loss": change(0.5, 0.4, 0.05)}
-    parts = [Slice("all", 90, metrics), Slice("c=<A>", 4, {"auc": change(0.5, 0.6, 1, few=True)})]
+    parts = [
+        ComparedSlice("all", 90, metrics),
+        ComparedSlice("c=<A>", 4, {"auc": change(0.5, 0.6, 1, few=True)}),
+    ]
     differing = Differing([("train.steps", "5", "6" * 99)], [], [], [("steps", "5", "6")])
     given = {"metric": "auc", "wanted": "auc", "higher": True, "notes": ("a note",), **others}
-    return Result(
+    return Comparison(
         names=("one", "two"),
         steps=(1000, 20),
         split="eval",

@@ -11,10 +11,10 @@ import pytest
 from tests.trainer.comparison.compared import WORSE, change, result
 from trainer.comparison import page
 from trainer.comparison.paired import Difference
-from trainer.comparison.result import Slice
-from trainer.metrics.intervals import Estimate
+from trainer.comparison.result import ComparedSlice
+from trainer.metrics.intervals import MetricEstimate
 
-ALIKE = Difference(0.8, 0.7, Estimate(-0.1, -0.1, -0.1, few=True, alike=True))
+ALIKE = Difference(0.8, 0.7, MetricEstimate(-0.1, -0.1, -0.1, few=True, alike=True))
 
 
 def test_the_table():
@@ -37,7 +37,7 @@ def test_the_table():
 
 
 def test_a_metric_that_is_not_defined_on_so_few_records():
-    parts = [Slice("all", 1, {"log_loss": WORSE})]
+    parts = [ComparedSlice("all", 1, {"log_loss": WORSE})]
     few = dataclasses.replace(result(WORSE, metric=None), slices=parts, defined=("auc",))
     assert page.verdict(few) == (
         "No verdict, there are too few records: 'auc' is not defined on these 1"

@@ -11,7 +11,7 @@ from pipeline.runs.run_folder import RunFolder
 from tests import record_sets
 from tests.trainer import small_table
 from trainer.comparison import pairing
-from trainer.comparison.pairing import Count, Side
+from trainer.comparison.pairing import ComparedRun, Count
 
 
 def _record(number, late=0, carrier=b"AA"):
@@ -32,7 +32,7 @@ def _side(folder, name, splits, *, key="day", columns=None, excluded=None, setti
         columns=loaded.data.columns if columns is None else columns,
         label="late",
     )
-    return Side(
+    return ComparedRun(
         RunFolder(str(folder / "runs" / name)), loaded, str(folder / name), contents, excluded or {}
     )
 
@@ -132,7 +132,7 @@ def test_runs_that_learn_something_else(tmp_path, setting, words):
     b = _side(tmp_path, "b", _splits([1], [10]))
     job = config_file.load(str(tmp_path / "b.yaml"), [setting])
     with pytest.raises(errors.UsageError, match=words) as caught:
-        pairing.check_alike(a, Side(b.run, job, b.folder, b.contents, {}))
+        pairing.check_alike(a, ComparedRun(b.run, job, b.folder, b.contents, {}))
     assert "runs 'a' and 'b': cannot be compared" in str(caught.value)
     pairing.check_alike(a, b)
 

@@ -8,7 +8,7 @@ import pytest
 
 from pipeline import errors
 from trainer.comparison import predictions
-from trainer.comparison.pairing import Side
+from trainer.comparison.pairing import ComparedRun
 
 
 def test_a_damaged_record_is_named(finished, small_records, tmp_path):
@@ -18,7 +18,7 @@ def test_a_damaged_record_is_named(finished, small_records, tmp_path):
     content[100:104] = b"\0\1\2\3"
     path.write_bytes(content)
     folder = str(tmp_path / "records")
-    side = Side(finished.run, finished.job, folder, small_records.contents, {})
+    side = ComparedRun(finished.run, finished.job, folder, small_records.contents, {})
     with pytest.raises(
         errors.DataError, match=rf"^run 'finished': shard {path}: block 0, byte 0, record 0: .* CRC"
     ):

@@ -11,7 +11,7 @@ from tests.trainer import iterators
 from trainer import divergence_replay
 from trainer.export import parity, parity_rows
 from trainer.heads import heads
-from trainer.input.dataset import Records
+from trainer.input.dataset import RecordDataset
 from trainer.input.window_feed import Feed
 from trainer.metrics import slice_metrics
 from trainer.monitoring import divergence
@@ -45,7 +45,7 @@ def _of_input(input_fn):
 
 
 def test_the_input_of_a_single_process_has_no_autotuner(small_records):
-    records = Records(small_records.job, small_records.folder, small_records.contents)
+    records = RecordDataset(small_records.job, small_records.folder, small_records.contents)
     feed = Feed(records.blocks("train"), 0, 4)
     assert _of_input(records.train_input_fn(feed, 1)) == []
     assert _of_input(records.train_input_fn(feed, 2)) == []
@@ -65,14 +65,14 @@ class _Predicts:
 
 
 def test_prediction_and_replay_have_no_autotuner(small_records, monkeypatch):
-    records = Records(small_records.job, small_records.folder, small_records.contents)
+    records = RecordDataset(small_records.job, small_records.folder, small_records.contents)
     estimator = _Predicts()
     monkeypatch.setattr(heads, "answering", lambda *_, **__: estimator)
-    gate, rows = parity.Gate(records), [parity_rows.Row(b"")]
+    gate, rows = parity.Gate(records), [parity_rows.ParityRow(b"")]
     gate.predicted(rows, estimator, "", orders=gate.orders(rows))
     slice_metrics.evaluate(records, None, "", split="eval", slices=[])
     assert len(estimator.input_fns) == 2
-    batch = divergence.Batch(1, None)
+    batch = divergence.RecordedBatch(1, None)
     for input_fn in (*estimator.input_fns, divergence_replay.input_fn(records, [batch])):
         assert _of_input(input_fn) == []
 

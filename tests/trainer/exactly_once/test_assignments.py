@@ -20,7 +20,7 @@ def _blocks(records):
 
 def _holdings(records=(8,) * 20, in_turn=True):
     blocks = _blocks(records)
-    schedule = epoch_order.Schedule(blocks, 1, np.zeros(len(records), np.int64))
+    schedule = epoch_order.BlockSchedule(blocks, 1, np.zeros(len(records), np.int64))
     size = assignments.sizes(blocks.records, BATCH, OPEN)
     made = assignments.Assignments(schedule, blocks.records, BATCH, size=size, in_turn=in_turn)
     return made, schedule
@@ -83,8 +83,8 @@ def test_blocks_that_others_have_begun_are_continued():
     _add(held, range(3), reached)
     assert held.positions == [1, 2]
     pieces = held.pieces()
-    assert next(pieces) == epoch_order.Piece(blocks[1], 0, 3)
-    assert next(pieces) == epoch_order.Piece(blocks[2], 0, 0)
+    assert next(pieces) == epoch_order.BlockRange(blocks[1], 0, 3)
+    assert next(pieces) == epoch_order.BlockRange(blocks[2], 0, 0)
 
 
 def test_a_block_waits_until_its_epoch_before_is_done():
@@ -131,7 +131,7 @@ def test_there_is_always_room_for_the_next_batch(open_blocks, nearly_done, recor
     blocks = _blocks(records)
     size = assignments.sizes(blocks.records, BATCH, open_blocks)
     reached = blocks.records - 1 if nearly_done else np.zeros(len(records), np.int64)
-    schedule = epoch_order.Schedule(blocks, 1, reached)
+    schedule = epoch_order.BlockSchedule(blocks, 1, reached)
     held = assignments.Assignments(schedule, blocks.records, BATCH, size=size, in_turn=False)
     positions, read = itertools.count(), []
     window: list[int] = []
@@ -169,7 +169,7 @@ class _Reader:
     def __init__(self, shared, blocks, number, in_turn, epochs=None):
         self.shared, schedule = (
             shared,
-            epoch_order.Schedule(blocks, 1, np.zeros(len(blocks.records))),
+            epoch_order.BlockSchedule(blocks, 1, np.zeros(len(blocks.records))),
         )
         size = assignments.sizes(blocks.records, BATCH, number)
         self.held = assignments.Assignments(

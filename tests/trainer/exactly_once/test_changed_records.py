@@ -20,7 +20,7 @@ from trainer import experiment
 from trainer.checkpoints import checkpoint_files
 from trainer.exactly_once import changed_records, reader, saved_counts
 from trainer.input import epoch_order
-from trainer.input.dataset import Records
+from trainer.input.dataset import RecordDataset
 from trainer.monitoring.status_reporter import Reporter
 
 WEIGHTS = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -154,7 +154,7 @@ def test_a_checkpoint_of_the_first_format_resumes_where_it_was(tmp_path):
     flat = tuple(s.model_copy(update={"path": s.path.rpartition("/")[2]}) for s in shards)
     train = contents.split("train").model_copy(update={"shards": flat})
     contents = contents.model_copy(update={"splits": {**contents.splits, "train": train}})
-    records = Records(job, str(regenerate.RECORDS), contents)
+    records = RecordDataset(job, str(regenerate.RECORDS), contents)
     blocks, task = records.blocks("train"), topology.Task(topology.CHIEF, 0)
     changed_records.settle(job, run, blocks, reporter=Reporter(run, "chief-0", 8))
     assert checkpoint_files.newest(run.path) == checkpoint

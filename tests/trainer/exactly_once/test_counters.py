@@ -13,7 +13,7 @@ from trainer.checkpoints import checkpoint_files
 from trainer.distribution import placement
 from trainer.exactly_once import counters, saved_counts
 from trainer.input import epoch_order
-from trainer.input.dataset import Records
+from trainer.input.dataset import RecordDataset
 
 
 def _blocks(number):
@@ -177,7 +177,7 @@ def test_a_million_blocks_take_no_more_than_eight_megabytes():
 def test_a_finished_run_has_applied_what_its_steps_were_fed(finished, small_records):
     """Read from its checkpoint: steps times batch, and no epoch begun before the last is over."""
     saved = checkpoint_files.newest(finished.run.path)
-    blocks = Records(small_records.job, small_records.folder, small_records.contents).blocks(
+    blocks = RecordDataset(small_records.job, small_records.folder, small_records.contents).blocks(
         "train"
     )
     counts = saved_counts.counts_in(saved, blocks)

@@ -26,7 +26,7 @@ def _counts(applied, reached=None, readers=(0,)):
     every = np.zeros(saved_counts.MOST_READERS, np.int64)
     every[: len(readers)] = readers
     reached = applied if reached is None else reached
-    return saved_counts.Counts(np.array(applied), np.array(reached), every)
+    return saved_counts.SavedCounts(np.array(applied), np.array(reached), every)
 
 
 def _save(folder, step, counts):
@@ -60,7 +60,7 @@ def test_an_account_is_by_epoch_and_by_process(tmp_path):
 def test_of_thousands_of_epochs_the_first_are_one_row():
     """What is written every second stays small."""
     applied = np.array([25_000, 25_003, 25_001])
-    found = report.Account(7, epoch_order.ledger(_blocks(), applied, applied - 1), {})
+    found = report.RecordUsage(7, epoch_order.ledger(_blocks(), applied, applied - 1), {})
     assert len(found.epochs) == 2501
     first, *others = found.rows
     assert [row["epoch"] for row in others] == list(range(1501, 2501))
@@ -159,7 +159,7 @@ def test_before_the_first_checkpoint_nothing_is_told(tmp_path, ends, reporter):
 def test_the_table_adds_up():
     blocks, counts = _blocks(), _counts([14, 10, 10], [12, 10, 10])
     epochs = epoch_order.ledger(blocks, counts.applied, counts.reached)
-    lines = list(report.table(report.Account(7, epochs, {"chief-0": 30, "worker-0": 4})))
+    lines = list(report.table(report.RecordUsage(7, epochs, {"chief-0": 30, "worker-0": 4})))
     assert [line.split() for line in lines[:-1]] == [
         ["epoch", "due", "once", "more", "never", "skipped", "left"],
         ["0", "30", "30", "0", "0", "0", "0"],
@@ -175,7 +175,7 @@ def test_many_epochs_that_say_the_same_take_three_lines():
         epoch_order.Epoch(100, 60, 59, 0, 1, 0, 0),
         epoch_order.Epoch(101, 60, 20, 0, 0, 0, 40),
     ]
-    lines = list(report.table(report.Account(7, epochs, {"chief-0": 6079})))
+    lines = list(report.table(report.RecordUsage(7, epochs, {"chief-0": 6079})))
     assert [line.split() for line in lines[1:-1]] == [
         ["0", "60", "60", "0", "0", "0", "0"],
         ["...", "98", "more,", "all", "exactly", "once"],
@@ -189,12 +189,12 @@ def test_many_epochs_that_say_the_same_take_three_lines():
 
 def test_epochs_that_miss_the_same_are_put_together_as_such():
     epochs = [epoch_order.Epoch(number, 60, 50, 0, 0, 10, 0) for number in range(4)]
-    lines = list(report.table(report.Account(7, epochs, {})))
+    lines = list(report.table(report.RecordUsage(7, epochs, {})))
     assert [line.split() for line in lines[2:3]] == [["...", "2", "more,", "all", "the", "same"]]
 
 
 def test_without_any_step_the_table_is_empty():
-    assert list(report.table(report.Account(0, [], {})))[-1] == "nothing has been applied yet"
+    assert list(report.table(report.RecordUsage(0, [], {})))[-1] == "nothing has been applied yet"
 
 
 def test_what_is_exactly_once_has_no_troubles():

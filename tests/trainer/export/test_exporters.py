@@ -246,7 +246,7 @@ def test_the_digests_of_a_run_are_those_of_its_files(finished):
 
 
 def test_the_exported_model_refuses_images_of_another_size(finished):
-    model = exported.Model(finished.export("final"))
+    model = exported.LoadedModel(finished.export("final"))
     for rows in ([b"x" * 783], [b"x" * 392] * 2):
         with pytest.raises(exported.Refused, match="values, but the requested shape"):
             model.call(exported.COLUMNS, {"image": np.array(rows, dtype=object)})

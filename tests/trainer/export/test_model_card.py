@@ -79,8 +79,8 @@ def test_metrics_of_too_few_records_say_so(card, tmp_path):
 
 def test_slices_are_in_a_table_with_their_baseline(tmp_path):
     table = small_table.Table(tmp_path)
-    accuracy = intervals.Estimate(0.75, 0.5, 0.9)
-    row = slice_metrics.Row("carrier=AA", 1200, {"accuracy": accuracy}, {"accuracy": 0.25})
+    accuracy = intervals.MetricEstimate(0.75, 0.5, 0.9)
+    row = slice_metrics.SliceRow("carrier=AA", 1200, {"accuracy": accuracy}, {"accuracy": 0.25})
     plan = table.records.transforms.plan
     results = {"test": slice_metrics.SliceResult([row], notes=("Only one label occurs in a=b.",))}
     text = model_card.render(

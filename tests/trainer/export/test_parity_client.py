@@ -15,7 +15,7 @@ from trainer.export import parity_client
 
 @pytest.fixture
 def server():
-    started = parity_client.Server()
+    started = parity_client.ParityServer()
     yield started
     started.close()
 

@@ -107,7 +107,7 @@ def test_swapped_takes_one_column_of_another_row(tmp_path):
     made = _features(parity_rows.swapped(first, "size", second, columns=columns))
     assert made["size"] == _features(second)["size"]
     assert made["pixels"] == _features(first)["pixels"]
-    absent = parity_rows.Row(small_table.example(late=1))
+    absent = parity_rows.ParityRow(small_table.example(late=1))
     assert "size" not in _features(parity_rows.swapped(first, "size", absent, columns=columns))
     pair = {**columns, "size": Column(type="float32", list=True, max_items=2)}
     pair["day"] = Column(type="int64", list=True, max_items=2, same_length_as="size")

@@ -14,7 +14,7 @@ from pipeline import errors
 from pipeline.records import manifest, quarantine, tfrecord
 from pipeline.runs import run_folder
 from trainer.input import damaged
-from trainer.input.dataset import Records
+from trainer.input.dataset import RecordDataset
 
 POLICY = ("data.on_corrupt=skip_block", "data.corrupt_budget=0.05")
 # One epoch and a half of 2,847 records.
@@ -118,7 +118,7 @@ def test_a_restart_reads_no_shard_again_but_those_that_have_changed(
 ):
     job = small_records.config(*overrides)
     run = run_folder.RunFolder(str(tmp_path / "run"))
-    found = Records(job, str(own), small_records.contents)
+    found = RecordDataset(job, str(own), small_records.contents)
     shards = [s for split in small_records.contents.splits.values() for s in split.shards]
     total = sum(shard.bytes for shard in shards)
 
@@ -227,8 +227,8 @@ def test_more_than_the_budget_fails_and_a_larger_budget_resumes(
 
 
 def test_evaluation_reads_all_but_what_is_left_out(small_records):
-    whole = Records(small_records.job, small_records.folder, small_records.contents)
-    less = Records(
+    whole = RecordDataset(small_records.job, small_records.folder, small_records.contents)
+    less = RecordDataset(
         small_records.job,
         small_records.folder,
         small_records.contents,
@@ -254,7 +254,7 @@ def test_evaluation_reads_all_but_what_is_left_out(small_records):
 
 def test_an_error_that_no_record_explains_is_left_as_it_is(small_records, tmp_path):
     run = run_folder.RunFolder(str(tmp_path))
-    whole = Records(small_records.job, small_records.folder, small_records.contents)
+    whole = RecordDataset(small_records.job, small_records.folder, small_records.contents)
     for error in (
         tf.errors.DataLossError(None, None, "checkpoint"),
         tf.errors.InvalidArgumentError(None, None, "shapes [[IteratorGetNext]]"),

@@ -16,7 +16,7 @@ from pipeline.records import tfrecord
 from tests import reading
 from trainer.input import dataset as trainer_input
 from trainer.input import epoch_order, shares, window_feed
-from trainer.input.dataset import Records
+from trainer.input.dataset import RecordDataset
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ class _Source:
     def __init__(self, small):
         self.small = small
         contents = small.contents.splits
-        self.blocks = Records(small.job, small.folder, small.contents).blocks("train")
+        self.blocks = RecordDataset(small.job, small.folder, small.contents).blocks("train")
         self.images = {
             split: [_image(r) for path in _paths(small, split) for r in tfrecord.read(path)]
             for split in contents
@@ -39,7 +39,7 @@ class _Source:
         assert len(self.place) == contents["train"].records
 
     def records(self, *overrides):
-        return Records(self.small.config(*overrides), self.small.folder, self.small.contents)
+        return RecordDataset(self.small.config(*overrides), self.small.folder, self.small.contents)
 
     def batches(self, count, *overrides, rank=0, readers=1, applied=None):
         """Returns the record numbers in `count` train batches, `[count, batch]`."""
@@ -92,7 +92,7 @@ def test_an_epoch_has_each_record_once(source, readers):
     seen = collections.Counter()
     nothing = np.zeros(len(source.blocks.records), np.int64)
     for rank in range(readers):
-        own = _left_of_epoch(epoch_order.Schedule(source.blocks, 1, nothing), rank, readers)
+        own = _left_of_epoch(epoch_order.BlockSchedule(source.blocks, 1, nothing), rank, readers)
         # One block open at a time: then an epoch is over before the next begins.
         overrides = ("train.batch_size=1", "train.open_blocks=1")
         batches = source.batches(own, *overrides, rank=rank, readers=readers)
@@ -188,7 +188,7 @@ def test_records_kept_in_memory_give_the_same_batches(source, readers, applied, 
 def test_records_that_fit_are_read_once(small_records, tmp_path, overrides, readers, kept):
     folder = shutil.copytree(small_records.folder, tmp_path / "records")
     job = small_records.config("train.steps=300", *overrides)
-    records = Records(job, str(folder), small_records.contents)
+    records = RecordDataset(job, str(folder), small_records.contents)
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         dataset = reading.train_dataset(records, 0, readers)
         iterator = tf.compat.v1.data.make_initializable_iterator(dataset)
@@ -236,7 +236,7 @@ def test_going_on_reads_each_record_once_with_any_number_of_readers(source, befo
     applied = np.bincount(
         source.block_of(list(seen.elements())), minlength=len(source.blocks.records)
     )
-    schedule = epoch_order.Schedule(source.blocks, 1, applied)
+    schedule = epoch_order.BlockSchedule(source.blocks, 1, applied)
     for rank in range(after):
         own = _left_of_epoch(schedule, rank, after)
         one_at_a_time = ("train.batch_size=1", "train.open_blocks=1")
@@ -272,7 +272,7 @@ def test_neighbours_come_from_many_blocks(source):
 
 def test_more_readers_than_blocks_are_refused(small_records):
     """One of them would wait for records for ever."""
-    records_of = Records(small_records.job, small_records.folder, small_records.contents)
+    records_of = RecordDataset(small_records.job, small_records.folder, small_records.contents)
     blocks = len(records_of.blocks("train").records)
     feed = window_feed.Feed(records_of.blocks("train"), 1, 1)
     records_of.train_input_fn(feed, blocks)
@@ -285,7 +285,7 @@ def test_more_readers_than_blocks_are_refused(small_records):
 
 def test_blocks_that_are_left_out_are_not_there_to_share(small_records):
     excluded = {"train": frozenset({0, 3})}
-    records_of = Records(
+    records_of = RecordDataset(
         small_records.job, small_records.folder, small_records.contents, excluded=excluded
     )
     blocks = records_of.blocks("train")
@@ -308,7 +308,7 @@ def test_evaluation_reads_each_record_once(source, split):
 
 
 def test_a_split_without_records_is_named(small_records):
-    records_of = Records(small_records.job, small_records.folder, small_records.contents)
+    records_of = RecordDataset(small_records.job, small_records.folder, small_records.contents)
     assert records_of.has("test")
     assert not records_of.has("validation")
     with pytest.raises(errors.DataError, match="split 'validation': no records"):

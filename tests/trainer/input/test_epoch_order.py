@@ -90,7 +90,7 @@ def test_order_is_the_same_on_every_version():
 
 def _read(blocks, seed, applied, pieces):
     """Applies the first `pieces` of the schedule, whole, and returns the counts after."""
-    schedule = epoch_order.Schedule(blocks, seed, applied)
+    schedule = epoch_order.BlockSchedule(blocks, seed, applied)
     counts = np.array(applied, np.int64)
     for position in range(pieces):
         piece = schedule[position]
@@ -103,8 +103,8 @@ def test_a_backlog_begins_with_whole_epochs_in_their_order(shards, seed, positio
     blocks = _blocks(shards)
     epoch, at = divmod(position, len(blocks.records))
     block = epoch_order.epoch_order(len(blocks.records), seed, epoch)[at]
-    schedule = epoch_order.Schedule(blocks, seed, np.zeros(len(blocks.records)))
-    assert schedule[position] == epoch_order.Piece(block, epoch, 0)
+    schedule = epoch_order.BlockSchedule(blocks, seed, np.zeros(len(blocks.records)))
+    assert schedule[position] == epoch_order.BlockRange(block, epoch, 0)
 
 
 @given(SHARDS, SEEDS, st.data())
@@ -125,8 +125,8 @@ def test_what_is_left_of_an_epoch_completes_it(shards, seed, data):
 def test_stopping_in_between_changes_nothing(shards, seed, before, after, excluded):
     blocks = _blocks(shards, excluded)
     nothing = np.zeros(len(blocks.records), np.int64)
-    at_once = epoch_order.Schedule(blocks, seed, nothing)
-    gone_on = epoch_order.Schedule(blocks, seed, _read(blocks, seed, nothing, before))
+    at_once = epoch_order.BlockSchedule(blocks, seed, nothing)
+    gone_on = epoch_order.BlockSchedule(blocks, seed, _read(blocks, seed, nothing, before))
     for position in range(after):
         assert gone_on[position] == at_once[before + position]
 
@@ -150,7 +150,7 @@ def test_the_order_of_an_epoch_does_not_depend_on_what_was_asked_for_before(shar
     applied = np.array([data.draw(st.integers(0, 3 * int(n))) for n in blocks.records])
     expected = _chained(blocks, seed, applied, 8)
     asked = data.draw(st.lists(st.integers(0, len(expected) - 1)))
-    schedule = epoch_order.Schedule(blocks, seed, applied)
+    schedule = epoch_order.BlockSchedule(blocks, seed, applied)
     for position in (*asked, *range(len(expected)), *asked):
         piece = schedule[position]
         assert (piece.block, piece.epoch) == expected[position]
@@ -159,7 +159,9 @@ def test_the_order_of_an_epoch_does_not_depend_on_what_was_asked_for_before(shar
 def test_memory_does_not_grow_with_the_epochs():
     number = 10_000
     zeros = np.zeros(number, np.int64)
-    schedule = epoch_order.Schedule(epoch_order.Blocks(("a",), zeros, zeros, zeros + 8), 1, zeros)
+    schedule = epoch_order.BlockSchedule(
+        epoch_order.Blocks(("a",), zeros, zeros, zeros + 8), 1, zeros
+    )
     tracemalloc.start()
     try:
         for epoch in range(100):
@@ -179,8 +181,8 @@ def test_blocks_that_cannot_be_read_are_as_if_there_were_none(shards, seed, excl
         **{name: getattr(blocks, name)[kept] for name in ("shard", "offset", "records")},
     )
     applied = np.array([data.draw(st.integers(0, 2 * int(n))) for n in blocks.records])
-    found = epoch_order.Schedule(blocks, seed, applied)
-    expected = epoch_order.Schedule(others, seed, applied[kept])
+    found = epoch_order.BlockSchedule(blocks, seed, applied)
+    expected = epoch_order.BlockSchedule(others, seed, applied[kept])
     for position in range(3 * len(kept)):
         piece = expected[position]
         assert found[position] == dataclasses.replace(piece, block=kept[piece.block])
@@ -281,7 +283,7 @@ def test_blocks_stay_apart_when_an_epoch_is_resumed(shards, seed, data):
     whole = max(0, begun - epoch_order.distance(number))
     applied = np.zeros(number, np.int64)
     applied[fresh[:whole]] = blocks.records[fresh[:whole]]
-    schedule = epoch_order.Schedule(blocks, seed, applied)
+    schedule = epoch_order.BlockSchedule(blocks, seed, applied)
     ahead = [schedule[position].block for position in range(2 * number)]
     for position in range(number):
         assert ahead[position] not in ahead[position + 1 : position + epoch_order.distance(number)]
@@ -292,7 +294,7 @@ def test_blocks_stay_apart_whichever_are_left_of_an_epoch(number, seed, data):
     """A reader that mixed all of them leaves a part of any."""
     blocks = _blocks([8 * number])
     done = np.array([data.draw(st.booleans()) for _ in range(number)])
-    schedule = epoch_order.Schedule(blocks, seed, np.where(done, 8, 0))
+    schedule = epoch_order.BlockSchedule(blocks, seed, np.where(done, 8, 0))
     left = number - int(done.sum()) or number
     ahead = [schedule[position].block for position in range(left + number)]
     for position in range(left):
@@ -310,7 +312,7 @@ def test_readers_that_keep_pace_have_each_block_open_once(records, readers, want
     assert 1 <= number <= wanted
     if number == 1 or readers == 1:
         return  # as few as can be; or one after the other
-    schedule = epoch_order.Schedule(blocks, 1, zeros)
+    schedule = epoch_order.BlockSchedule(blocks, 1, zeros)
     pieces = [_windows(schedule, rank, readers, number) for rank in range(readers)]
     opened: list[dict[int, int]] = [{} for _ in range(readers)]
     for _ in range(60):
@@ -327,7 +329,7 @@ def test_readers_that_keep_pace_have_each_block_open_once(records, readers, want
 
 def _windows(schedule, rank, readers, number):
     """What a reader mixes at once, `number` blocks at most, of one epoch."""
-    window: list[epoch_order.Piece] = []
+    window: list[epoch_order.BlockRange] = []
     for piece in shares.assigned(schedule, rank, readers):
         if window and (len(window) == number or piece.epoch != window[0].epoch):
             yield [p.block for p in window]
@@ -376,6 +378,6 @@ def test_a_thousand_workers_and_a_million_blocks_are_planned_at_once():
     records = np.full(1_000_000, 1000, np.int64)
     zeros = np.zeros(len(records), np.int64)
     blocks = epoch_order.Blocks(("a",), zeros, zeros, records)
-    schedule = epoch_order.Schedule(blocks, 1, 5000 * records)
+    schedule = epoch_order.BlockSchedule(blocks, 1, 5000 * records)
     assert schedule[999].epoch == 5000
     assert schedule[1_000_999].epoch == 5001

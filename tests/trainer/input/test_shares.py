@@ -22,7 +22,7 @@ BLOCKS = _blocks_of([8, 3, 8])
 
 def test_readers_share_the_backlog():
     """Each piece is the next of one of them, of the one that has had the fewest records."""
-    schedule = epoch_order.Schedule(BLOCKS, 1, np.array([4, 0, 0]))
+    schedule = epoch_order.BlockSchedule(BLOCKS, 1, np.array([4, 0, 0]))
     dealt = [shares.assigned(schedule, rank, 2) for rank in range(2)]
     had = [0, 0]
     for position in range(50):
@@ -37,7 +37,7 @@ def test_readers_that_step_together_stay_together(readers):
     """However uneven the blocks: no reader begins an epoch more than one before another."""
     records = np.array([8, 8, 8, 1] * 15)
     blocks = epoch_order.Blocks(("a",), np.zeros(60, np.int64), np.zeros(60, np.int64), records)
-    schedule = epoch_order.Schedule(blocks, 1, np.zeros(60))
+    schedule = epoch_order.BlockSchedule(blocks, 1, np.zeros(60))
     dealt = [shares.assigned(schedule, rank, readers) for rank in range(readers)]
     under_way = [next(pieces) for pieces in dealt]
     left = [records[piece.block] for piece in under_way]
@@ -71,7 +71,7 @@ class _Reader:
 def _train(blocks, reached, readers, batch_size, epochs, wanted=4096):
     """Yields after each step how often each record was applied, until `epochs` are read, by place:
     an array for each block."""
-    schedule = epoch_order.Schedule(blocks, 1, reached)
+    schedule = epoch_order.BlockSchedule(blocks, 1, reached)
     left = int(np.maximum(epochs * blocks.records - reached, 0).sum())
     end = shares.End(left, int(blocks.records.max()), batch_size)
     number = epoch_order.open_blocks(blocks, wanted, readers)
@@ -122,7 +122,7 @@ def test_after_each_step_a_block_is_read_up_to_one_place(records, readers, size)
 
 @pytest.mark.parametrize("readers", [2, 3])
 def test_without_an_end_and_alone_there_is_nothing_but_pieces(readers):
-    schedule = epoch_order.Schedule(BLOCKS, 1, np.zeros(3, np.int64))
+    schedule = epoch_order.BlockSchedule(BLOCKS, 1, np.zeros(3, np.int64))
     end = shares.End(19, 8, 4)
     alone = shares.assigned(schedule, 0, 1, end=end)
     assert [next(alone) for _ in range(9)] == [schedule[n] for n in range(9)]

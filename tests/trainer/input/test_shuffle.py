@@ -18,7 +18,7 @@ from preprocessing.build import job as preprocessing
 from tests import reading, record_sets
 from tests.preprocessing import examples, idx_files
 from trainer.input import shuffle, window_feed
-from trainer.input.dataset import Records
+from trainer.input.dataset import RecordDataset
 
 SEEDS = st.integers(0, 2**63)
 PIECES = st.lists(st.tuples(st.integers(1, 20), st.integers(0, 19)), max_size=8)
@@ -115,7 +115,7 @@ class _Sorted:
         """Returns the full batches of the first epoch, `[batches, batch]`: of each record its row
         in the order of labels."""
         job = config_file.load("mnist", [f"train.batch_size={BATCH}", *overrides])
-        records = Records(job, self.folder, self.contents)
+        records = RecordDataset(job, self.folder, self.contents)
         sizes = records.blocks("train").records
         first = np.cumsum(sizes) - sizes
         with tf.Graph().as_default():
@@ -193,7 +193,7 @@ def test_labels_are_mixed_as_well_in_each_of_several_readers(preprocessed, numbe
     random, so that it does not matter who reads which."""
     folder, contents = preprocessed
     settings = [f"train.batch_size={BATCH}", f"train.open_blocks={number}"]
-    records = Records(config_file.load("mnist", settings), folder, contents)
+    records = RecordDataset(config_file.load("mnist", settings), folder, contents)
     sizes, found = records.blocks("train").records, []
     for rank in range(3):
         with tf.Graph().as_default():

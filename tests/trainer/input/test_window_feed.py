@@ -21,14 +21,14 @@ def _feed(pieces=None, open_blocks=2):
 
 
 def test_rows_say_where_a_piece_lies_and_what_to_skip():
-    feed = _feed([epoch_order.Piece(1, 4, 2), epoch_order.Piece(2, 5, 0)])
+    feed = _feed([epoch_order.BlockRange(1, 4, 2), epoch_order.BlockRange(2, 5, 0)])
     assert [row.tolist() for row in feed.rows()] == [[0, 400, 3, 2, 4, 1, 3], [1, 0, 8, 0, 5, 2, 8]]
 
 
 def test_every_pipeline_begins_at_the_same_place():
     """A strategy drops all but the last; what the others were handed was not applied."""
     feed = _feed()
-    schedule = epoch_order.Schedule(_blocks(), 1, np.zeros(3))
+    schedule = epoch_order.BlockSchedule(_blocks(), 1, np.zeros(3))
     feed.begin(lambda: shares.assigned(schedule, 0, 1))
     dropped, kept = feed.rows(), feed.rows()
     assert [next(dropped).tolist() for _ in range(5)] == [next(kept).tolist() for _ in range(5)]
@@ -54,7 +54,7 @@ def test_a_pipeline_reads_what_is_begun_after_it_was_started():
             with concurrent.futures.ThreadPoolExecutor(1) as pool:
                 asked = pool.submit(session.run, first)
                 pieces = [
-                    epoch_order.Piece(block, 0, int(_blocks().records[block]) - 1)
+                    epoch_order.BlockRange(block, 0, int(_blocks().records[block]) - 1)
                     for block in numbers
                 ]
                 feed.begin(pieces.__iter__)
@@ -68,13 +68,13 @@ def test_a_pipeline_that_was_dropped_takes_nothing():
         lost = feed.rows(session.run(number))
         assert next(lost)[2] == 0
         kept = feed.rows(session.run(number))
-        feed.begin(lambda: iter([epoch_order.Piece(0, 0, 0)]))
+        feed.begin(lambda: iter([epoch_order.BlockRange(0, 0, 0)]))
         assert list(lost) == []
         assert [row[2] for row in kept] == [8]
 
 
 def test_a_row_without_records_stands_for_nothing_yet():
-    feed = _feed([None, epoch_order.Piece(0, 0, 0), None])
+    feed = _feed([None, epoch_order.BlockRange(0, 0, 0), None])
     assert [row[2] for row in feed.rows()] == [0, 8, 0]
 
 
@@ -83,7 +83,7 @@ def _blocks_of(windows):
 
 
 def test_windows_are_of_so_many_pieces_and_of_one_epoch():
-    pieces = [epoch_order.Piece(block, epoch, 0) for epoch in range(2) for block in range(3)]
+    pieces = [epoch_order.BlockRange(block, epoch, 0) for epoch in range(2) for block in range(3)]
     assert _blocks_of(_feed([*pieces, None]).windows()) == [[0, 1], [2], [0, 1], [2]]
     assert _blocks_of(_feed([*pieces, None], 4).windows()) == [[0, 1, 2], [0, 1, 2]]
     assert _blocks_of(_feed(pieces, 1).windows()) == [[0], [1], [2], [0], [1], [2]]
@@ -93,10 +93,10 @@ def test_a_window_does_not_wait_for_pieces():
     """What there is is read; then nothing, as often as it is asked for."""
     pieces = [
         None,
-        epoch_order.Piece(0, 0, 0),
+        epoch_order.BlockRange(0, 0, 0),
         None,
         None,
-        epoch_order.Piece(1, 0, 0),
-        epoch_order.Piece(2, 0, 0),
+        epoch_order.BlockRange(1, 0, 0),
+        epoch_order.BlockRange(2, 0, 0),
     ]
     assert _blocks_of(_feed(pieces).windows()) == [[], [0], [], [1, 2]]

@@ -22,7 +22,7 @@ from trainer.monitoring.status_reporter import Reporter
 
 TASK = "trainer.task"
 CLUSTER = {"chief": ("127.0.0.1:1",), "worker": ("127.0.0.1:2",), "ps": ("127.0.0.1:3",)}
-LIMITS = watchdog.Limits(step=120.0, start=900.0)
+LIMITS = watchdog.HangLimits(step=120.0, start=900.0)
 
 
 class Watched:

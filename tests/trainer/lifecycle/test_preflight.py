@@ -42,14 +42,14 @@ class Clock:
 
 
 def test_a_process_that_gets_an_answer_continues(run, job, capsys):
-    clock = Clock(preflight.Answering(run, job).answer)
+    clock = Clock(preflight.PreflightServer(run, job).answer)
     preflight.check(run, job, WORKER, patience=300, clock=clock, sleep=clock.sleep)
     assert clock.now == 1.0
     assert capsys.readouterr().out == ""
 
 
 def test_what_is_answered_is_not_read_again(run, job, tmp_path):
-    chief = preflight.Answering(run, job)
+    chief = preflight.PreflightServer(run, job)
     clock = Clock(chief.answer)
     preflight.check(run, job, WORKER, patience=300, clock=clock, sleep=clock.sleep)
     assert [path.name for path in (tmp_path / "preflight").iterdir()] == ["worker-0.answer.json"]
@@ -58,7 +58,7 @@ def test_what_is_answered_is_not_read_again(run, job, tmp_path):
 def test_a_question_that_cannot_be_read_delays_no_other_role(run, job, tmp_path, capsys):
     unreadable = tmp_path / "preflight" / "evaluator-0.ask.json"
     unreadable.mkdir(parents=True)
-    preflight.Answering(run, job).start()
+    preflight.PreflightServer(run, job).start()
     wait_until(lambda: "answering the roles that start failed" in capsys.readouterr().err)
     preflight.check(run, job, WORKER, patience=60)
     unreadable.rmdir()
@@ -72,7 +72,7 @@ def test_an_answer_that_cannot_be_read_just_now_is_looked_for_again(run, job, tm
     def heal() -> None:
         if answer.is_dir():
             answer.rmdir()
-        preflight.Answering(run, job).answer()
+        preflight.PreflightServer(run, job).answer()
 
     clock = Clock(heal)
     preflight.check(run, job, WORKER, patience=300, clock=clock, sleep=clock.sleep)
@@ -95,7 +95,7 @@ def test_a_role_looks_less_often_the_longer_it_waits(run, job):
 
 
 def test_an_answer_to_an_earlier_start_does_not_count(run, job):
-    chief = preflight.Answering(run, job)
+    chief = preflight.PreflightServer(run, job)
     clock = Clock(chief.answer)
     preflight.check(run, job, WORKER, patience=300, clock=clock, sleep=clock.sleep)
     alone = Clock()
@@ -105,7 +105,7 @@ def test_an_answer_to_an_earlier_start_does_not_count(run, job):
 
 @pytest.mark.parametrize(("what", "other"), [("config", "train.steps=9"), ("code", None)])
 def test_what_differs_is_named(run, job, monkeypatch, what, other):
-    chief = preflight.Answering(run, config_file.load("mnist", [other] if other else []))
+    chief = preflight.PreflightServer(run, config_file.load("mnist", [other] if other else []))
     if other is None:
         monkeypatch.setattr(preflight.versions, "code_version", lambda: "another")
     clock = Clock(chief.answer)
@@ -119,7 +119,7 @@ def with_gpus(number):
 
 
 def test_each_process_that_trains_needs_as_many_gpus_as_the_chief(run):
-    clock = Clock(preflight.Answering(run, with_gpus(2)).answer)
+    clock = Clock(preflight.PreflightServer(run, with_gpus(2)).answer)
     with pytest.raises(
         errors.UsageError, match=r"^worker-0: it has 1 of the model's replicas, the chief 2: each "
     ):
@@ -128,14 +128,14 @@ def test_each_process_that_trains_needs_as_many_gpus_as_the_chief(run):
 
 
 def test_an_evaluator_may_have_no_gpu(run):
-    clock = Clock(preflight.Answering(run, with_gpus(2)).answer)
+    clock = Clock(preflight.PreflightServer(run, with_gpus(2)).answer)
     preflight.check(run, with_gpus(0), EVALUATOR, patience=9, clock=clock, sleep=clock.sleep)
 
 
 def test_the_keys_that_differ_are_named(run, job):
     run.write("preflight/chief.json", {})  # makes the folder
     storage.write_text(run.config_path, config_file.dump(job))
-    clock = Clock(preflight.Answering(run, job).answer)
+    clock = Clock(preflight.PreflightServer(run, job).answer)
     other = config_file.load("mnist", ["train.batch_size=9", "data.inputs.train.images=/x"])
     with pytest.raises(errors.UsageError, match=r"'s is \w+ \(train\.batch_size: 128 -> 9\)\. St"):
         preflight.check(run, other, WORKER, patience=300, clock=clock, sleep=clock.sleep)
@@ -144,7 +144,7 @@ def test_the_keys_that_differ_are_named(run, job):
 def test_the_raw_data_may_lie_elsewhere(run, job):
     elsewhere = config_file.load("mnist", ["data.inputs.train.images=/elsewhere/images.gz"])
     assert preflight.identity(elsewhere) == preflight.identity(job)
-    clock = Clock(preflight.Answering(run, elsewhere).answer)
+    clock = Clock(preflight.PreflightServer(run, elsewhere).answer)
     preflight.check(run, job, WORKER, patience=300, clock=clock, sleep=clock.sleep)
 
 
@@ -177,7 +177,7 @@ def test_only_an_evaluator_may_start_without_an_answer_and_only_after_training(r
 
 
 def test_the_chief_answers_any_process_at_any_time(run, job):
-    preflight.Answering(run, job).start()
+    preflight.PreflightServer(run, job).start()
     assert run.read("preflight/chief.json") == {**preflight.identity(job), "replicas": 1}
     tasks = [WORKER, EVALUATOR, topology.Task("ps", 0)]
     checks = [threading.Thread(target=preflight.check, args=(run, job, task)) for task in tasks]

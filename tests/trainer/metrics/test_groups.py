@@ -58,7 +58,7 @@ def test_groups_without_both_labels_are_left_out_and_counted():
     positive = np.array([1, 1, 1, 0, 0, 0, 1, 0, 1, 0]) == 1
     scores = np.array([5, 1, 2, 1, 2, 3, 2, 1, 9, 9])
     ranked = groups.rank(numbers, positive, scores, top=2)
-    assert ranked.counts == groups.Counts(
+    assert ranked.counts == groups.GroupCounts(
         groups=4, usable=1, of_one=1, only_positive=1, only_negative=1, short=0, without=2
     )
     assert (ranked.sizes, ranked.area, ranked.reciprocal_rank) == ([3], [0.5], [0.5])

@@ -96,7 +96,7 @@ def test_an_area_is_as_sure_as_the_scores_that_lie_uneven():
 
 
 def test_one_example():
-    assert intervals.mean(np.array([2.0])) == intervals.Estimate(2.0, 2.0, 2.0, few=True)
+    assert intervals.mean(np.array([2.0])) == intervals.MetricEstimate(2.0, 2.0, 2.0, few=True)
 
 
 def test_means_of_errors_are_above_zero():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trainer.metrics import notes
-from trainer.metrics.groups import Counts
+from trainer.metrics.groups import GroupCounts
 
 
 def test_metrics_that_are_not_defined_are_named_with_their_slices():
@@ -28,7 +28,7 @@ def test_of_many_slices_the_first_are_named():
 
 
 def test_groups_that_do_not_count_are_named():
-    counts = Counts(
+    counts = GroupCounts(
         groups=1200,
         usable=1000,
         of_one=100,
@@ -48,7 +48,7 @@ def test_groups_that_do_not_count_are_named():
 
 
 def test_no_group_counts():
-    counts = Counts(
+    counts = GroupCounts(
         groups=3, usable=0, of_one=3, only_positive=0, only_negative=0, short=0, without=0
     )
     assert list(notes.groups(counts, "user", 5)) == [

@@ -11,14 +11,14 @@ from sklearn import metrics as sklearn_metrics
 
 from pipeline.console import work
 from tests.trainer import small_table, user_code
-from trainer.input.dataset import Records
+from trainer.input.dataset import RecordDataset
 from trainer.metrics import one_pass, slice_metrics
 
 OF_SIZE = re.sub(r"(?ms)^features:.*?^model:", "features: {size: {}}\nmodel:", small_table.CONFIG)
 KERAS = "model={name: keras, params: {network: 'tests.trainer.user_code:small_network'%s}}"
 
 
-class _Counting(Records):
+class _Counting(RecordDataset):
     """Counts how often a split is read."""
 
     passes = 0

@@ -8,8 +8,8 @@ import xml.etree.ElementTree as ElementTree
 import numpy as np
 
 from trainer.metrics import plots
-from trainer.metrics.intervals import Estimate
-from trainer.metrics.summaries import Binary, Classes, Numbers
+from trainer.metrics.intervals import MetricEstimate
+from trainer.metrics.summaries import Binary, Classes, PredictedNumbers
 
 
 def _binary(seed, strength):
@@ -67,7 +67,7 @@ def test_numbers_have_the_scale_that_was_given():
     rng = np.random.default_rng(0)
 
     def page(noise):
-        found = Numbers(-10, 30)
+        found = PredictedNumbers(-10, 30)
         labels = rng.normal(size=3000) * 10 + 10
         found.add(labels, labels + rng.normal(size=3000) * noise)
         return plots.of(found)
@@ -78,5 +78,5 @@ def test_numbers_have_the_scale_that_was_given():
 
 
 def test_an_estimate_as_text():
-    assert plots.shown(Estimate(0.5, 0.4, 0.6)) == "0.500 [0.400, 0.600]"
+    assert plots.shown(MetricEstimate(0.5, 0.4, 0.6)) == "0.500 [0.400, 0.600]"
     assert plots.shown(None) == ""

@@ -9,20 +9,20 @@ import numpy as np
 import pytest
 
 from trainer.metrics import report_page
-from trainer.metrics.intervals import Estimate
-from trainer.metrics.slice_metrics import Row, SliceResult
+from trainer.metrics.intervals import MetricEstimate
+from trainer.metrics.slice_metrics import SliceResult, SliceRow
 from trainer.metrics.summaries import Classes
 
 FOUND = {
     "300 test": [
-        Row("all", 1500, {"accuracy": Estimate(0.9, 0.88, 0.92)}, {"accuracy": 0.5}),
-        Row(
+        SliceRow("all", 1500, {"accuracy": MetricEstimate(0.9, 0.88, 0.92)}, {"accuracy": 0.5}),
+        SliceRow(
             "a=<b>",
             5,
             {
-                "accuracy": Estimate(0.4, 0.1, 0.8),
-                "auc": Estimate(1, 0.3, 1, few=True),
-                "log_loss": Estimate(1e-7, 1e-7, 1e-7, few=True, alike=True),
+                "accuracy": MetricEstimate(0.4, 0.1, 0.8),
+                "auc": MetricEstimate(1, 0.3, 1, few=True),
+                "log_loss": MetricEstimate(1e-7, 1e-7, 1e-7, few=True, alike=True),
             },
             {},
         ),
@@ -73,8 +73,8 @@ def test_dots_intervals_and_baselines_are_drawn_on_an_axis_from_zero_to_one():
 
 def test_a_figure_of_too_few_records_is_drawn_without_an_interval():
     rows = [
-        Row("all", 1500, {"auc": Estimate(0.9, 0.88, 0.92)}, {}),
-        Row("small", 4, {"auc": Estimate(1.0, 0.2, 1.0, few=True)}, {}),
+        SliceRow("all", 1500, {"auc": MetricEstimate(0.9, 0.88, 0.92)}, {}),
+        SliceRow("small", 4, {"auc": MetricEstimate(1.0, 0.2, 1.0, few=True)}, {}),
     ]
     page = _page({"test": rows})
     assert [plot.find("circle").get("class") for plot in _dots(page)] == ["full", "paper"]
@@ -83,10 +83,10 @@ def test_a_figure_of_too_few_records_is_drawn_without_an_interval():
 
 def test_errors_have_the_axis_of_the_baseline():
     def page(value, n):
-        estimate = Estimate(value, value - 1, value + 1)
+        estimate = MetricEstimate(value, value - 1, value + 1)
         rows = [
-            Row("all", n, {"rmse": estimate}, {"rmse": 40.0}),
-            Row("s", n, {"rmse": estimate}, {"rmse": 90.0}),
+            SliceRow("all", n, {"rmse": estimate}, {"rmse": 40.0}),
+            SliceRow("s", n, {"rmse": estimate}, {"rmse": 90.0}),
         ]
         return _page({"test": rows})
 
@@ -99,7 +99,7 @@ def test_errors_have_the_axis_of_the_baseline():
 def test_plots_of_a_split_are_before_its_slices():
     summary = Classes()
     summary.add(np.array([0, 1, 2]), np.array([0, 1, 1]))
-    rows = [Row("all", 3, {"accuracy": Estimate(0.6, 0.1, 0.9)}, {})]
+    rows = [SliceRow("all", 3, {"accuracy": MetricEstimate(0.6, 0.1, 0.9)}, {})]
     page = report_page.page("t", {"step 3, test": SliceResult(rows, summary, ("x", "y", "z"))})
     assert page.index("step 3, test") < page.index("Confusion") < page.index("<h3>accuracy</h3>")
     assert "<td>z</td><td>y</td>" in page

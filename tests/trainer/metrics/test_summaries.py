@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from trainer.metrics import intervals
-from trainer.metrics.summaries import Binary, Classes, Numbers
+from trainer.metrics.summaries import Binary, Classes, PredictedNumbers
 
 
 def _in_batches(summary, *arrays, size=97):
@@ -132,7 +132,7 @@ def test_numbers_are_counted_as_numpy_does():
     labels = rng.normal(size=4000) * 10
     predictions = labels + rng.normal(size=4000) * 3 + 0.5
     low, high = np.quantile(labels, [0.01, 0.99])
-    found = _in_batches(Numbers(low, high), labels, predictions)
+    found = _in_batches(PredictedNumbers(low, high), labels, predictions)
     inside = (labels >= low) & (labels <= high) & (predictions >= low) & (predictions <= high)
     assert (found.count, found.beyond) == (4000, 4000 - inside.sum())
     edges = np.linspace(low, high, 41)
@@ -148,7 +148,7 @@ def test_deciles_of_predictions():
     predictions = rng.exponential(size=5000) * 4
     labels = predictions * 0.9 + rng.normal(size=5000)
     low, high = np.quantile(labels, [0.01, 0.99])
-    deciles = _in_batches(Numbers(low, high), labels, predictions).deciles()
+    deciles = _in_batches(PredictedNumbers(low, high), labels, predictions).deciles()
     assert sum(d.count for d in deciles) == 5000
     assert all(abs(d.count - 500) <= 25 for d in deciles)
     order = np.argsort(predictions)
@@ -167,10 +167,10 @@ def test_deciles_of_predictions():
 
 
 def test_equal_predictions_and_odd_numbers():
-    found = Numbers(3.0, 3.0)
+    found = PredictedNumbers(3.0, 3.0)
     found.add(np.array([3.0, 4.0, math.nan]), np.array([3.0, 3.0, 3.0]))
     (one,) = found.deciles()
     assert (one.count, one.observed, one.residual.value) == (2, 3.5, -0.5)
     found.add(np.array([1.0]), np.array([math.inf]))
     assert found.count == 2
-    assert Numbers(0, 1).deciles() == []
+    assert PredictedNumbers(0, 1).deciles() == []

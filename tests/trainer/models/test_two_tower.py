@@ -15,7 +15,7 @@ from trainer import models, optimizers
 from trainer.export import exporters
 from trainer.features.transforms import WEIGHT, Transforms
 from trainer.heads import means
-from trainer.models.two_tower import Batch
+from trainer.models.two_tower import InBatchScores
 
 v1 = tf.compat.v1
 USERS, ITEMS = 40, 30
@@ -85,7 +85,7 @@ def test_loss_and_gradient_equal_numpy(known, corrected):
     given = tf.constant(scores)
     with tf.GradientTape() as tape:
         tape.watch(given)
-        batch = Batch(
+        batch = InBatchScores(
             given,
             tf.constant(positive),
             tf.constant(weights),
@@ -111,7 +111,7 @@ def test_a_batch_without_positives_teaches_nothing():
     scores = tf.random.stateless_normal([3, 3], [1, 2])
     with tf.GradientTape() as tape:
         tape.watch(scores)
-        loss = Batch(scores, tf.zeros([3]), tf.zeros([3])).loss()
+        loss = InBatchScores(scores, tf.zeros([3]), tf.zeros([3])).loss()
     assert float(loss) == 0
     assert not tape.gradient(loss, scores).numpy().any()
 
@@ -129,7 +129,7 @@ def test_metrics_count_ties_as_every_order():
         hits.append(np.mean([place <= 3 for place in places]))
         reciprocals.append(np.mean([1 / place if place <= 3 else 0 for place in places]))
     with tf.Graph().as_default(), v1.Session() as session:
-        batch = Batch(
+        batch = InBatchScores(
             tf.constant(scores), tf.ones([12]), tf.constant(weights), ids=tf.constant(ids)
         )
         metrics = batch.metrics(3)

@@ -13,13 +13,15 @@ import tensorflow as tf
 from pipeline import errors
 from pipeline.cluster import topology
 from pipeline.runs.run_folder import RunFolder
-from trainer.input.dataset import Records
+from trainer.input.dataset import RecordDataset
 from trainer.monitoring import divergence
 
 
 @pytest.fixture(scope="module")
 def blocks(small_records):
-    return Records(small_records.job, small_records.folder, small_records.contents).blocks("train")
+    return RecordDataset(small_records.job, small_records.folder, small_records.contents).blocks(
+        "train"
+    )
 
 
 @pytest.fixture

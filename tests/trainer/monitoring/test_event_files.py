@@ -56,7 +56,7 @@ def test_a_hundred_flushes_cost_no_upload_each(cloud):
 
 
 def test_folders_of_others_and_of_workers_stay_where_they_are(tmp_path):
-    places = event_files.Events(str(tmp_path), "gs://bucket/run")
+    places = event_files.EventFileCopies(str(tmp_path), "gs://bucket/run")
     assert places.place("gs://bucket/run-2") == "gs://bucket/run-2"
     assert places.place("/local") == "/local"
     assert places.place("gs://bucket/run/tmp_worker_0") == str(tmp_path / "tmp_worker_0")

@@ -124,7 +124,7 @@ class Process:
             self.traced.append(self.steps - 1)
             exchange = 15.02 if self.traced[-1] in self._stalled else 0.02
             parts = {"compute": 0.48, "exchange": exchange, "input": 0.0, "other": 0.0}
-            return step_time.Split(parts, hidden=0.0)
+            return step_time.StepBreakdown(parts, hidden=0.0)
 
         monkeypatch.setattr(step_time, "split", split)
         with tf.Graph().as_default():

@@ -14,7 +14,7 @@ from typing import ClassVar
 from pipeline import errors
 from pipeline.jobs.job import Job
 from pipeline.launchers import base, checks
-from pipeline.launchers.preprocessing import Request
+from pipeline.launchers.preprocessing import PreprocessingRequest
 from pipeline.launchers.remote import Phase, RemoteLauncher, State
 from pipeline.runs import run_folder
 from tests.pipeline.launchers.attic.settings import Attic
@@ -71,5 +71,5 @@ class AtticLauncher(RemoteLauncher):
         yield checks.Finding("the stairs hold")
 
 
-def preprocess(request: Request) -> None:
+def preprocess(request: PreprocessingRequest) -> None:
     print("would make records with", *request.arguments)

@@ -6,7 +6,7 @@ import pytest
 
 from pipeline import errors
 from pipeline.config import config_file
-from pipeline.launchers.preprocessing import Request
+from pipeline.launchers.preprocessing import PreprocessingRequest
 from pipeline.launchers.slurm import commands, preprocess_job
 
 
@@ -34,7 +34,7 @@ def slurm(monkeypatch, tmp_path):
         monkeypatch.setattr(commands, "exit_of", lambda number: exit_code)
         error = None
         try:
-            request = Request(
+            request = PreprocessingRequest(
                 config_file.load("mnist", ["slurm.partition=cpu"]),
                 str(tmp_path),
                 arguments=("--config=mnist", "--set=data.shards.train=3"),

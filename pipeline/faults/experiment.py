@@ -35,7 +35,7 @@ _DECIDING = 5
 
 
 @dataclasses.dataclass(frozen=True)
-class Trial:
+class ChaosExperiment:
     """What is asked: the job with its `words` of the command, and a folder of its own."""
 
     job: config.Config
@@ -77,7 +77,7 @@ class Trial:
 
 
 @dataclasses.dataclass(frozen=True)
-class Ended:
+class BaselineRun:
     """What came of an undisturbed run. `rate` is in steps a second, while it trained."""
 
     path: str
@@ -133,19 +133,19 @@ def share_records(source: str, target: str, name: str) -> None:
 
 
 def undisturbed(
-    trial: Trial,
+    experiment: ChaosExperiment,
     name: str,
     settings: Iterable[str],
     *,
     label: str,
     seconds: float | None = None,
-) -> Ended:
+) -> BaselineRun:
     """Trains without faults, unless that has been done; `seconds` are those that training ends
     after, if it does. Raises what the run failed with."""
-    run = LaunchedRun(trial.undisturbed, name, [*trial.words, *_set(settings)])
+    run = LaunchedRun(experiment.undisturbed, name, [*experiment.words, *_set(settings)])
     wrong: list[str] = []
     run.start()
-    total = trial.job.train.steps if seconds is None else None
+    total = experiment.job.train.steps if seconds is None else None
     with progress.Progress(label, total, unit="steps") as shown:
         lost = launched.attend(run, showing(run, shown, seconds), wrong.append)
     if lost or wrong:
@@ -156,10 +156,10 @@ def undisturbed(
     record = _finished(run)
     training = record.seconds.get("training") or 0.0
     step = record.final_step or 0
-    return Ended(
+    return BaselineRun(
         path=run.run.path,
         step=step,
-        value=metric_of(trial.job, record),
+        value=metric_of(experiment.job, record),
         rate=step / training if training > 0 else 0.0,
         whole=not record.reason.startswith("deadline"),
     )
@@ -207,12 +207,12 @@ def metric_of(job: config.Config, record: RunRecord) -> float | None:
     return metrics.get(job.eval.metric)
 
 
-def _band(job: config.Config, ended: Iterable[Ended]) -> Band | None:
+def _band(job: config.Config, ended: Iterable[BaselineRun]) -> Band | None:
     return metric_band.of(job.eval.metric, (one.value for one in ended))
 
 
 def judge(
-    job: config.Config, outcome: Outcome, ended: list[Ended], *, train: Callable[[int], None]
+    job: config.Config, outcome: Outcome, ended: list[BaselineRun], *, train: Callable[[int], None]
 ) -> Band | None:
     """Adds to what is wrong if the metric is, and returns what is allowed.
 
@@ -234,7 +234,7 @@ def judge(
 
 
 def disturbed(
-    trial: Trial,
+    experiment: ChaosExperiment,
     seed: int,
     settings: Sequence[str],
     *,
@@ -243,11 +243,11 @@ def disturbed(
 ) -> Outcome:
     """Trains with faults, on a small disk of `disk_size` bytes if not 0; examines all of the end
     but the metric."""
-    root = trial.disturbed_storage(seed)
+    root = experiment.disturbed_storage(seed)
     moves = any(fault.kind == "clock" for fault in faults)
     clock = MovedClock(root / "clock") if moves else None
     environment = clock.environment if clock else None
-    words = [*trial.words, *_set(settings)]
+    words = [*experiment.words, *_set(settings)]
     run = LaunchedRun(root, "disturbed", words, environment=environment)
     disk = SmallDisk(run.run.path, disk_size) if disk_size else None
     bound = disk is None and any(fault.kind == "slow_disk" for fault in faults)
@@ -256,11 +256,11 @@ def disturbed(
         isolation.bind(run.run.path)
     disturber = Disturber(faults)
     outcome = Outcome(disturber.faults, run.run.path, [])
-    records = run_folder.records_folder(str(root), trial.job.name)
-    intact = run_folder.records_folder(str(trial.undisturbed), trial.job.name)
+    records = run_folder.records_folder(str(root), experiment.job.name)
+    intact = run_folder.records_folder(str(experiment.undisturbed), experiment.job.name)
     disturber.scene = actions.Scene(
         run=run,
-        job=trial.job,
+        job=experiment.job,
         records=builds.current(records),
         intact=builds.current(intact),
         disk=disk,
@@ -272,7 +272,7 @@ def disturbed(
     began = time.monotonic()
     try:
         run.start()
-        with progress.Progress("disturbed", trial.job.train.steps, unit="steps") as shown:
+        with progress.Progress("disturbed", experiment.job.train.steps, unit="steps") as shown:
 
             def act() -> None:
                 disturber.act()
@@ -290,7 +290,7 @@ def disturbed(
             clock.close()
     outcome.seconds = time.monotonic() - began
     if not lost:
-        _examine(trial.job, run, disturber, outcome=outcome)
+        _examine(experiment.job, run, disturber, outcome=outcome)
     return outcome
 
 
@@ -359,7 +359,7 @@ def wrong_ledger(job: config.Config, outcome: Outcome, rows: Sequence[dict[str, 
     return wrong
 
 
-def cut_to(job: config.Config, first: Ended) -> list[str]:
+def cut_to(job: config.Config, first: BaselineRun) -> list[str]:
     """Returns the settings that cut training to the steps of `first`, which ended by its seconds.
     Checkpoints are as many as the whole job would have."""
     saves = job.train.save_steps

@@ -11,14 +11,14 @@ import pytest
 
 from pipeline.config import config_file
 from pipeline.console import progress
-from pipeline.faults import actions, metric_band, promises, trial
-from pipeline.faults.trial import Ended, Outcome
+from pipeline.faults import actions, experiment, metric_band, promises
+from pipeline.faults.experiment import BaselineRun, Outcome
 from pipeline.records import builds
 from pipeline.runs import run_folder
 
 
 def ended(value):
-    return Ended("run", 100, value, 10.0, whole=True)
+    return BaselineRun("run", 100, value, 10.0, whole=True)
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def judged(job, value, *first):
     more than the first reach 0.91, 0.92, 0.93."""
     known, more = [ended(one) for one in first], iter((0.91, 0.92, 0.93))
     found = outcome(value=value, launches=1)
-    trial.judge(job, found, known, train=lambda of: known.append(ended(next(more))))
+    experiment.judge(job, found, known, train=lambda of: known.append(ended(next(more))))
     return found.wrong, len(known)
 
 
@@ -48,7 +48,7 @@ def test_no_run_is_made_for_a_value_that_is_missing_or_of_a_run_that_was_lost(jo
     (line,), runs = judged(job, None, 0.90, 0.92)
     assert (line.partition(",")[0], runs) == ("accuracy is missing", 2)
     lost = outcome(value=None)
-    assert trial.judge(job, lost, [ended(0.9)], train=lambda of: None).runs == 1
+    assert experiment.judge(job, lost, [ended(0.9)], train=lambda of: None).runs == 1
     assert lost.wrong == []
 
 
@@ -62,14 +62,14 @@ def outcome(**values):
 
 def test_the_ledger_may_show_no_more_than_is_promised(job):
     fine = outcome(doubled=10, bound=10)
-    assert trial.wrong_ledger(job, fine, [row(0, more=10), row(1), row(2, left=500)]) == []
-    assert trial.wrong_ledger(job, outcome(doubled=11, bound=10), []) == [
+    assert experiment.wrong_ledger(job, fine, [row(0, more=10), row(1), row(2, left=500)]) == []
+    assert experiment.wrong_ledger(job, outcome(doubled=11, bound=10), []) == [
         "11 records applied more than once, 10 allowed"
     ]
-    assert trial.wrong_ledger(job, outcome(missed=1, bound=10), []) == [
+    assert experiment.wrong_ledger(job, outcome(missed=1, bound=10), []) == [
         "1 records never applied, 0 allowed"
     ]
-    assert trial.wrong_ledger(job, fine, [row(1, left=11)]) == [
+    assert experiment.wrong_ledger(job, fine, [row(1, left=11)]) == [
         "11 records of the last epoch left, 10 allowed"
     ]
 
@@ -94,7 +94,7 @@ def test_the_ledger_must_have_what_the_steps_have_applied(mode, by_block, by_pro
     job = config_file.load("mnist", [f"cluster.strategy={mode}", *size, *cluster])
     found = outcome(step=11, bound=400 if mode == "parameter_server" else 0)
     rows = [{"once": 1000 + by_block, "more": 30}, {"once": 40, "more": 0}]
-    wrong = trial.wrong_totals(job, found, rows, by_process=1100 + by_process)
+    wrong = experiment.wrong_totals(job, found, rows, by_process=1100 + by_process)
     assert bool(wrong) == (mode not in rightly)
     assert found.uncounted == max(0, -by_block)
     if by_block == by_process == 50 and mode != "parameter_server":
@@ -111,7 +111,9 @@ def test_gradients_that_were_dropped_count_in_the_ledger():
 
 def test_updates_that_the_ledger_does_not_have_count_as_applied_again(job):
     found = outcome(doubled=1, uncounted=10, bound=10)
-    assert trial.wrong_ledger(job, found, []) == ["11 records applied more than once, 10 allowed"]
+    assert experiment.wrong_ledger(job, found, []) == [
+        "11 records applied more than once, 10 allowed"
+    ]
 
 
 def test_the_bound_is_zero_where_all_step_together():
@@ -134,7 +136,7 @@ def test_a_shard_is_altered_in_the_private_copy_alone(small_records, tmp_path):
     name, there = small_records.job.name, pathlib.Path(small_records.folder)
     before = {path: path.read_bytes() for path in there.rglob("*") if path.is_file()}
     for target in ("one", "two"):
-        trial.share_records(str(small_records.storage), str(tmp_path / target), name)
+        experiment.share_records(str(small_records.storage), str(tmp_path / target), name)
     copies = [
         pathlib.Path(builds.current(run_folder.records_folder(str(tmp_path / target), name)))
         for target in ("one", "two")
@@ -157,7 +159,7 @@ def test_records_can_be_shared_again(small_records, tmp_path):
     for source, target in [(small_records.storage, "a"), (small_records.storage, "a")] + [
         ("a", "b")
     ] * 2:
-        trial.share_records(str(tmp_path / source), str(tmp_path / target), name)
+        experiment.share_records(str(tmp_path / source), str(tmp_path / target), name)
     for target in ("a", "b"):
         shared = pathlib.Path(run_folder.records_folder(str(tmp_path / target), name), there.name)
         assert {path.name for path in shared.iterdir()} == {path.name for path in there.iterdir()}
@@ -170,7 +172,7 @@ def test_undisturbed_runs_of_other_code_or_records_are_not_used_again(
     (tmp_path / "own_hooks.py").write_text("FIRST = 1\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     job = config_file.load("mnist", ["train.hooks=['own_hooks:Hook']"])
-    asked = trial.Trial(job, [], tmp_path / "chaos", str(tmp_path / "storage"))
+    asked = experiment.ChaosExperiment(job, [], tmp_path / "chaos", str(tmp_path / "storage"))
     run = asked.undisturbed / "runs" / "undisturbed-1"
 
     def is_kept():
@@ -184,19 +186,19 @@ def test_undisturbed_runs_of_other_code_or_records_are_not_used_again(
     assert not is_kept() and is_kept()
     assert "the code or the records have changed" in capsys.readouterr().out
     monkeypatch.setattr(builds, "current_name", lambda folder: "b2")
-    monkeypatch.setattr(trial, "share_records", lambda *given: None)
+    monkeypatch.setattr(experiment, "share_records", lambda *given: None)
     assert not is_kept()
 
 
 def test_without_records_there_is_nothing_to_share(tmp_path):
-    trial.share_records(str(tmp_path / "a"), str(tmp_path / "b"), "mnist")
+    experiment.share_records(str(tmp_path / "a"), str(tmp_path / "b"), "mnist")
     assert not (tmp_path / "b").exists()
 
 
 def test_cut_training_has_as_many_checkpoints_as_the_whole(tmp_path):
     job = config_file.load("mnist", ["train.steps=3000", "train.save_steps=1000"])
-    first = Ended(str(tmp_path), 300, 0.9, 10.0, whole=False)
-    assert trial.cut_to(job, first) == [
+    first = BaselineRun(str(tmp_path), 300, 0.9, 10.0, whole=False)
+    assert experiment.cut_to(job, first) == [
         "train.steps=300",
         "train.epochs=null",
         "train.save_steps=100",
@@ -204,16 +206,16 @@ def test_cut_training_has_as_many_checkpoints_as_the_whole(tmp_path):
 
 
 def test_training_ends_by_the_fewer_seconds():
-    assert trial.length_within(config_file.load("mnist"), 300) == "train.max_seconds=300"
+    assert experiment.length_within(config_file.load("mnist"), 300) == "train.max_seconds=300"
     job = config_file.load("mnist", ["train.max_seconds=20"])
-    assert trial.length_within(job, 300) == "train.max_seconds=20.0"
+    assert experiment.length_within(job, 300) == "train.max_seconds=20.0"
 
 
 def test_training_that_seconds_end_shows_how_many_are_left():
     """The steps of the whole job would take hours, and are not made."""
     now, stream, run = [10.0], io.StringIO(), types.SimpleNamespace()
     shown = progress.Progress("undisturbed", unit="steps", stream=stream, clock=lambda: now[0])
-    show = trial.showing(run, shown, 300.0, clock=lambda: now[0])
+    show = experiment.showing(run, shown, 300.0, clock=lambda: now[0])
     for now[0], run.top_step in ((20.0, 0), (30.0, 5), (60.0, 5), (90.0, 90)):
         show()
     assert [line.rpartition(", ")[2] for line in stream.getvalue().splitlines()] == [
