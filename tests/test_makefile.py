@@ -252,7 +252,7 @@ def test_a_target_that_does_not_exist_is_not_run_by_a_shell(sandbox):
 
 
 @pytest.mark.parametrize("target", ["chaos", "compare", "drift", "plan", "schema", "tune"])
-def test_what_is_missing_is_told_before_anything_is_installed(sandbox, target):
+def test_what_is_missing_is_reported_before_anything_is_installed(sandbox, target):
     shutil.rmtree(sandbox.folder / ".venv")
     done = sandbox.make(target)
     assert done.returncode == 2 and done.stderr.startswith("error: name ")

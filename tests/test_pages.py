@@ -121,7 +121,7 @@ def test_sentences_are_short(page):
 
 
 @pytest.mark.parametrize("off", ["", "0", "no", "false"])
-def test_switches_of_make_can_be_said_to_be_off(off):
+def test_switches_of_make_can_be_turned_off(off):
     assert "--dry_run" not in _made("train", "CLUSTER=gcp", f"DRY_RUN={off}")
     assert "--force" not in _made("preprocess", f"FORCE={off}")
 

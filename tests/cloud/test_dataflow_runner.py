@@ -47,7 +47,7 @@ def preprocess(cloud) -> subprocess.CompletedProcess:
     )
 
 
-def test_the_job_is_submitted_followed_and_its_end_told(cloud):
+def test_the_job_is_submitted_followed_and_its_end_reported(cloud):
     service = cloud.api.dataflow
     service.states, service.messages = ["JOB_STATE_FAILED"], ["Workflow failed. Causes: no machine"]
     done = preprocess(cloud)

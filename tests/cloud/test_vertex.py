@@ -228,7 +228,7 @@ def test_the_job_ends_with_its_primary_and_the_others_are_shut_down(tmp_path):
     assert vertex.history == [("chief-0", 0)]
 
 
-def test_each_is_told_its_place_as_the_service_does(tmp_path):
+def test_each_knows_its_place_as_the_service_does(tmp_path):
     job_of_three, told = tiny(TELLING, workers=2), tmp_path / "told"
     told.mkdir()
     assert Vertex(job_of_three, {"FOLDER": str(told)}, tmp_path, tmp_path).run()

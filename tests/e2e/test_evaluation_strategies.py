@@ -44,7 +44,7 @@ def test_replicated_evaluation_equals_plain_evaluation(
 
 
 @pytest.mark.parametrize("mode", modes("mirrored", "central_storage"))
-def test_predictions_of_all_replicas_are_judged(run_of, commands, mode):
+def test_predictions_of_all_replicas_are_evaluated(run_of, commands, mode):
     run = run_of(mode)
     flags = (f"--storage={run.path.parent.parent}", f"--run={run.path.name}", "--slices=label")
     commands.run("trainer.evaluate", *flags)

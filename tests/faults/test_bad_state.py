@@ -80,7 +80,7 @@ def test_early_stopping_ends_every_process(rig):
     assert rig.restarts == []
 
 
-def test_a_full_disk_is_told_and_what_was_saved_stays_whole(rig):
+def test_a_full_disk_is_reported_and_what_was_saved_stays_whole(rig):
     rig.path.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(rig.path)]
     if os.geteuid() or subprocess.run(mount, capture_output=True, check=False).returncode:

@@ -135,7 +135,7 @@ def test_a_named_pipe_is_refused_and_not_waited_for(tmp_path, name):
 
 
 @pytest.mark.parametrize("kind", ["a named pipe", "a link to nothing"])
-def test_what_a_pattern_finds_and_nobody_can_read_is_not_left_out(parts, kind):
+def test_what_a_pattern_finds_and_cannot_be_read_is_not_left_out(parts, kind):
     (parts / "part-1.csv").unlink()
     message = r"part-1.csv': no such file"
     if kind == "a named pipe":

@@ -199,7 +199,7 @@ def test_what_was_given_is_called_as_it_was_typed(argument, by_hand, by_make):
         assert (done.returncode, done.stderr) == (64, f"error: {text}\n")
 
 
-def test_paths_below_the_current_folder_are_told_as_people_write_them():
+def test_paths_below_the_current_folder_are_shown_as_people_write_them():
     here = repr(f"{ROOT}/output/runs")
     done = run("--config=x", body=f'raise errors.UsageError("no runs in {here}")')
     assert done.stderr == "error: no runs in 'output/runs'\n"

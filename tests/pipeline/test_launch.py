@@ -131,7 +131,7 @@ def test_a_lost_worker_is_restarted_and_recorded(launch):
     assert restart["seconds_to_next_step"] > 0
 
 
-def test_changes_are_told_and_what_checkpoints_hold_needs_another_run(launch):
+def test_changes_are_reported_and_what_checkpoints_hold_needs_another_run(launch):
     launch.run()
     out, _ = launch.run("--set=train.save_steps=7", "--set=train.steps=15")
     assert "already finished" in out
@@ -171,14 +171,14 @@ def test_bad_requests_are_refused_before_anything_is_written(launch, arguments, 
     assert not launch.root.exists()
 
 
-def test_unwritable_storage_is_told(launch):
+def test_unwritable_storage_is_reported(launch):
     launch.root.write_text("a file is in the way")
     _, err = launch.run(code=64)
     assert re.search(r"^error: cannot create folder '.*': .*Choose a place", err)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs mount")
-def test_a_full_storage_is_told(launch):
+def test_a_full_storage_is_reported(launch):
     launch.root.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=4k", "tmpfs", str(launch.root)]
     if subprocess.run(mount, capture_output=True, check=False).returncode:

@@ -125,6 +125,6 @@ def test_modules_of_the_current_folder_can_be_imported_as_after_python_m(tmp_pat
     assert done.returncode == 0, done.stderr
 
 
-def test_the_version_is_told():
+def test_the_version_is_reported():
     done = commands.pipeline("--version")
     assert done.returncode == 0 and done.stdout.count(".") == 2

@@ -49,7 +49,7 @@ def test_values_that_keep_a_column_from_being_numbers_are_named(tmp_path):
     assert kept in done.stdout
 
 
-def test_a_table_without_features_is_said_to_be_none_to_train_on(tmp_path):
+def test_a_table_without_features_is_reported_as_none_to_train_on(tmp_path):
     rows = "".join(
         f"{n},{1960 + n // 12} {'JFMASOND'[n % 8]}ay,{n * 0.37:.2f}\n" for n in range(99)
     )
@@ -78,7 +78,7 @@ def test_the_label_is_a_flag(tmp_path):
     assert commands.run("preprocessing.infer_schema", *flags, "--label=origin").returncode == 0
 
 
-def test_whether_there_is_a_header_is_said_and_can_be_given(tmp_path):
+def test_whether_there_is_a_header_is_printed_and_can_be_given(tmp_path):
     (tmp_path / "n.csv").write_text(
         "".join(f"{n / 7:.3f},{n % 4},{n % 2 + 5}\n" for n in range(99))
     )

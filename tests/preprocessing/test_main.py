@@ -115,7 +115,7 @@ def test_of_two_at_once_one_does_the_work(tmp_path):
         (["--config=mnist", "--set=data.inputs.train.images=absent"], 65, "absent': no such file"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line(tmp_path, flags, code, error):
+def test_what_is_wrong_is_reported_in_one_line(tmp_path, flags, code, error):
     storage = [] if any(f.startswith("--storage") for f in flags) else [f"--storage={tmp_path}"]
     assert error in commands.error_line(_run(*flags, *storage), code)
 

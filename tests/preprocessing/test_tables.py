@@ -256,7 +256,7 @@ def test_a_sample_is_counted_and_the_same_however_it_is_made(tmp_path, monkeypat
     assert kept[0] == kept[1]
 
 
-def test_a_sample_of_which_nothing_is_left_is_told(tmp_path):
+def test_a_sample_of_which_nothing_is_left_is_reported(tmp_path):
     (tmp_path / "in.csv").write_text(tables.text(*(f"{i},n,1,0" for i in range(20))))
     rule = {"column": "label", "value": 0, "keep": 1e-9}
     empty = tables.make_config(tmp_path / "in.csv", sample=rule, key=["id"], split={"eval": 0})

@@ -173,7 +173,7 @@ ROWS = {
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
-def test_it_is_said_in_one_line_and_nothing_trains(run, row, monkeypatch, tmp_path):
+def test_it_is_reported_in_one_line_and_nothing_trains(run, row, monkeypatch, tmp_path):
     with row.plant(run, monkeypatch, tmp_path):
         process = run.start(*SETTINGS, *row.settings)
         said, _ = process.communicate()

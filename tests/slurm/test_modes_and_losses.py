@@ -64,7 +64,7 @@ def test_killed_roles_of_a_mode_are_started_again(run, slow, mode, victims, othe
         assert "starting all processes again" in said
 
 
-def test_a_process_that_stands_still_is_found(run, slow):
+def test_a_process_that_hangs_is_found(run, slow):
     """The others of a gang wait for it; nobody else would ever end that."""
     mode = "cluster.strategy=multi_worker_mirrored"
     process = slow(*SHORT, mode, "cluster.watchdog_seconds=5", pace=0.2)

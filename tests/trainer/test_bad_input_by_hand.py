@@ -111,7 +111,7 @@ def free() -> int:
 @pytest.mark.parametrize(
     "row", [slow_unless(name not in SLOW, row) for name, row in ROWS.items()], ids=ROWS
 )
-def test_it_is_said_in_one_line_and_nothing_trains(
+def test_it_is_reported_in_one_line_and_nothing_trains(
     commands, task_flags, tmp_path, row, taken, free
 ):
     flags = task_flags("bad-by-hand", *row.settings, storage=row.storage or str(tmp_path))

@@ -126,7 +126,7 @@ def test_an_input_that_ends_before_the_last_step_ends_training(script):
     assert record.reason == "the input of the script ended"
 
 
-def test_exports_take_what_the_exporter_says_and_that_is_told(script):
+def test_exports_take_what_the_exporter_says_and_that_is_reported(script):
     output, _ = script("exporter")
     told = (
         "export of step 40: its answers were not compared with Estimator.predict, because the "

@@ -51,7 +51,7 @@ def test_a_bucket_is_refused():
     assert "faults need a disk; give a local folder" in line
 
 
-def test_without_the_right_to_shape_links_the_line_says_so(tmp_path):
+def test_without_the_right_to_shape_links_the_line_explains_it(tmp_path):
     code = (
         "from pipeline import cli\nfrom pipeline.commands import chaos\n"
         "from pipeline.processes import isolation\n"

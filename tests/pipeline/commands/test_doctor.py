@@ -22,7 +22,7 @@ def test_a_machine_that_can_train(commands, tmp_path):
     assert os.listdir(tmp_path / "new") == []
 
 
-def test_what_is_wrong_is_told_with_what_to_do_and_code_64(tmp_path):
+def test_what_is_wrong_is_reported_with_what_to_do_and_code_64(tmp_path):
     (tmp_path / "file").write_text("")
     # Of the checks only that of the storage, which needs no TensorFlow.
     program = (

@@ -16,7 +16,7 @@ def test_it_lists_the_runs_of_a_storage(tmp_path):
     assert row.split()[:4] == ["mine", "own", "not", "started"]
 
 
-def test_no_run_of_a_config_is_said(tmp_path):
+def test_no_run_of_a_config_is_reported(tmp_path):
     done = commands.pipeline("runs", f"STORAGE={tmp_path}", "CONFIG=x")
     assert done.stdout == f"no runs of config 'x' in '{tmp_path}'\n"
 

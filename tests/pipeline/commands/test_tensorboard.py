@@ -15,7 +15,7 @@ print(*sys.argv[1:], os.environ["TF_CPP_MIN_LOG_LEVEL"])
 """
 
 
-def test_nothing_is_told_but_what_tensorboard_says(tmp_path):
+def test_nothing_is_reported_but_what_tensorboard_says(tmp_path):
     (tmp_path / "tensorboard").mkdir()
     (tmp_path / "tensorboard" / "__init__.py").touch()
     (tmp_path / "tensorboard" / "main.py").write_text(MAIN)

@@ -142,7 +142,7 @@ def test_bad_overrides_name_key_value_and_what_is_allowed(override, text):
         config_file.load("mnist", [override])
 
 
-def test_all_that_is_wrong_is_told_at_once():
+def test_all_that_is_wrong_is_reported_at_once():
     with pytest.raises(errors.UsageError, match=r"train\.steps: .*; eval\.batch_size: "):
         config_file.load("mnist", ["train.steps=0", "eval.batch_size=0"])
 

@@ -61,5 +61,5 @@ def test_a_split_may_be_left_out_on_purpose():
         ({"type": "int64", "list": True, "max_items": 3, "on_longer": "truncate"}, None),
     ],
 )
-def test_rules_that_only_values_can_break_are_told_from_those_that_parsing_keeps(column, key):
+def test_rules_that_parsing_keeps_are_distinguished_from_others(column, key):
     assert in_place.rule(data(columns={**COLUMNS, "x": column})) == key

@@ -38,7 +38,7 @@ def test_data_of_ones_own_are_not_brought(flights):
 
 
 @pytest.mark.parametrize("command", ["train", "preprocess"])
-def test_the_command_to_type_is_said_and_nothing_is_written(flights, tmp_path, command):
+def test_the_command_to_type_is_printed_and_nothing_is_written(flights, tmp_path, command):
     done = commands.run(
         "pipeline",
         command,

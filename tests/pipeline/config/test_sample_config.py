@@ -38,7 +38,7 @@ def _job(sample, model=None, label=None, key=("row",)):
     return config_file.validate(tree, where="test")
 
 
-def test_weights_make_up_for_what_is_left_out_unless_told_otherwise():
+def test_weights_make_up_for_what_is_left_out_unless_configured_otherwise():
     assert _job(_CLICKED).data.sample.correct == "weights"
 
 

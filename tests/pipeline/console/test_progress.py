@@ -93,7 +93,7 @@ def test_slow_work_has_a_rate_too(clock):
     assert bar.line() == "reading: 4 of 100 steps, 0.4/s, 4 min 0 s left"
 
 
-def test_bytes_are_told_in_megabytes(clock):
+def test_bytes_are_reported_in_megabytes(clock):
     _, bar = _log(clock, 2_000_000_000, unit="bytes")
     clock.now += 1
     bar.advance(500_000_000)

@@ -43,7 +43,7 @@ def test_the_metric_must_be_in_the_band(value, wrong):
     assert [line.partition(",")[0] for line in found] == wrong
 
 
-def test_how_far_a_band_reaches_is_said():
+def test_how_far_a_band_reaches_is_reported():
     assert metric_band.of("auc", [0.90, 0.92]).width == "the band of auc is ±3.3 % by 2 runs"
     assert metric_band.of("auc", [0.9]).width == "the band of auc is ±0.5 % by 1 run"
     assert metric_band.of("auc", [0.0]).width == "the band of auc is ±0 % by 1 run"

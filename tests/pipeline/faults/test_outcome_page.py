@@ -34,20 +34,20 @@ def test_the_table_has_each_fault_and_the_end():
     assert lines[-1] == "verdict: the end is right; the band of accuracy is ±0.51 % by 5 runs"
 
 
-def test_updates_that_the_ledger_does_not_have_are_said():
+def test_updates_that_the_ledger_does_not_have_are_reported():
     found = dataclasses.replace(outcome(), doubled=0, uncounted=256)
     lines = outcome_page.lines(found, BAND, {})
     said = "0 by the ledger, 256 of updates that it does not have (at most 256)"
     assert f"records applied more than once: {said}" in lines
 
 
-def test_a_wide_band_is_said_with_the_verdict():
+def test_a_wide_band_is_reported_with_the_verdict():
     lines = outcome_page.lines(outcome(), Band("loss", 0.8, 1.2, 3), {})
     wide = "the band of loss is wide: ±20 % by 3 runs; BASELINE=8 narrows it"
     assert lines[-1] == f"verdict: the end is right; {wide}"
 
 
-def test_what_is_wrong_is_said_on_both():
+def test_what_is_wrong_is_reported_on_both():
     found = outcome("0 final exports", "3 records never applied")
     assert outcome_page.lines(found, None, {})[-3:] == [
         "wrong: 0 final exports",

@@ -74,14 +74,14 @@ def test_a_process_that_evaluates_between_steps_is_shown_to_do_so(shown, stream)
     assert line.endswith(" left, exporting, checking the exported model")
 
 
-def test_each_evaluation_is_told_once(shown, stream):
+def test_each_evaluation_is_reported_once(shown, stream):
     evaluation = {"step": 50, "global_step": 50.0, "accuracy": 0.98765, "loss": 0.1}
     for _ in range(2):
         shown.show(status("evaluator-0", evaluation=evaluation))
     assert stream.getvalue() == "evaluation at step 50: accuracy 0.9877, loss 0.1000\n"
 
 
-def test_each_epoch_that_ends_is_told_once(shown, stream):
+def test_each_epoch_that_ends_is_reported_once(shown, stream):
     for told in (None, [], ["epoch 0: all"], ["epoch 0: all"], ["epoch 0: all", "epoch 1: all"]):
         shown.show(status("chief-0", step=5, epochs=told))
     lines = [line for line in stream.getvalue().splitlines() if line.startswith("epoch")]
@@ -96,7 +96,7 @@ def test_training_that_ends_before_its_last_step_is_over(shown, stream):
     assert line == "training: 42 steps made; final evaluation and export"
 
 
-def test_the_end_of_training_is_told_once(shown, stream):
+def test_the_end_of_training_is_reported_once(shown, stream):
     shown.show(status("chief-0", step=90))
     for _ in range(2):
         shown.show(status("chief-0", step=101))
@@ -195,7 +195,7 @@ def test_the_result_is_next_to_what_a_constant_answer_reaches(wanted, record):
     )
 
 
-def test_a_result_of_too_few_records_says_so(wanted, record):
+def test_a_result_of_too_few_records_reports_it(wanted, record):
     given = {
         "metrics": {"eval": {"auc": 1.0, "accuracy": 0.9}, "test": {"auc": 1.0, "label/mean": 0.1}},
         "baselines": {"eval": {"auc": 0.5}},
@@ -270,12 +270,12 @@ def test_each_command_to_try_is_in_one_line(wanted, record, monkeypatch, columns
         assert lines[at].startswith(f"{command}  ") and lines[at].endswith("the test split")
 
 
-def test_where_nothing_was_trained_only_the_whole_time_is_told(wanted, record):
+def test_where_nothing_was_trained_only_the_whole_time_is_reported(wanted, record):
     record.seconds, record.examples_per_second = {"total": 6.0}, None
     assert "time     6 s" in display.summary(wanted, record).splitlines()
 
 
-def test_restarts_are_told(wanted, record):
+def test_restarts_are_reported(wanted, record):
     record.restarts = [Restart(role="ps", index=0, cause="killed by SIGKILL")]
     assert "restarts ps-0 (killed by SIGKILL)" in display.summary(wanted, record).splitlines()
 
@@ -326,7 +326,7 @@ def test_a_record_of_a_run_without_metrics_can_be_shown(wanted, record):
         ),
     ],
 )
-def test_what_a_step_comes_to_is_said_at_the_start(tmp_path, overrides, line):
+def test_what_a_step_comes_to_is_reported_at_the_start(tmp_path, overrides, line):
     wanted = job.plan("mnist", overrides, run="r1", storage_root=str(tmp_path))
     first, second = display.introduction(wanted, resumes=False).splitlines()
     assert first.startswith(f"starting run r1 in {tmp_path}/runs/r1: ")

@@ -35,7 +35,7 @@ def test_records_that_fit(tmp_path):
     assert run_setup.checked_manifest(job).columns == job.config.data.columns
 
 
-def test_a_feature_that_float32_takes_in_coarse_steps_is_said(tmp_path, capsys):
+def test_a_feature_that_float32_takes_in_coarse_steps_is_reported(tmp_path, capsys):
     job = _job(tmp_path, {"time": {"steps": [{"clip": {"min": 0}}]}})
     found = contents(job.config)
     columns = {"time": statistics(np.arange(20190101, 20190132))}

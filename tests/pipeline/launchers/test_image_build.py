@@ -105,7 +105,7 @@ def test_names_without_registry_or_tag_are_refused(build, name):
         image_build.run(image_build.ImageBuild(name, root=build.root))
 
 
-def test_without_a_builder_it_says_so(build):
+def test_without_a_builder_it_reports_it(build):
     with pytest.raises(errors.UsageError, match="needs docker, podman or gcloud"):
         image_build.run(build)
     install(build, "podman", DOCKER)
@@ -113,7 +113,7 @@ def test_without_a_builder_it_says_so(build):
         image_build.run(build, "docker")
 
 
-def test_what_a_builder_says_last_is_told(build, monkeypatch):
+def test_what_a_builder_says_last_is_reported(build, monkeypatch):
     install(build, "docker", DOCKER)
     monkeypatch.setenv("REFUSES", "1")
     with pytest.raises(errors.RetryableError, match="docker push failed: denied: no access"):

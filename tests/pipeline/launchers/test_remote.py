@@ -157,7 +157,7 @@ def test_a_job_may_record_its_end_itself(cellar, wanted):
     assert wanted.run.read(run_folder.RESULT) is None
 
 
-def test_a_place_whose_jobs_keep_their_size_says_so(wanted):
+def test_a_place_whose_jobs_keep_their_size_reports_it(wanted):
     with pytest.raises(
         errors.UsageError,
         match=r"'r': is a job on the cellar, whose size is fixed; make stop, then make train "

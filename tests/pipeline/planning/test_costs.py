@@ -37,7 +37,7 @@ def test_an_asynchronous_step_has_one_batch(strategy):
 
 
 @pytest.mark.parametrize("strategy", ["parameter_server", "multi_worker_mirrored"])
-def test_epochs_are_so_many_examples_whoever_trains(strategy):
+def test_epochs_are_so_many_examples_for_any_strategy(strategy):
     epochs = ("train.steps=null", "train.epochs=3")
     assert asked(strategy, 7, *epochs, records=2000).examples == 6000
     assert asked(strategy, 7, *epochs, records=0).examples is None

@@ -74,7 +74,7 @@ def test_the_share_that_trains_counts_the_start_and_the_end_of_a_job_whose_lengt
     assert short.kept == endless.kept
 
 
-def test_short_times_are_told_in_seconds():
+def test_short_times_are_reported_in_seconds():
     [row] = page.lines(outlooks([1], examples=1e4))[1:]
     assert re.search(r"\d\d s ", row), row
     [row] = page.lines(outlooks([1], examples=None))[1:]
@@ -124,7 +124,7 @@ _STARVED = {"rate": 5.0, "rates": [5.0] * 4, "periods": [0.2], "seconds": {"inpu
     ],
     ids=["full storage", "starved servers", "starved all-reduce", "rates that vary"],
 )
-def test_nothing_is_said_of_workers_without_evidence(case):
+def test_nothing_is_reported_of_workers_without_evidence(case):
     assert knees(**case) == []
 
 

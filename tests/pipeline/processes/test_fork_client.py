@@ -151,7 +151,7 @@ def test_leaving_the_context_kills_everything(tmp_path, log):
     assert not any(map(is_alive, pids))
 
 
-def test_when_the_server_is_killed_its_processes_die_and_the_launcher_is_told(server, log):
+def test_when_the_server_is_killed_its_processes_die_and_the_launcher_knows(server, log):
     pid = spawn(server, log, "stubborn")
     os.kill(server.pid, signal.SIGKILL)
     with pytest.raises(errors.RetryableError, match=r"is lost: killed by SIGKILL\..*resume"):
@@ -214,7 +214,7 @@ def test_a_preload_that_fails_in_many_words_is_one_line(tmp_path):
     assert "Read on." in log.read_text()
 
 
-def test_a_log_that_cannot_be_written_is_told(tmp_path):
+def test_a_log_that_cannot_be_written_is_reported(tmp_path):
     with pytest.raises(errors.UsageError, match=rf"^cannot write '{tmp_path}': Is a directory\."):
         ForkServer(ROLES, log=str(tmp_path), environment=child_environment())
 

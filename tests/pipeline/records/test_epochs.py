@@ -89,7 +89,7 @@ def test_every_process_goes_by_what_the_chief_has_found(tmp_path):
     assert epochs.of_run(config_file.load("mnist"), run) == config_file.load("mnist")
 
 
-def test_what_they_become_is_said():
+def test_what_they_become_is_reported():
     assert epochs.describe(job(3, "train.batch_size=50"), contents(57_003)) == (
         "3 epochs of 57,003 examples are 3,421 steps"
     )

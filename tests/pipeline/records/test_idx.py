@@ -59,7 +59,7 @@ def test_images_are_those_of_the_file(read, packed):
     ],
     ids=["empty", "stub", "header", "short", "long", "gif", "no-rows", "labels"],
 )
-def test_what_is_wrong_is_said(read, change, message, packed):
+def test_what_is_wrong_is_reported(read, change, message, packed):
     with pytest.raises(errors.DataError, match=f"/file': {message}"):
         read(_written(change(idx_files.idx_bytes(IMAGES)), packed))
 

@@ -141,7 +141,7 @@ def test_a_missing_shard(folder, made):
         shard_check.verify(str(folder), made, contents=False)
 
 
-def test_every_shard_that_is_damaged_is_told(folder, made):
+def test_every_shard_that_is_damaged_is_reported(folder, made):
     (folder / "b/train-0").write_bytes(b"abd")
     (folder / "b/train-1").unlink()
     assert len(list(shard_check.damages(str(folder), made, contents=True))) == 2
@@ -149,7 +149,7 @@ def test_every_shard_that_is_damaged_is_told(folder, made):
     assert what.endswith("b/train-1': is missing")
 
 
-def test_what_can_be_done_about_damage_is_said_with_every_error(folder, made):
+def test_what_can_be_done_about_damage_is_reported_with_every_error(folder, made):
     (folder / "b/train-0").write_bytes(b"abd")
     with pytest.raises(errors.DataError) as caught:
         shard_check.verify(str(folder), made, contents=True)

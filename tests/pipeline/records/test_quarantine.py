@@ -90,7 +90,7 @@ def test_nothing_left_of_a_split(folder):
         _decide(folder, on_corrupt="quarantine_shard", corrupt_budget=22)
 
 
-def test_what_a_run_does_without_is_counted_by_cause_and_told(folder):
+def test_what_a_run_does_without_is_counted_by_cause_and_reported(folder):
     contents = manifest.read(str(folder))
     assert quarantine.describe(quarantine.left_out({}, contents)) == []
     gone = [manifest.LeftOut(split="train", path=f"build/x-{n}", records=n * 1000) for n in (1, 2)]

@@ -90,7 +90,7 @@ def test_a_run_that_is_resumed_later_comes_no_later(runs):
         run_record.write(runs[0], record)
 
 
-def test_records_that_are_gone_are_said_to_be(runs, tmp_path):
+def test_records_that_are_gone_are_reported(runs, tmp_path):
     root = tmp_path / "copy"
     shutil.copytree(pathlib.Path(runs[0].path).parents[1], root, symlinks=True)
     third = RunFolder(str(root / "runs" / "third"))

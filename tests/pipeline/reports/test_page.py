@@ -58,7 +58,7 @@ def test_a_split_has_one_color_in_all_plots(tmp_path):
     assert len(set(found)) == 2
 
 
-def test_a_result_that_is_no_better_than_a_constant_answer_is_said(tmp_path):
+def test_a_result_that_is_no_better_than_a_constant_answer_is_reported(tmp_path):
     found = facts.gather(scene.make(tmp_path), now=scene.BEGAN + 200)
     assert "no better than the baseline" not in page.render(found)
     found.record.baselines = {"eval": {"accuracy": 0.9}}
@@ -90,7 +90,7 @@ def test_a_process_of_which_there_is_one_sample_is_drawn(tmp_path):
     assert figure.count("<circle") == 2
 
 
-def test_a_result_of_too_few_records_says_so(tmp_path):
+def test_a_result_of_too_few_records_reports_it(tmp_path):
     found = facts.gather(scene.make(tmp_path), now=scene.BEGAN + 200)
     assert "too few" not in page.render(found)
     found.record.evaluated = {"eval": 4}

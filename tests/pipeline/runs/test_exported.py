@@ -77,7 +77,7 @@ def test_columns_are_answered_by_every_output(classifier):
     assert answer["probabilities"].shape == (1, 3)
 
 
-def test_what_the_model_refuses_is_said_in_its_words(classifier):
+def test_what_the_model_refuses_is_reported_in_its_words(classifier):
     model = exported.LoadedModel(classifier.export.path)
     with pytest.raises(
         exported.Refused, match="Could not parse example input, value: 'no Example'"

@@ -56,7 +56,7 @@ def test_without_restarts_there_is_no_marker(run):
     assert run.read(fatal.MARKER) is None
 
 
-def test_a_restart_is_told_from_the_first_start_of_a_submission(run):
+def test_a_restart_is_distinguished_from_the_first_start_of_a_submission(run):
     assert not fatal.has_begun(run, "first")
     fatal.begin(run, "first")
     assert fatal.has_begun(run, "first") and not fatal.has_begun(run, "second")

@@ -97,7 +97,7 @@ def _rates(run, *, step_at):
     return [sample.tasks["chief-0"][1] for sample in history.read(run).samples]
 
 
-def test_who_stands_still_has_no_rate(run):
+def test_a_suspended_process_has_no_rate(run):
     # Stopped for 15 s: its last word says how fast it was.
     rates = _rates(run, step_at=lambda second: second if second < 25 else max(24, second - 15))
     assert rates == [100, 100, 100, 0, 100, 100, 100]

@@ -119,7 +119,7 @@ def test_the_state_of_a_run_by_hand(run, said, found):
 
 
 @pytest.mark.parametrize(("copied", "state"), [(7, "not started"), (5, "died"), (None, "died")])
-def test_a_copy_that_nobody_has_begun_is_not_started(run, copied, state):
+def test_a_copy_that_has_not_begun_is_not_started(run, copied, state):
     pathlib.Path(run.path).mkdir()
     pathlib.Path(run.path, "checkpoint").write_text('model_checkpoint_path: "model.ckpt-7"\n')
     pathlib.Path(run.path, "model.ckpt-7.index").touch()

@@ -230,7 +230,7 @@ def test_an_activity_shows_how_far_it_is(work, text):
     assert Status("chief-0", 7, "h", "exporting", 1.5, work=work).activity == text
 
 
-def test_a_step_that_was_made_is_told_from_one_that_was_restored():
+def test_a_step_that_was_made_is_distinguished_from_one_that_was_restored():
     restored = Status("chief-0", 1, "h", "training", 1.0, step=5)
     assert not restored.has_stepped
     assert dataclasses.replace(restored, loss=0.0).has_stepped

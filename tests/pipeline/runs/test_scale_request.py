@@ -66,7 +66,7 @@ def test_none_is_no_number_of_workers(run, workers):
     refused(run, workers, rf"^--workers={workers}: must be at least 1; make stop ends a run")
 
 
-def test_as_many_as_there_are_is_said(run):
+def test_as_many_as_there_are_is_reported(run):
     record = launched(run, "cluster.max_workers=5")
     record.topology["worker"] = 4  # it was scaled before
     run_record.write(run, record)

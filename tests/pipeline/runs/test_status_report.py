@@ -125,7 +125,7 @@ def test_a_run_that_is_done(run, record):
     assert [line.split()[1] for line in lines[2:]] == ["done", "ended"]
 
 
-def test_a_failure_is_told(run, record):
+def test_a_failure_is_reported(run, record):
     record.status, record.reason = "failed", "chief-0: the loss is not a number"
     keep(run, record, chief_0={"state": "failed", "error": "the loss is not a number"})
     lines = status_report.describe(run, NOW).splitlines()

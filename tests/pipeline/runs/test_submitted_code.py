@@ -16,7 +16,7 @@ def require(**known: str) -> None:
     submitted_code.require({submitted_code.VARIABLE: json.dumps(known)})
 
 
-def test_a_process_with_the_same_code_goes_on():
+def test_a_process_with_the_same_code_continues():
     config = plan("model.name=tests.trainer.user_code:model_fn").config
     known = submitted_code.variable(config)
     assert json.loads(known).keys() == {"pipeline", "tests.trainer.user_code"}

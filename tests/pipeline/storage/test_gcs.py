@@ -208,7 +208,7 @@ def test_refusals_say_what_to_do(cloud, status, words):
     assert cloud.data("x") == b""
 
 
-def test_a_missing_object_is_told_from_a_missing_bucket(cloud):
+def test_a_missing_object_is_distinguished_from_a_missing_bucket(cloud):
     with pytest.raises(FileNotFoundError):
         storage.read_text(cloud.path("nothing"))
     with pytest.raises(FileNotFoundError):

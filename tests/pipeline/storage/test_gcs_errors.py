@@ -24,7 +24,7 @@ def test_each_status_says_what_to_do(status, kind, words):
         raise gcs_errors.of_status(status, PATH, "said")
 
 
-def test_a_bucket_that_is_not_there_is_told_from_an_object():
+def test_a_bucket_that_is_not_there_is_distinguished_from_an_object():
     error = gcs_errors.of_status(404, PATH, "The specified bucket does not exist.")
     assert isinstance(error, errors.UsageError)
     assert "gcloud storage buckets create gs://bucket, or name another" in str(error)

@@ -48,7 +48,7 @@ def test_a_bucket_that_does_not_exist_is_reported(cloud):
         gcs_preflight.check("gs://absent/x")
 
 
-def test_a_machine_without_credentials_is_told_so_in_seconds(cloud, tmp_path):
+def test_a_machine_without_credentials_is_reported_in_seconds(cloud, tmp_path):
     """In a process of its own: what the library looked up is kept for its life."""
     began = time.monotonic()
     done = subprocess.run(
@@ -84,7 +84,7 @@ def test_a_bucket_that_may_be_used_but_not_looked_at_is_a_note(cloud):
     gcs_preflight.check_google(cloud.root)
 
 
-def test_what_soft_delete_costs_is_said_with_the_command_that_turns_it_off(cloud):
+def test_what_soft_delete_costs_is_reported_with_the_command_that_turns_it_off(cloud):
     assert gcs_preflight.check_bucket(cloud.root, "europe-west4") == []
     cloud.api.kept_seconds = 7 * 24 * 3600
     try:

@@ -44,7 +44,7 @@ def test_each_status_says_what_to_do(status, kind, words):
     )
 
 
-def test_a_name_that_is_not_known_can_be_told_from_other_refusals(cloud):
+def test_a_name_that_is_not_known_can_be_distinguished_from_other_refusals(cloud):
     cloud.fault("GET .*customJobs/1", status=404)
     with pytest.raises(NotThere, match=r"\(404\). Look at PROJECT= and REGION="):
         api().ask("GET", f"{PLACE}/customJobs/1")

@@ -56,7 +56,7 @@ def test_the_pause_grows_with_what_a_copy_costs():
     assert pauses == [30, 60]
 
 
-def test_the_last_copy_is_made_at_the_end_and_its_failure_is_told(cloud, tmp_path):
+def test_the_last_copy_is_made_at_the_end_and_its_failure_is_reported(cloud, tmp_path):
     with mirror.kept_up(of(tmp_path, cloud.path("logs"))):
         (tmp_path / "a.log").write_bytes(b"last words")
     assert cloud.data("logs/a.log") == b"last words"

@@ -47,7 +47,7 @@ def test_a_port_that_someone_listens_on_is_passed_over(tmp_path):
             assert reservation.ports != [taken]
 
 
-def test_who_cannot_be_reached_is_told_with_the_reason():
+def test_who_cannot_be_reached_is_reported_with_the_reason():
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         assert ports.is_taken(port)
@@ -63,12 +63,12 @@ class Stuck(random.Random):
         return 20000
 
 
-def test_a_machine_without_free_ports_is_told(tmp_path):
+def test_a_machine_without_free_ports_is_reported(tmp_path):
     with pytest.raises(errors.RetryableError, match=r"^cannot find 2 free ports between 10240 and"):
         Reservation(2, rng=Stuck(), folder=str(tmp_path))
 
 
-def test_an_unwritable_lock_folder_is_told(tmp_path):
+def test_an_unwritable_lock_folder_is_reported(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(errors.UsageError, match=r"^cannot lock a port in .* with TMPDIR=\.$"):
         Reservation(1, folder=str(tmp_path / "file" / "locks"))

@@ -81,7 +81,7 @@ def test_a_save_that_is_under_way_is_finished_after_the_grace(stage):
         stage.run(SINGLE, chief_0=["save_slowly"], graces=BRIEF)
 
 
-def test_a_save_that_stands_still_is_not_waited_for(stage):
+def test_a_save_that_hangs_is_not_waited_for(stage):
     when_training(stage, "chief-0")
     with pytest.raises(errors.RetryableError, match="SIGTERM, before anything was saved"):
         stage.run(SINGLE, chief_0=["save_slowly"], graces=BRIEF, patience=HangLimits(60.0, 0.5))

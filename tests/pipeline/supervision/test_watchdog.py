@@ -90,7 +90,7 @@ def test_a_new_process_has_its_own_first_step(dog):
     assert dog.look({}, again, 100) is None
 
 
-def test_a_process_alone_is_told_from_all(dog):
+def test_a_process_alone_is_distinguished_from_all(dog):
     for now in range(0, 15):
         words = said(now, names=["chief-0"]) | said(7, names=["worker-0"])
         assert dog.look(words, PIDS, now) is None
@@ -115,7 +115,7 @@ def test_work_that_is_counted_is_no_hang_however_long_it_takes(dog, state):
         assert dog.look(worked(now + 1, state=state), {"chief-0": 1}, now) is None
 
 
-def test_work_that_stands_still_is_a_hang_whatever_else_is_written(dog):
+def test_work_without_progress_is_a_hang_whatever_else_is_written(dog):
     assert dog.look(worked(4, state="evaluating"), {"chief-0": 1}, 0) is None
     assert dog.look(worked(4, state="evaluating", time=9), {"chief-0": 1}, 10) is not None
 

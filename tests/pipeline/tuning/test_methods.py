@@ -31,7 +31,7 @@ def test_asha_begins_all_then_continues_the_best_third():
     assert methods.best(wanted, ended).number == 3
 
 
-def test_less_is_better_if_the_config_says_so():
+def test_less_is_better_by_the_config():
     wanted = plan(trials=3, higher=False)
     ended = [trial(0, 0.5), trial(1, 0.1), trial(2, 0.9)]
     assert methods.next_action(wanted, ended, ()) == Continue(1, 1)

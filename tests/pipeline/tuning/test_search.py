@@ -103,7 +103,7 @@ def test_as_many_train_at_a_time_as_are_asked_for(tmp_path):
     assert sum(one.state == "done" for one in trials) >= 1
 
 
-def test_a_trial_that_fails_is_recorded_and_the_search_goes_on(tmp_path):
+def test_a_trial_that_fails_is_recorded_and_the_search_continues(tmp_path):
     said: list[str] = []
     jobs = FakeJobs(broken={1: "auc is nan at step 100"})
     trials = searched(tmp_path, plan(), jobs, said=said)
@@ -159,7 +159,7 @@ def test_examples_of_copies_are_those_they_were_trained_on_themselves(tmp_path):
     assert search.examples(trials, lambda one: 10_000 if one.number == 0 else 0) > made
 
 
-def test_a_trial_that_goes_on_between_two_rungs_is_said_to_be_interrupted(tmp_path):
+def test_a_trial_that_continues_between_two_rungs_is_reported_as_interrupted(tmp_path):
     jobs, codes = FakeJobs(), iter([0, 0, -9])
 
     def launch(trial, words):
@@ -260,7 +260,7 @@ def test_the_result_names_the_best_and_how_to_make_it_again(found):
     assert f"again    {again}" in lines
 
 
-def test_a_best_trial_that_its_settings_do_not_make_says_so(found):
+def test_a_best_trial_that_its_settings_do_not_make_reports_it(found):
     assert result.lines(found)[-1].strip() == (
         "trained without pauses, records come in another order, so that the result may differ as "
         "between two seeds"
@@ -300,7 +300,7 @@ def test_failed_trials_leave_less_to_train_on():
     assert search.planned(plan("full", trials=9), EXAMPLES, failed) == 6 * 9000
 
 
-def test_ledgers_that_differ_are_told_with_their_examples(found):
+def test_ledgers_that_differ_are_reported_with_their_examples(found):
     apart = result.SameRecords(1, 3, 3, 3, (77_056, 77_312))
     assert str(apart).endswith(
         "3 different ledgers of 3 trials, which stopped after 77,056 to 77,312 examples"

@@ -21,7 +21,7 @@ def test_a_killed_process_is_not_told_by_what_was_printed_before(tmp_path):
 
 
 @pytest.mark.parametrize("config", ["nowhere", ""])
-def test_its_own_error_is_told(tmp_path, config):
+def test_its_own_error_is_reported(tmp_path, config):
     log = tmp_path / "trial.log"
     log.write_text("error: of the time before\n")
     process = TrialProcess([f"--config={config}"], str(log))

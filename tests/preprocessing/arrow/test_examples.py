@@ -58,12 +58,12 @@ def test_what_is_of_another_kind(payload, column, reason, problem):
     assert bad == {1: (column, reason, bad[1][2], problem)}
 
 
-def test_the_first_column_that_is_wrong_is_told():
+def test_the_first_column_that_is_wrong_is_reported():
     _, bad = _read(example(n=1.5, x=1))
     assert bad[0][0] == "n" and bad[0][2] == "[1.5]"
 
 
-def test_sequences_are_told_from_examples():
+def test_sequences_are_distinguished_from_examples():
     lists = tf.train.FeatureLists(feature_list={"clicks": tf.train.FeatureList()})
     context = tf.train.Features(
         feature={"s": tf.train.Feature(bytes_list=tf.train.BytesList(value=[b"x" * 500]))}

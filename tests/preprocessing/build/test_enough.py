@@ -151,7 +151,7 @@ def test_one_of_several_labels_that_all_rows_lack_is_refused_by_name(tmp_path):
     assert raised.value.exit_code == 65 and "\n" not in str(raised.value)
 
 
-def test_one_of_several_labels_that_is_always_the_same_is_told(tmp_path, capsys):
+def test_one_of_several_labels_that_is_always_the_same_is_reported(tmp_path, capsys):
     made = _of_two_labels(tmp_path, "1.5")
     rows = made.splits["train"].records
     assert _warnings(capsys) == [

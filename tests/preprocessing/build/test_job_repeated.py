@@ -94,7 +94,7 @@ def test_what_killed_runs_left_is_removed(tiny, root):
     assert names == {"current.json", runs.folder(root, tiny).name}
 
 
-def test_after_a_kill_it_is_said_that_a_run_starts_over(tiny, root):
+def test_after_a_kill_it_is_reported_that_a_run_starts_over(tiny, root):
     base = fingerprint.base(tiny.data, IdxSource(tiny.data).files())
     killed = record_folders.prepare(str(runs.records(root, tiny)), base)
     pathlib.Path(killed.temporary, "train-000000-0000.rows17.arrow").touch()

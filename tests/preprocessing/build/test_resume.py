@@ -170,7 +170,7 @@ def test_all_damaged(table, root, monkeypatch):
     _starts_over(table, root, "what it left is damaged")
 
 
-def test_pieces_of_another_build_are_said_not_to_be_used(table, root, monkeypatch):
+def test_pieces_of_another_build_are_reported_as_unused(table, root, monkeypatch):
     _kill(table, root, monkeypatch)
     data = table.data.model_copy(update={"split": splits.HashSplit(eval=0.4)})
     said = _run(table.model_copy(update={"data": data}), root)

@@ -118,6 +118,6 @@ def test_problems_in_words(reason, column, text):
     assert rules.problem(reason, "v", config.Column(**column)).endswith(text)
 
 
-def test_a_boolean_is_told_from_a_text():
+def test_a_boolean_is_distinguished_from_a_text():
     column = config.Column(type="string", allowed=("no", "yes"))
     assert rules.problem("allowed", False, column) == "is the boolean False, not one of no, yes"

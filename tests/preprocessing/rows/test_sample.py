@@ -39,7 +39,7 @@ def test_the_share_is_kept_and_all_other_rows():
 
 
 @pytest.mark.parametrize("of", ["eval", "test"])
-def test_what_a_model_is_judged_by_stays(of):
+def test_the_metric_of_a_model_stays(of):
     assert _staying(_data(), of).all()
 
 
@@ -80,7 +80,7 @@ def test_without_a_sample_all_rows_stay():
 
 
 @pytest.mark.parametrize(("sensitive", "value"), [(False, "0"), (True, "one value")])
-def test_what_was_left_out_is_noted_and_said(capsys, sensitive, value):
+def test_what_was_left_out_is_noted_and_reported(capsys, sensitive, value):
     columns = {**tables.COLUMNS, "label": {"type": "int64", "sensitive": sensitive}}
     data = tables.make_config("x", columns, key=["id"], sample=_RULE).data
     noted = sample.noted(data, 1234)

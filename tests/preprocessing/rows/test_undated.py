@@ -45,7 +45,7 @@ def test_counts_do_not_depend_on_the_order_of_parts():
     assert undated.merged(one, other) == {"a": (5, "'b'"), "b": (1, "'x'")}
 
 
-def test_what_is_said():
+def test_what_is_reported():
     assert list(undated.lines({"when": (1200, "'soon'")}, FORMS)) == [
         "column 'when': 1,200 values are no dates in the form iso or m/d/y, such as 'soon'. The "
         "step date makes -1 of that: correct it, or write data.columns.when.dates to refuse such "

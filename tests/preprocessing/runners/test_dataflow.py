@@ -125,7 +125,7 @@ def test_a_bucket_in_another_region_is_refused(cloud, small_records):
         dataflow.check_places(wanted, cloud.path("out"))
 
 
-def test_what_cloud_storage_refuses_is_told_before_anything_is_submitted(cloud, small_records):
+def test_what_cloud_storage_refuses_is_reported_before_anything_is_submitted(cloud, small_records):
     wanted = small(cloud, small_records)
     cloud.fault("POST .*/upload/", status=403, times=9)
     with pytest.raises(errors.UsageError, match=r"^Google's client: .*\(403\).*objectAdmin on the"):
@@ -156,7 +156,7 @@ def test_workers_may_have_another_image_and_public_addresses():
     assert parsed.view_as(pipeline_options.SetupOptions).extra_packages == ["gs://b/m.whl"]
 
 
-def test_private_google_access_is_said_before_with_the_command(cloud, small_records, capsys):
+def test_private_google_access_is_reported_before_with_the_command(cloud, small_records, capsys):
     dataflow.check_places(small(cloud, small_records), cloud.path("out"))
     said = capsys.readouterr().out
     command = "gcloud compute networks subnets update default --region=europe-west4"

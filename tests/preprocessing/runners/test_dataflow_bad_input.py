@@ -74,7 +74,7 @@ ROWS = {
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
-def test_it_is_said_in_one_line_and_nothing_is_submitted(cloud, monkeypatch, row):
+def test_it_is_reported_in_one_line_and_nothing_is_submitted(cloud, monkeypatch, row):
     monkeypatch.setattr(dataflow, "check_installed", lambda: None)
     raw = [
         f"data.inputs.{s}={{images: {cloud.root}/i, labels: {cloud.root}/l}}"

@@ -150,7 +150,7 @@ def test_a_job_on_other_raw_data_is_not_disturbed_until_it_has_ended(cloud, data
         ([], errors.RetryableError, r"the job failed: it gives no reason. Look at https://console"),
     ],
 )
-def test_failures_are_told(cloud, dataflow, wanted, capsys, messages, kind, words):
+def test_failures_are_reported(cloud, dataflow, wanted, capsys, messages, kind, words):
     dataflow.states, dataflow.messages = [FAILED], messages
     with pytest.raises(kind, match=words):
         run(cloud, wanted)
@@ -243,7 +243,7 @@ def test_the_place_comes_from_the_config():
     assert dataflow_job.follower(gcp).place == PLACE
 
 
-def test_private_google_access_is_said_again_when_no_worker_reports(cloud, dataflow, capsys):
+def test_private_google_access_is_reported_again_when_no_worker_reports(cloud, dataflow, capsys):
     dataflow.states = [*["JOB_STATE_RUNNING"] * 61, "JOB_STATE_DONE"]
     place = "projects/my-project/locations/europe-west4/jobs/1"
     assert follower(hint="see that it has access").await_end(place) == "JOB_STATE_DONE"

@@ -40,7 +40,7 @@ def closed():
         yield f"localhost:{reserved.ports[0]}"
 
 
-def test_a_server_or_pool_that_is_not_there_is_said_before_anything_is_sent(listening, closed):
+def test_a_server_or_pool_that_is_not_there_is_reported_before_anything_is_sent(listening, closed):
     portable.check(options(listening, listening))
     match = rf"no job server at --job_endpoint={closed}: Connection refused\. Start it, then"
     with pytest.raises(errors.RetryableError, match=match):

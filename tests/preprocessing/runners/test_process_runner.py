@@ -128,7 +128,7 @@ def test_the_error_of_a_worker_is_raised_though_beam_waits_for_another():
 
 
 @pytest.mark.timeout(60)
-def test_after_an_error_nobody_waits_for_the_work_of_others(tmp_path):
+def test_after_an_error_no_process_waits_for_the_work_of_others(tmp_path):
     with pytest.raises(Exception, match="a row is wrong"):
         _run(WorkOrFail(str(tmp_path)), grace=0.5)
 

@@ -66,7 +66,7 @@ def test_signs_of_an_earlier_attempt_do_not_count(tmp_path, clock):
     watched.check()
 
 
-def test_a_worker_says_that_it_is_there_until_nobody_looks(tmp_path, clock):
+def test_a_worker_reports_itself_until_no_process_looks(tmp_path, clock):
     folder = str(tmp_path)
     pulse.begin(folder, beat=0.01)  # nobody looks yet
     assert not (tmp_path / "alive").exists()

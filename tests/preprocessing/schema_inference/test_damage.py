@@ -12,7 +12,7 @@ from tests.preprocessing.schema_inference.surveyed import surveyed
 @pytest.mark.parametrize(
     ("bad", "source", "left_out"), [(9, "orc", False), (10, "orc", True), (10, "csv", False)]
 )
-def test_bytes_are_told_from_damaged_text(bad, source, left_out):
+def test_bytes_are_distinguished_from_damaged_text(bad, source, left_out):
     found = surveyed([])
     found.see(pa.array([b"\xff"] * bad + [b"word"] * (1000 - bad)))
     assert (damage.unusable(found, source) is not None) == left_out

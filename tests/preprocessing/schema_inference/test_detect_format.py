@@ -150,7 +150,7 @@ def test_folders_and_patterns(tmp_path):
         detect_format.sniff(str(tmp_path))
 
 
-def test_a_folder_without_files_is_said_to_be_one(tmp_path):
+def test_a_folder_without_files_is_reported_as_one(tmp_path):
     (tmp_path / ".hidden").touch()
     with pytest.raises(errors.DataError, match=r"': a folder without files to read$"):
         detect_format.sniff(str(tmp_path))
@@ -168,7 +168,7 @@ def test_a_folder_without_files_is_said_to_be_one(tmp_path):
         (["x.csv", "README"], r"a folder of no ending, '\.csv'; give a pattern .*/in/\*\.csv'$"),
     ],
 )
-def test_a_folder_of_folders_is_said_to_be_one(tmp_path, names, said):
+def test_a_folder_of_folders_is_reported_as_one(tmp_path, names, said):
     """And the pattern that is named has files."""
     for name in names:
         (tmp_path / "in" / name).parent.mkdir(parents=True, exist_ok=True)

@@ -82,7 +82,7 @@ def test_values(line, count):
         ([["x" * 30, "1", "2", "3"], ["5"] * 4], NAMES.format(f"'{'x' * 20}…', '1', '2', …")),
     ],
 )
-def test_doubt_is_said_with_what_to_do(rows, said):
+def test_doubt_is_reported_with_what_to_do(rows, said):
     assert header.find(rows)[1] == said
 
 

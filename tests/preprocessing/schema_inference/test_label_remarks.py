@@ -57,7 +57,7 @@ def test_numbers_that_are_about_as_frequent_are_classes(tmp_path, rows, first):
     assert said.endswith("remove label and data.columns.y.allowed") == bool(first)
 
 
-def test_of_few_numbers_nothing_is_said(tmp_path):
+def test_of_few_numbers_nothing_is_reported(tmp_path):
     assert _proposed(tmp_path, [n % 10 for n in range(400)]).remarks == ()
 
 
@@ -166,7 +166,7 @@ def test_some_classes_that_are_written_as_floats_are_whole(tmp_path):
     )
 
 
-def test_what_a_threshold_makes_of_two_numbers_is_said(tmp_path):
+def test_what_a_threshold_makes_of_two_numbers_is_reported(tmp_path):
     made = _proposed(tmp_path, [("0.5", "1.5")[n % 2] for n in range(400)])
     assert "\nlabel: {threshold: 1.0}  # 0 stands for 0.5, 1 for 1.5\n" in made.text
     assert made.remarks == (

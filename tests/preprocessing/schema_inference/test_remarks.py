@@ -84,7 +84,7 @@ def test_numbers_that_float32_cannot_hold_are_named(tmp_path):
         ),
     ],
 )
-def test_what_could_be_a_decimal_mark_or_thousands_is_said(tmp_path, value, mark, said):
+def test_what_could_be_a_decimal_mark_or_thousands_is_reported(tmp_path, value, mark, said):
     assert _said(tmp_path, _table([value, "8", "9"] * 50, mark)) == (said,)
     clear = value.replace("7", "0")
     assert _said(tmp_path, _table([value, clear, "8"] * 50, mark)) == ()
@@ -157,7 +157,7 @@ def test_a_place_that_cannot_be_written_to_is_that_of_out():
         write_config.write("/proc/x.yaml", "")
 
 
-def test_a_label_of_one_value_is_said_to_teach_nothing(tmp_path):
+def test_a_label_of_one_value_is_reported_as_useless(tmp_path):
     rows = ["a,y", *(f"{n},1" for n in range(99))]
     assert "the label 'y' is always '1': there is nothing to learn" in _said(tmp_path, rows)
 
@@ -240,7 +240,7 @@ def test_codes_of_unequal_length_are_named(tmp_path):
     assert _said(tmp_path, _table([f"{n % 40:05}" for n in range(400)])) == ()
 
 
-def test_a_sentinel_is_said_once(tmp_path):
+def test_a_sentinel_is_reported_once(tmp_path):
     (said,) = _said(tmp_path, _table([-999 if n == 7 else n / 7 for n in range(400)]))
     assert said.startswith("'a' has 1 of 400 values -999, apart from all others")
 

@@ -48,7 +48,7 @@ def test_later_dates_must_have_the_form_that_all_had(values, rule):
     assert {name: made.rules[name] for name in ("dates",) if name in made.rules} == rule
 
 
-def test_what_could_be_either_is_said():
+def test_what_could_be_either_is_reported():
     notes = _column(["1/2/2020", "3/4/2020", "3/4/2020"]).notes
     assert notes[-1] == "dates, taken for m/d/y; if they are not, form: d/m/y"
 
@@ -112,7 +112,7 @@ def _remarks(values, name="when"):
     return suggest_dates.remarks(name, found)
 
 
-def test_what_is_in_doubt_is_said():
+def test_what_is_in_doubt_is_reported():
     assert _remarks(["1/2/2020", "3/4/2020"]) == [
         "'when': dates such as '1/2/2020' are taken for m/d/y, and no value shows that they are "
         "not d/m/y. If they are, write that as form in the config"

@@ -201,7 +201,7 @@ def test_files_of_other_columns_are_compared_with_the_first(tmp_path):
         write_config.propose(str(tmp_path), str(tmp_path / "made.yaml"))
 
 
-def test_an_empty_folder_is_said_to_be_one(tmp_path):
+def test_an_empty_folder_is_reported_as_one(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(errors.DataError, match=r"empty': a folder without files to read$"):
         write_config.propose(str(tmp_path / "empty"), str(tmp_path / "made.yaml"))

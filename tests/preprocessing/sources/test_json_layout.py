@@ -74,7 +74,7 @@ def test_one_row_to_predict_for_may_hold_a_list_of_objects():
         ('[{"a": 1}]', "x.csv.zip", False),
     ],
 )
-def test_lines_are_told_from_csv(text, path, found):
+def test_lines_are_distinguished_from_csv(text, path, found):
     assert json_layout.is_lines(text.encode(), path) is found
 
 

@@ -67,7 +67,7 @@ def test_numpy(draw):
     ],
     ids=["seconds of a day", "years", "with an outlier", "normal"],
 )
-def test_quantiles_are_told_apart_wherever_the_numbers_lie(draw):
+def test_quantiles_are_distinguished_wherever_the_numbers_lie(draw):
     values = draw(np.random.default_rng(5), 200_000)
     found, exact = _of(values).percentiles(), _exact(values)
     width = exact[99] - exact[1]

@@ -30,7 +30,7 @@ def made(tmp_path_factory) -> tuple[manifest.Manifest, pathlib.Path]:
 
 
 @pytest.mark.parametrize("value", [0, "<b>"])
-def test_a_sample_is_told(made, value):
+def test_a_sample_is_reported(made, value):
     sampled = manifest.Sampled(column="label", value=value, keep=0.1, dropped=1234)
     text = stats_page.render(made[0].model_copy(update={"sampled": sampled}), "x")
     shown = {0: "0", "<b>": "&lt;b&gt;"}[value]
@@ -105,6 +105,6 @@ def test_the_command(made):
     assert "no manifest" in commands.error_line(done, 65)
 
 
-def test_the_ends_of_an_axis_can_be_told_apart():
+def test_the_ends_of_an_axis_can_be_distinguished():
     drawn = stats_page.axes("", np.linspace(1.7e9, 1.7e9 + 86_400, 41))
     assert ">1.70000e+09<" not in drawn and ">1.70009e+09<" in drawn.replace(",", "")

@@ -151,7 +151,7 @@ def test_permissions_are_those_of_any_new_file(tmp_path):
         ("a.csv/out", "jsonl", "jsonl"),
     ],
 )
-def test_the_format_is_said_by_the_name_or_the_flag(path, wanted, found):
+def test_the_format_is_given_by_the_name_or_the_flag(path, wanted, found):
     assert outputs.format_of(path, wanted) == found
 
 

@@ -47,7 +47,7 @@ def rows(tmp_path):
 ROWS = exports.rows(KIND, 50, seed=1)
 
 
-def test_values_that_the_step_date_cannot_read_are_said(classifier, rows, capsys):
+def test_values_that_the_step_date_cannot_read_are_reported(classifier, rows, capsys):
     given = rows(ROWS)
     where = predictions.output(classifier.run, classifier.export, given, path=None, kind="csv")
     asked = inputs.of_files(given, classifier.job, classes=classifier.export.classes)
@@ -88,7 +88,7 @@ def test_json_lines_without_labels_have_no_column_of_them(classifier, tmp_path):
     assert "label" not in _csv(tmp_path / "out.csv")[0]
 
 
-def test_what_is_said(regressor, tmp_path, capsys):
+def test_what_is_reported(regressor, tmp_path, capsys):
     path = tmp_path / "new.csv"
     path.write_text(exports.text(exports.rows(exports.REGRESSOR, 40, seed=2)))
     where = _predict(regressor, str(path), rows_shown=2)

@@ -169,7 +169,7 @@ def test_one_that_cannot_be_read_now_is_not_damaged(open_to_all, monkeypatch, fa
 
 
 @pytest.mark.parametrize("damage", [_cut_data, _flip_data, _remove])
-def test_a_damaged_newest_one_is_passed_over_and_told(tmp_path, damage):
+def test_a_damaged_newest_one_is_passed_over_and_reported(tmp_path, damage):
     paths = save(tmp_path, 3, 12, 20)
     damage(paths[2])
     note = checkpoint_files.repair(str(tmp_path))

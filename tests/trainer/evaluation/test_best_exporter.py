@@ -111,7 +111,7 @@ def test_patience_begins_again_after_losses_of_an_earlier_version(scene, monkeyp
 @pytest.mark.parametrize(
     ("metric", "told"), [("loss", True), ("dwell/loss", True), ("average_loss", False)]
 )
-def test_of_which_metrics_the_meaning_is_told(metric, told):
+def test_of_which_metrics_the_meaning_is_reported(metric, told):
     assert (best.meaning(metric) is not None) is told
 
 

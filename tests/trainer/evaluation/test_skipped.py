@@ -43,7 +43,7 @@ def test_after_a_restart_the_list_continues_and_names_each_once(run):
         ([100, 200, 300, 400], []),
     ],
 )
-def test_those_before_the_last_that_was_judged(run, judged, passed_over):
+def test_those_before_the_last_that_was_evaluated(run, judged, passed_over):
     _save(run, 100, 200, 300, 400)
     assert skipped.steps(run, judged) == passed_over
 

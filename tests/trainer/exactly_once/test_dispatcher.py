@@ -218,7 +218,7 @@ def test_a_reader_that_comes_again_at_once_keeps_what_it_has_handed_back(readers
     assert readers[1].is_let_in(again)
 
 
-def test_nobody_has_left_whom_a_new_chief_finds(readers):
+def test_a_new_chief_waits_for_no_process_that_has_left(readers):
     _chief_starts(readers)
     readers[1].begin()
     readers[1].dispatcher.hand_back(readers[1].session)
@@ -226,7 +226,7 @@ def test_nobody_has_left_whom_a_new_chief_finds(readers):
     assert readers[0].dispatcher.handed_back(readers[0].session) == []
 
 
-def test_nothing_of_it_is_saved(readers):
+def test_none_of_it_is_saved(readers):
     with readers[0].graph.as_default():
         assert [v.op.name for v in tf.compat.v1.global_variables()] == [saved_counts.REACHED]
 

@@ -104,7 +104,7 @@ def _status(tmp_path, reporter):
     return run_folder.read_statuses(run_folder.RunFolder(str(tmp_path)))["chief-0"]
 
 
-def test_each_epoch_that_ends_is_told_once(tmp_path, ends, reporter, caplog):
+def test_each_epoch_that_ends_is_reported_once(tmp_path, ends, reporter, caplog):
     caplog.set_level(logging.INFO, "tensorflow")
     for step, applied in ((0, [0, 0, 0]), (5, [10, 10, 3]), (9, [20, 20, 20]), (12, [20, 21, 20])):
         _save(tmp_path, step, _counts(applied, readers=(sum(applied),)))
@@ -116,14 +116,14 @@ def test_each_epoch_that_ends_is_told_once(tmp_path, ends, reporter, caplog):
     assert [row["left"] for row in status.input] == [0, 0, 29]
 
 
-def test_epochs_of_an_earlier_start_are_not_told_again(tmp_path, ends, reporter):
+def test_epochs_of_an_earlier_start_are_not_reported_again(tmp_path, ends, reporter):
     for step, applied in ((5, [10, 12, 10]), (9, [20, 20, 20])):
         _save(tmp_path, step, _counts(applied))
         ends(step, 0.0)
     assert _status(tmp_path, reporter).epochs == ["epoch 1: 30 of 30 records applied once"]
 
 
-def test_of_thousands_of_epochs_the_newest_are_told_and_the_status_stays_small(
+def test_of_thousands_of_epochs_the_newest_are_reported_and_the_status_stays_small(
     tmp_path, ends, reporter
 ):
     for step, epochs in ((0, 0), (5, 1500)):
@@ -151,7 +151,7 @@ def test_epochs_are_summaries(tmp_path, ends, reporter):
     assert ended == {"input/once": 30, "input/more": 0, "input/never": 0, "input/skipped": 0}
 
 
-def test_before_the_first_checkpoint_nothing_is_told(tmp_path, ends, reporter):
+def test_before_the_first_checkpoint_nothing_is_reported(tmp_path, ends, reporter):
     ends(0, 0.0)
     assert _status(tmp_path, reporter).input is None
 
@@ -231,7 +231,7 @@ def test_records_whose_gradients_may_be_dropped_were_handed_in():
         (3, 2, "3 restarts and 2 earlier launches that were cut off"),
     ],
 )
-def test_what_no_ledger_can_show_is_told(restarts, cut_off, what):
+def test_what_no_ledger_can_show_is_reported(restarts, cut_off, what):
     cluster = config.Cluster(strategy="parameter_server")
     (line,) = report.not_counted(cluster, restarts, cut_off)
     assert line.startswith(f"{what}: a process that was killed may have applied its batch")
@@ -241,7 +241,7 @@ def test_what_no_ledger_can_show_is_told(restarts, cut_off, what):
     ("strategy", "restarts"),
     [("parameter_server", 0), ("parameter_server_sync", 3), ("none", 3)],
 )
-def test_nothing_is_told_where_all_is_counted(strategy, restarts):
+def test_nothing_is_reported_where_all_is_counted(strategy, restarts):
     assert not list(report.not_counted(config.Cluster(strategy=strategy), restarts, restarts))
 
 
@@ -262,7 +262,7 @@ def test_blocks_that_cannot_be_read_are_no_trouble():
     ]
 
 
-def test_troubles_are_told_in_a_bounded_number_of_lines():
+def test_troubles_are_reported_in_a_bounded_number_of_lines():
     applied = np.arange(4000) % 7 + 1
     lines = list(report.troubles(_blocks(4000, 40), _counts(applied, applied - 1)))
     assert len(lines) == 11

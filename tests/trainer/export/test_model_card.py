@@ -55,7 +55,7 @@ def test_it_says_what_is_known(card):
         ),
     ],
 )
-def test_what_statistics_filled_in_is_told(tmp_path, step, filled, told):
+def test_what_statistics_filled_in_is_reported(tmp_path, step, filled, told):
     """And not the settings of the config, in which it is None."""
     table = small_table.Table(tmp_path)
     plan = table.records.transforms.plan

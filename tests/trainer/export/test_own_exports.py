@@ -124,7 +124,7 @@ def test_a_model_whose_answers_depend_on_the_batch_is_not_published(trained, tmp
 
 
 @pytest.mark.slow
-def test_inputs_of_its_own_are_not_compared_and_that_is_said(trained, tmp_path):
+def test_inputs_of_its_own_are_not_compared_and_that_is_reported(trained, tmp_path):
     estimator, checkpoint = trained()
     source = given(serving_input_fn=f"{HERE}:serving")
     folder = exported(estimator, source, tmp_path / "export")

@@ -38,7 +38,7 @@ def test_what_cannot_be_loaded_is_the_model_s_fault_and_the_next_is_answered(ser
     assert server.lives
 
 
-def test_a_process_that_is_lost_is_told_and_replaced(tmp_path):
+def test_a_process_that_is_lost_is_reported_and_replaced(tmp_path):
     first = parity_client.shared()
     assert parity_client.shared() is first
     os.kill(first.pid, signal.SIGKILL)

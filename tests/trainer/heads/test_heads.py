@@ -273,7 +273,7 @@ def test_a_label_that_is_missing_adds_nothing():
     assert all(name.partition("/")[0] in GOALS for name in found)
 
 
-def test_a_label_that_no_example_has_is_not_judged():
+def test_a_label_that_no_example_has_is_not_evaluated():
     """A loss of 0 would be the best there is."""
     found = _several(Keys.EVAL, {n: [0.0, 0.0] for n in range(3)})
     numbers = {name for name, value in found.items() if not np.isnan(value)}

@@ -179,7 +179,7 @@ def test_a_skipped_block_is_in_the_ledger_as_such(commands, task_flags, small_re
     assert first["once"] + second["once"] == 42 * 100
 
 
-def test_what_is_left_out_is_told_wherever_people_look(commands, task_flags, small_records, own):
+def test_what_is_left_out_is_reported_everywhere(commands, task_flags, small_records, own):
     """A block that cannot be read, and a shard that a repair has taken out of the manifest."""
     contents = small_records.contents
     _flip(own, contents, 1)

@@ -54,7 +54,7 @@ def job(name="rows", *overrides):
     return found.model_copy(update={"cluster": overrides[0]}) if overrides else found
 
 
-def test_each_process_is_told_its_mode_params_and_place():
+def test_each_process_knows_its_mode_params_and_place():
     CALLS.clear()
     addresses = {"chief": ("h:1",), "worker": ("h:2", "h:3"), "ps": ("h:4",)}
     task = topology.Task("worker", 1, addresses)

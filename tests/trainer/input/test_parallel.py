@@ -21,7 +21,7 @@ def test_a_process_uses_its_share_of_the_processors(monkeypatch, given, processo
 @pytest.mark.parametrize(
     ("steps", "random"), [(["scale"], False), ([{"augment": {"flip": True}}, "scale"], True)]
 )
-def test_changes_at_random_are_told_from_others(steps, random):
+def test_changes_at_random_are_distinguished_from_others(steps, random):
     job = feature_tables.make({"picture": {"steps": steps}})
     plan = feature_plan.plan(job, feature_tables.contents(job))
     assert parallel.are_random(plan.features) == random

@@ -64,7 +64,7 @@ def test_a_bug_keeps_its_own_error(run):
     assert (status.state, status.exit_code, status.error) == ("failed", 1, "KeyError: 'x'")
 
 
-def test_an_error_of_a_models_code_is_said_behind_its_places(run):
+def test_an_error_of_a_models_code_is_printed_behind_its_places(run):
     places = 'in user code:\n\n    File "m.py", line 7, in f  *\n        g(x)\n'
     raised = RuntimeError(f"{places}\n    RuntimeError: no such layer\n")
     with pytest.raises(RuntimeError), failures.explained(Reporter(run, "chief-0", 10)):

@@ -82,7 +82,7 @@ def test_before_its_first_step_it_has_longer(watched):
     assert chief.wait(1200) == 915
 
 
-def test_steps_work_and_the_heartbeat_are_told_apart(watched):
+def test_steps_work_and_the_heartbeat_are_distinguished(watched):
     chief = watched("chief")
     count = iter(range(10**6))
     assert chief.wait(600, each=lambda: chief.steps(next(count))) is None
@@ -131,7 +131,7 @@ def test_a_worker_alone_that_hangs_ends_and_one_whose_chief_hangs_waits(watched)
 
 
 @pytest.mark.slow
-def test_a_chief_whose_parameter_server_stands_still_ends_with_75(
+def test_a_chief_whose_parameter_server_hangs_ends_with_75(
     commands, task_flags, small_records
 ):
     """By hand: the same commands continue the run. If it is stopped while the chief begins to save,

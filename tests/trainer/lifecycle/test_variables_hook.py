@@ -57,7 +57,7 @@ def test_what_a_step_touches(run, cluster, name):
     )
 
 
-def test_of_an_optimizer_that_touches_all_nothing_is_said(run):
+def test_of_an_optimizer_that_touches_all_nothing_is_reported(run):
     assert _begin(run, {}, "dense_adam", rows=1000) is None
 
 

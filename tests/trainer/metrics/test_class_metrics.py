@@ -64,7 +64,7 @@ def test_groups_widen_intervals_and_change_no_value():
     assert intervals.share(many.classes == many.labels).high < every["accuracy"].high
 
 
-def test_what_readers_are_told():
+def test_what_is_reported_to_readers():
     answers = _answers()
     slices = [("all", dict.fromkeys(["auc"])), ("a=1", {})]
     told = list(class_metrics.explained(answers, slices, "user", top=10))

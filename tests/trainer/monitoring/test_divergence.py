@@ -79,7 +79,7 @@ def test_the_last_finite_checkpoint_and_the_batches_since_are_kept(hook, tmp_pat
     assert kept.batches[-1].positions.tolist() == [[1, 0], [0, 7]]
 
 
-def test_memory_and_files_are_bounded_and_what_is_missing_is_said(make, tmp_path):
+def test_memory_and_files_are_bounded_and_what_is_missing_is_reported(make, tmp_path):
     """At 4,096 records a batch, JSON of 10,000 steps took gigabytes."""
     hook = make(save_steps=500, most_bytes=1 << 20)
     _listed(tmp_path, _checkpoint(tmp_path, 2, 0.5))

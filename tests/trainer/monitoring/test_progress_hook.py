@@ -92,7 +92,7 @@ class Scene:
         v1.summary.FileWriterCache.clear()
 
 
-def test_the_first_step_is_told_at_once(tmp_path):
+def test_the_first_step_is_reported_at_once(tmp_path):
     """By it the supervisor dates the start, and knows that a lost process is back."""
     scene = Scene(tmp_path, writes=False)
     scene.train(1)
@@ -100,14 +100,14 @@ def test_the_first_step_is_told_at_once(tmp_path):
     assert scene.said[0].loss == pytest.approx(100.0 - 10.0 * scene.said[0].step, abs=10.0)
 
 
-def test_the_first_step_after_an_evaluation_is_told_at_once(tmp_path):
+def test_the_first_step_after_an_evaluation_is_reported_at_once(tmp_path):
     scene = Scene(tmp_path, writes=False)
     scene.train(6, evaluates_before=3)
     assert [status.state for status in scene.said] == ["training"] * 6
     assert scene.said[3].step > scene.said[2].step == scene.said[1].step
 
 
-def test_the_last_step_is_told_at_the_end(tmp_path):
+def test_the_last_step_is_reported_at_the_end(tmp_path):
     scene = Scene(tmp_path, writes=False)
     scene.train(12)
     assert run_folder.read_statuses(scene.run)["chief-0"].step == 12

@@ -19,7 +19,7 @@ log.info("Loss for final step: %s.", 0.5)
 """
 
 
-def test_what_nobody_can_act_on_is_left_out():
+def test_warnings_without_an_action_are_left_out():
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM],
         cwd=ROOT,

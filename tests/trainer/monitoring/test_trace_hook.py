@@ -73,7 +73,7 @@ def test_steps_of_the_profile_are_written_for_a_timeline(run, reporter, tmp_path
     assert len(list((tmp_path / "plugins" / "profile").iterdir())) == 2
 
 
-def test_where_the_time_of_a_step_goes_is_told_once_in_a_while(run, reporter, tmp_path):
+def test_where_the_time_of_a_step_goes_is_reported_once_in_a_while(run, reporter, tmp_path):
     clock = Clock()
     train(TraceHook(run, "chief-0", reporter, profile=None, model_dir=run.path, clock=clock), 40)
     reporter.say("done")
@@ -149,7 +149,7 @@ def test_a_stall_in_a_traced_step_delays_no_trace(run, reporter, monkeypatch, st
     assert run_folder.read_statuses(run)["chief-0"].seconds["exchange"] == pytest.approx(0.02)
 
 
-def test_a_stalled_step_is_told_of_while_there_is_no_other(run, reporter, monkeypatch):
+def test_a_stalled_step_is_reported_while_there_is_no_other(run, reporter, monkeypatch):
     """A short run has but one trace."""
     Process(run, reporter, {10}).train(monkeypatch, 12)
     reporter.say("done")

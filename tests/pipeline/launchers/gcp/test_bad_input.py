@@ -88,7 +88,7 @@ def jobs(cloud, small_records):
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
-def test_it_is_said_in_one_line_and_nothing_is_paid_for(cloud, jobs, row):
+def test_it_is_reported_in_one_line_and_nothing_is_paid_for(cloud, jobs, row):
     row.plant(cloud)
     settings = [*PLACE, "train.steps=100", "gcp.submissions=1", *row.settings]
     with pytest.raises(errors.PipelineError, match=row.words) as caught:

@@ -210,7 +210,7 @@ def test_a_submission_that_is_refused_is_recorded(wanted, cloud, jobs):
     assert (record["status"], record["exit_code"]) == ("failed", 64)
 
 
-def test_what_failed_for_good_is_told_in_its_own_words_and_code(wanted, jobs):
+def test_what_failed_for_good_is_reported_in_its_own_words_and_code(wanted, jobs):
     def fail(state: str) -> None:
         content = {"submission": "s", "task": "chief-0", "exit_code": 70, "error": "loss is nan"}
         wanted.run.write(fatal.MARKER, content)

@@ -144,7 +144,7 @@ def test_a_job_has_another_number_of_workers_by_its_own_job_of_them(following):
 
 
 @pytest.mark.slow
-def test_a_cluster_that_cannot_change_a_job_says_so(following):
+def test_a_cluster_that_cannot_change_a_job_reports_it(following):
     def grow() -> None:
         worker_job(following)["spec"]["completionMode"] = "NonIndexed"
         following.pods("Running")

@@ -36,7 +36,7 @@ def test_runs_in_different_folders_have_different_labels():
     assert one == pod.folder_label(plan(storage_root="gs://a/x"))
 
 
-def test_processes_are_told_apart_by_flags():
+def test_processes_are_distinguished_by_flags():
     made = rendering()
     hosts = {"chief": ["c.d"], "worker": ["w.d"], "ps": ["p.d"], "evaluator": ["e.d"]}
     assert pod.flags(made, "worker", hosts) == [
@@ -62,7 +62,7 @@ def test_gpus_are_asked_for_as_kubernetes_calls_them():
     assert "nvidia.com/gpu" not in chief["limits"]
 
 
-def test_processes_are_told_of_the_gpus_they_were_promised():
+def test_processes_know_the_gpus_they_were_promised():
     made = pod.Rendering(plan("k8s.resources={worker: {gpus: 2}}"), "s" * 16)
     for role, promised in (("worker", ["2"]), ("chief", [])):
         [container] = pod.template(made, role, [])["spec"]["containers"]

@@ -38,7 +38,7 @@ def test_refusals(said, fix):
     assert fix in advice.on_refusal(f"Batch job submission failed: {said}")
 
 
-def test_a_refusal_that_nobody_knows():
+def test_a_refusal_that_is_unknown():
     assert advice.on_refusal("Requested operation is presently disabled") == ""
 
 

@@ -155,7 +155,7 @@ def test_the_output_of_libraries_is_kept(task):
 
 
 @pytest.mark.parametrize(("role", "promised"), [("worker", "2"), ("ps", "none")])
-def test_a_process_is_told_of_the_gpus_it_was_promised(task, role, promised):
+def test_a_process_knows_the_gpus_it_was_promised(task, role, promised):
     """A parameter server does not use them."""
     program = f"sys.exit(0 if os.environ.get('PIPELINE_GPUS', 'none') == {promised!r} else 64)"
     task.run.write(run_folder.TRAINING_DONE, {})

@@ -77,7 +77,7 @@ def test_a_job_is_submitted_by_its_script(program):
         ("", errors.UsageError, "^sbatch: it gives no reason$"),
     ],
 )
-def test_refusals_are_told_in_slurm_s_own_words(program, said, kind, words):
+def test_refusals_are_reported_in_slurm_s_own_words(program, said, kind, words):
     program("sbatch", err=said, code=1)
     with pytest.raises(kind, match=words):
         commands.submit("#!/bin/bash\n")
