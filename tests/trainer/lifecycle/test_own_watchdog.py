@@ -131,9 +131,7 @@ def test_a_worker_alone_that_hangs_ends_and_one_whose_chief_hangs_waits(watched)
 
 
 @pytest.mark.slow
-def test_a_chief_whose_parameter_server_hangs_ends_with_75(
-    commands, task_flags, small_records
-):
+def test_a_chief_whose_parameter_server_hangs_ends_with_75(commands, task_flags, small_records):
     """By hand: the same commands continue the run. If it is stopped while the chief begins to save,
     the limit is that of the start."""
     run = RunFolder(str(small_records.storage / "runs" / "stalled"))
