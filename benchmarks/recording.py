@@ -1,7 +1,8 @@
 """A hook that counts what recording costs a run: the stopwatch, and traces of steps.
 
 Importing this wraps what they do around a step. Counted are the seconds in these calls, and of
-steps that are traced what they take longer than the median of the others.
+steps that are traced what they take longer than the others, on average: with servers a few steps
+are much longer than most, traced or not.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class Recording(tf.compat.v1.train.SessionRunHook):
             return
         whole = time.perf_counter() - self._from
         steps = list(zip(self._steps, _traced, strict=False))[_WARM_UP + 1 :]
-        plain = statistics.median(seconds for seconds, traced in steps if not traced)
+        plain = statistics.fmean(seconds for seconds, traced in steps if not traced)
         longer = sum(seconds - plain for seconds, traced in steps if traced)
         found = {
             "recording": _spent["calls"] + max(0.0, longer),

@@ -31,9 +31,9 @@ from trainer.monitoring.status_reporter import Reporter
 # a folder each profile, in which a file is a host.
 FOLDER, _SUFFIX = "plugins/profile", ".trace.json.gz"
 _WARM_UP, _FIRST = 5, 10  # steps: the first ones start things up
-# Between two traces there are some steps, a second, and so many times what traces cost that it is
-# half a percent.
-_INTERVAL, _COSTS = 1.0, 200
+# Between two traces there are some steps, a second, and so many times the median of what traces
+# cost that their mean, which is up to twice as much with servers, is half a percent.
+_INTERVAL, _COSTS = 1.0, 400
 _STEPS = 5
 # A step that happens to wait long is dear as if tracing were, so it is the median of the last few
 # traces; before there is another one this many seconds are waited at most.
