@@ -24,7 +24,7 @@ WHAT = {
     "evaluation": "between steps, in the process that trains",
     "lost work": "examples that were trained on again, or that no checkpoint has",
     "recovery": "from a loss to the next step",
-    "stopped": "steps in which the whole process stood still",
+    "stopped": "the whole process stood still, as after SIGSTOP",
     "slower steps": "steps and hooks that took longer than the best sustained time",
     "end": "after the last step: the last checkpoint, evaluation and export",
 }

@@ -26,8 +26,7 @@ from trainer.monitoring.stopwatch import Stopwatch
 _LOCAL_INTERVAL = 1.0  # seconds
 # Cloud Storage takes about one write a second of one object; other processes write theirs too.
 _REMOTE_INTERVAL = 15.0
-# Seconds that the thread which gives signs of life sleeps, and of how much more it takes notice.
-_REST, _LATE = 1.0, 1.0
+_REST = 0.25  # seconds that the thread which gives signs of life sleeps at a time
 _LAST = 5.0  # seconds for which the last status is tried again
 
 
@@ -194,14 +193,12 @@ class Reporter:
                 self._store(seen=time.time())
 
     def _rest(self) -> None:
-        """Sleeps until the next beat. If it wakes late, the process stood still."""
+        """Sleeps until the next beat."""
         end = self._clock() + self._beat
-        while (before := self._clock()) < end:
-            piece = min(_REST, end - before)
-            time.sleep(piece)
-            late = self._clock() - before - piece
-            if late > _LATE:
-                self.watch.stood_still(late)
+        while (left := end - self._clock()) > 0:
+            piece = min(_REST, left)
+            with self.watch.asleep(piece):
+                time.sleep(piece)
 
 
 def _bytes_below(folder: str) -> int:

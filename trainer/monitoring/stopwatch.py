@@ -23,6 +23,11 @@ _PERIODS, _QUANTILES = 1000, 20
 _STICKY = ("start", "recovery")
 # A step that waits for its batch for a larger part of its time is starved.
 _STARVED = 0.05
+# A thread that wakes so many seconds late has not run, and if the process used the processor for
+# less than a part of them, no other thread has either.
+_LATE, _IDLE = 1.0, 0.5
+# A process that stands still at these is no more than late.
+_WHOLE = (*_STICKY, "end")
 _AFTER_STEP = ("between", "saving", "evaluation", "recovery")
 
 
@@ -36,15 +41,20 @@ class Stopwatch:
         *,
         interval: float = 1.0,
         clock: Callable[[], float] = time.monotonic,
+        processor: Callable[[], float] = time.process_time,
     ) -> None:
-        """It is written at most every `interval` seconds."""
-        self._run, self._task, self._interval, self._clock = run, task, interval, clock
+        """It is written at most every `interval` seconds; `processor` is the time that all threads
+        of the process have run."""
+        self._run, self._task, self._interval = run, task, interval
+        self._clock, self._processor = clock, processor
         self._lock = threading.RLock()
         self._writing = Tolerance(f"writing where the time of {task} goes", clock=clock)
         self._began, self._state, self._since = time.time(), "start", clock()
         self._seconds = dict.fromkeys(accounts.STATES, 0.0)
         self._examples = self._timed = self._starved = 0
-        self._stood = 0.0  # seconds of steps in which the whole process stood still
+        self._stood = 0.0  # seconds since it is at this state in which the process stood still
+        # When the thread that sleeps will wake, and the time of the processor when it fell asleep.
+        self._wakes: tuple[float, float] | None = None
         # Seconds of the states that follow a step, when it was made.
         self._at_step: dict[str, float] = {}
         # Until there is an account, seconds of `input` have what is hidden, of `step` the exchange.
@@ -62,7 +72,7 @@ class Stopwatch:
     def enter(self, state: str) -> None:
         """What comes from now on is `state`, unless the process starts, recovers or ends."""
         with self._lock:
-            if self._state not in (*_STICKY, "end"):
+            if self._state not in _WHOLE:
                 self._switch(state)
 
     @contextlib.contextmanager
@@ -99,9 +109,8 @@ class Stopwatch:
     def stepped(self, examples: int, waited: float) -> None:
         """A step has come back, which waited so many seconds for its batch."""
         with self._lock:
-            began = self._since
             timed = self._state == "step"
-            self._switch("between")
+            took, stood = self._switch("between")
             self._examples += examples
             if self._stepped_at is not None:
                 self._periods.append(self._since - self._stepped_at)
@@ -110,7 +119,6 @@ class Stopwatch:
             if not timed:
                 self._work.end_step()
                 return
-            took = self._since - began
             waited = min(took, max(0.0, waited))
             self._timed += examples
             self._starved += examples if waited > _STARVED * took else 0
@@ -118,6 +126,8 @@ class Stopwatch:
             between = self._seconds["between"] - self._between
             self._between += between
             self._work.add(examples, took - waited, waited=waited, between=between)
+            if stood:
+                self._work.end_step()  # a trace of it tells nothing of others
 
     def traced(self, exchange: float, hidden: float = 0.0) -> bool:
         """The last step was traced: parameters or gradients were waited for so many seconds, and
@@ -126,12 +136,23 @@ class Stopwatch:
         with self._lock:
             return self._work.trace(exchange, hidden)
 
-    def stood_still(self, seconds: float) -> None:
-        """No thread of the process has run for so long. That counts if it happened in a step or
-        between two."""
+    @contextlib.contextmanager
+    def asleep(self, seconds: float) -> Iterator[None]:
+        """A thread sleeps for so long in the body. If it wakes late, the process stood still."""
         with self._lock:
-            if self._state in ("step", "between"):
-                self._stood += seconds
+            self._wakes = self._clock() + seconds, self._processor()
+        yield
+        with self._lock:
+            self._look_for_stop(self._clock())
+            self._wakes = None
+
+    def _look_for_stop(self, now: float) -> None:
+        """Any thread may be the first that runs after a stop."""
+        if self._wakes is None or now - self._wakes[0] <= _LATE:
+            return
+        (wakes, used), self._wakes = self._wakes, None
+        if self._processor() - used < _IDLE * (now - wakes):
+            self._stood += now - max(wakes, self._since)
 
     def finish(self) -> None:
         """The last step was made. The save and the evaluation that followed it were of the end, and
@@ -142,10 +163,19 @@ class Stopwatch:
                 since = self._seconds[state] - self._at_step.get(state, self._seconds[state])
                 self._move(state, "end", since)
 
-    def _switch(self, state: str) -> None:
+    def _switch(self, state: str) -> tuple[float, float]:
+        """Returns the seconds of the state before, and those in which it stood still."""
         now = self._clock()
-        self._seconds[self._state] += now - self._since
-        self._state, self._since = state, now
+        self._look_for_stop(now)
+        took, stood = self._divided(now)
+        self._seconds[self._state] += took
+        self._seconds["stopped"] += stood
+        self._state, self._since, self._stood = state, now, 0.0
+        return took, stood
+
+    def _divided(self, now: float) -> tuple[float, float]:
+        stood = 0.0 if self._state in _WHOLE else self._stood
+        return now - self._since - stood, stood
 
     def _move(self, source: str, target: str, seconds: float) -> None:
         self._seconds[source] -= seconds
@@ -160,15 +190,12 @@ class Stopwatch:
             hidden, exchange = self._work.hidden, self._work.exchange
             seconds["input"] -= hidden
             stalled = self._work.stalled
-            stopped = min(self._stood, stalled)
             seconds["step"] += hidden - exchange - stalled
             seconds["exchange"] += exchange
-            seconds["stalled"] += stalled - stopped
-            # Or in a hook between two steps.
-            hooks = min(self._stood - stopped, seconds["between"])
-            seconds["between"] -= hooks
-            seconds["stopped"] += stopped + hooks
-            seconds[self._state] += now - self._since
+            seconds["stalled"] += stalled
+            took, stood = self._divided(now)
+            seconds[self._state] += took
+            seconds["stopped"] += stood
             return Account(
                 task=self._task,
                 began=self._began,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 import time
@@ -13,6 +14,7 @@ from pipeline.runs.run_folder import RunFolder
 from tests.pipeline.process_help import wait_until
 from trainer.monitoring import status_reporter
 from trainer.monitoring.status_reporter import Reporter
+from trainer.monitoring.stopwatch import Stopwatch
 
 
 def test_values_stay_until_they_are_reported_again(tmp_path):
@@ -131,10 +133,12 @@ def test_the_last_word_stays_the_last(tmp_path):
 
 
 def test_a_process_that_wakes_late_in_a_step_stood_still(tmp_path, monkeypatch):
-    now, late = [0.0], iter([0.0, 11.5])
-    own = Reporter(RunFolder(str(tmp_path)), "chief-0", 50, beat=3.5, clock=lambda: now[0])
-    stood = []
-    monkeypatch.setattr(own.watch, "stood_still", stood.append)
+    now, late = [0.0], iter([0.0, 0.0, 11.5])
+    run, clock = RunFolder(str(tmp_path)), functools.partial(now.__getitem__, 0)
+    own = Reporter(run, "chief-0", 50, beat=0.75, clock=clock)
+    own.watch = Stopwatch(run, "chief-0", clock=clock)
+    own.watch.stepped(10, 0.0)
+    own.watch.enter("step")
 
     def sleep(seconds):
         now[0] += seconds + next(late)
@@ -143,7 +147,7 @@ def test_a_process_that_wakes_late_in_a_step_stood_still(tmp_path, monkeypatch):
 
     monkeypatch.setattr(status_reporter, "time", types.SimpleNamespace(sleep=sleep, time=time.time))
     own.beat_on()
-    assert stood == [11.5]
+    assert own.watch.account.seconds == {"step": 0.75, "stopped": 11.5}
 
 
 def test_the_first_word_is_its_own(tmp_path):

@@ -93,7 +93,7 @@ def test_what_follows_the_last_step_is_the_end(scene):
     assert scene.seconds == {"start": 1, "step": 1, "end": 8}
 
 
-def test_a_save_at_the_start_is_a_save(scene):
+def test_a_save_before_the_first_step_is_the_first_one(scene):
     scene.passes(1)
     scene.watch.begin()
     with scene.watch.during("saving"):
@@ -388,25 +388,78 @@ def test_what_a_step_takes_many_times_as_long_as_others_has_stalled(scene):
     assert scene.seconds == {"start": 0.1, "step": 2.1, "stalled": 12}
 
 
-def test_a_step_in_which_the_process_stood_still_has_stopped(scene):
+@pytest.fixture(params=["sleeper", "worker"])
+def stand_still(request, scene):
+    """Stops the process for 12 s while it is at something. Then any thread may run first: the one
+    that sleeps, or the one that works and comes to its next state."""
+
+    def stop():
+        sleeper = scene.watch.asleep(0.25)
+        sleeper.__enter__()
+        scene.passes(12.25)
+        if request.param == "sleeper":
+            sleeper.__exit__(None, None, None)
+
+    return stop
+
+
+def test_a_step_in_which_the_process_stood_still_has_stopped(scene, stand_still):
     for _ in range(20):
         scene.step(0.1)
     scene.watch.enter("step")
-    scene.passes(12.1)
-    scene.watch.stood_still(11.5)
+    stand_still()
     scene.watch.stepped(10, 0.0)
     scene.step(0.1)
     found = {name: pytest.approx(value) for name, value in scene.seconds.items()}
-    assert found == {"start": 0.1, "step": 2.1, "stalled": 0.5, "stopped": 11.5}
+    assert found == {"start": 0.1, "step": 2.25, "stopped": 12}
+    assert scene.watch.account.best is None
 
 
-def test_a_process_that_stood_still_between_two_steps_has_stopped(scene):
+def test_a_stop_while_a_batch_is_waited_for_is_no_input(scene, stand_still):
+    for _ in range(20):
+        scene.step(0.2, waited=0.1)
+    scene.watch.enter("step")
+    stand_still()
+    scene.watch.stepped(10, 12.0)
+    found = {name: pytest.approx(value) for name, value in scene.seconds.items()}
+    assert found == {"start": 0.2, "step": 1.9, "input": 2.15, "stopped": 12}
+
+
+def test_the_trace_of_a_step_with_a_stop_tells_nothing_of_others(scene, stand_still):
+    for _ in range(20):
+        scene.step(0.1)
+    scene.watch.enter("step")
+    stand_still()
+    scene.watch.stepped(10, 0.0)
+    assert not scene.watch.traced(12.0)
+    assert "exchange" not in scene.seconds
+
+
+@pytest.mark.parametrize("state", ["between", "saving", "evaluation", "waiting"])
+def test_a_process_that_stood_still_between_two_steps_has_stopped(scene, stand_still, state):
     scene.step(0.1)
-    scene.step(0.1, after=12.0)
-    scene.watch.stood_still(11.5)
+    scene.step(0.1)
+    with scene.watch.during(state):
+        stand_still()
     scene.step(0.1)
     found = {name: pytest.approx(value) for name, value in scene.seconds.items()}
-    assert found == {"start": 0.1, "step": 0.2, "between": 0.5, "stopped": 11.5}
+    assert found == {"start": 0.1, "step": 0.2, state: 0.25, "stopped": 12}
+
+
+def test_a_process_that_stood_still_while_it_started_has_started(scene, stand_still):
+    stand_still()
+    scene.step(0.1)
+    assert scene.seconds == pytest.approx({"start": 12.35})
+
+
+def test_a_thread_that_keeps_others_from_running_is_no_stop(tmp_path):
+    """As a library that holds the interpreter's lock does."""
+    clock = Clock()
+    watch = Stopwatch(RunFolder(str(tmp_path)), "chief-0", clock=clock, processor=clock)
+    watch.stepped(10, 0.0)
+    with watch.asleep(0.25):
+        clock.now += 12
+    assert watch.account.seconds == {"between": 12}
 
 
 def test_few_steps_do_not_tell_that_one_has_stalled(scene):
