@@ -119,6 +119,7 @@ class _Task:
         self._causes = {**_CAUSES, "stalled": _WORK if alone else "exchange"}
         self.seconds = dict.fromkeys(WHAT, 0.0)
         self.work = 0.0  # steps and hooks between them, which is divided later
+        self.saves = 0.0  # seconds of saves that others wait for in the middle of a step
         self.examples = self.timed = self.starved = 0
         self.best: list[float] = []
 
@@ -129,7 +130,9 @@ class _Task:
         for account in own:
             left -= self._take(begins, min(left, account.began - cursor))
             for state, seconds in account.seconds.items():
-                left -= self._take(self._cause(state, begins), min(left, seconds))
+                taken = self._take(self._cause(state, begins), min(left, seconds))
+                self.saves += taken if state == "saving" else 0.0
+                left -= taken
             self.examples += account.examples
             self.timed += account.timed
             self.starved += min(account.starved, account.timed)
@@ -150,7 +153,12 @@ class _Task:
 
 
 _WORK = "work"
-_CAUSES = {"step": _WORK, "between": _WORK, "waiting": "waiting for others"}
+_CAUSES = {
+    "step": _WORK,
+    "between": _WORK,
+    "waiting": "waiting for others",
+    "first save": "saving",
+}
 
 
 def _divide_work(tasks: Mapping[str, _Task], survived: float) -> None:
@@ -183,10 +191,12 @@ def _best_pace(tasks: Iterable[_Task]) -> float:
 
 def _share_saves(tasks: Mapping[str, _Task]) -> None:
     """While one process saves the others stand in the middle of a step, or in a save of theirs."""
-    longest = max(task.seconds["saving"] for task in tasks.values())
+    longest = max(task.saves for task in tasks.values())
     for task in tasks.values():
+        left = longest - task.saves
         for cause in ("slower steps", "exchange"):
-            moved = min(task.seconds[cause], longest - task.seconds["saving"])
+            moved = min(task.seconds[cause], left)
+            left -= moved
             task.seconds[cause] -= moved
             task.seconds["saving"] += moved
 

@@ -12,9 +12,10 @@ from pipeline import errors, storage
 from pipeline.runs.run_folder import RunFolder
 
 FOLDER = "time"
-# What a process can be at, one at a time. `between` are hooks between two steps, `end` is all that
-# comes after the last step. A step that takes many times as long as others is `stopped` for as long
-# as the whole process stood still, and `stalled` for the rest of what it takes more.
+# What a process can be at, one at a time. `between` are hooks between two steps, `first save` comes
+# before the first step of a start, `end` is all that comes after the last step. A process is
+# `stopped` while no thread of it runs, and a step that takes many times as long as others has
+# `stalled` for what it takes more.
 STATES = (
     "start",
     "step",
@@ -24,6 +25,7 @@ STATES = (
     "stopped",
     "between",
     "saving",
+    "first save",
     "evaluation",
     "waiting",
     "recovery",

@@ -88,6 +88,8 @@ class Stopwatch:
         """Enters `state` even in a start; returns what `resume` needs to go back."""
         with self._lock:
             before = self._state
+            if state == "saving" and before in _STICKY:
+                state = "first save"  # of which others know nothing
             if before != "end":
                 self._switch(state)
             return before

@@ -180,6 +180,16 @@ def test_a_save_is_one_of_all_that_step_together():
     assert found == pytest.approx({"useful": 100, "saving": 100})
 
 
+def test_nobody_waits_in_a_step_for_a_save_before_the_first_one():
+    known = [
+        _account(**{"first save": 50.0, "step": 50.0, "examples": 100, "best": 0.5}),
+        _account("worker-0", start=50.0, step=50.0, exchange=10.0, examples=100),
+    ]
+    found = _split([_launch(0, 110, "chief-0", "worker-0")], known, synchronous=True)
+    expected = {"useful": 100, "start-up": 50, "saving": 50, "waiting for others": 10, "end": 10}
+    assert found == pytest.approx(expected)
+
+
 def test_no_pace_is_below_zero():
     """Earlier versions wrote accounts with such a pace after a stall."""
     known = [

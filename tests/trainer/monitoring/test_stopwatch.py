@@ -99,7 +99,7 @@ def test_a_save_before_the_first_step_is_the_first_one(scene):
     with scene.watch.during("saving"):
         scene.passes(2)
     scene.passes(3)
-    assert scene.seconds == {"start": 4, "saving": 2}
+    assert scene.seconds == {"start": 4, "first save": 2}
 
 
 def test_a_step_that_does_not_come_back_is_part_of_recovering(scene):
