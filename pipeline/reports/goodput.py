@@ -120,8 +120,9 @@ class _Task:
         self.seconds = dict.fromkeys(WHAT, 0.0)
         self.work = 0.0  # steps and hooks between them, which is divided later
         self.saves = 0.0  # seconds of saves that others wait for in the middle of a step
-        self.examples = self.timed = self.starved = 0
+        self.examples = self.timed = 0
         self.best: list[float] = []
+        self.accounts: list[Account] = []
 
     def add(self, span: tuple[float, float], own: Sequence[Account]) -> None:
         """Adds what it did in a launch, in which it was there for a `span`: all its seconds."""
@@ -135,8 +136,8 @@ class _Task:
                 left -= taken
             self.examples += account.examples
             self.timed += account.timed
-            self.starved += min(account.starved, account.timed)
             self.best += [account.best] if account.best is not None else []
+            self.accounts.append(account)
             begins, cursor, ended = "recovery", account.until, account.ended
         self._take("end" if ended else begins, left)
 
@@ -204,14 +205,27 @@ def _share_saves(tasks: Mapping[str, _Task]) -> None:
 def _share_input(tasks: Mapping[str, _Task]) -> None:
     """While a process waits for one whose batch is late its own next batch is made. If that is late
     nevertheless, as in a `starved` step, without the other process it would have waited for that as
-    long: up to the time of the process that waits longest for its batches."""
-    trained = [task for task in tasks.values() if task.timed > 0]
-    longest = max((task.seconds["input"] / task.timed for task in trained), default=0.0)
-    for task in trained:
-        room = max(0.0, longest * task.timed - task.seconds["input"])
-        moved = min(room, task.seconds["exchange"] * task.starved / task.timed)
-        task.seconds["exchange"] -= moved
-        task.seconds["input"] += moved
+    long: up to the time of the process that waits longest for its batches. Which one that is may be
+    another after each start."""
+    trained = [one for task in tasks.values() for one in task.accounts if one.timed > 0]
+    for task in tasks.values():
+        for account in task.accounts:
+            moved = min(task.seconds["exchange"], max(0.0, _late_with_others(account, trained)))
+            task.seconds["exchange"] -= moved
+            task.seconds["input"] += moved
+
+
+def _late_with_others(account: Account, trained: Sequence[Account]) -> float:
+    """Returns the seconds of its starved steps that a process waited for batches of others."""
+    half = (account.until - account.began) / 2
+    rates = [
+        one.seconds.get("input", 0.0) / one.timed
+        for one in trained
+        if min(one.until, account.until) - max(one.began, account.began) >= half
+    ]
+    room = max(rates, default=0.0) * account.timed - account.seconds.get("input", 0.0)
+    starved = min(1.0, account.starved / account.timed) if account.timed > 0 else 0.0
+    return min(room, account.seconds.get("exchange", 0.0) * starved)
 
 
 def _find_waiting(tasks: Mapping[str, _Task]) -> None:

@@ -190,6 +190,20 @@ def test_nobody_waits_in_a_step_for_a_save_before_the_first_one():
     assert found == pytest.approx(expected)
 
 
+def test_input_may_be_latest_in_another_process_after_each_start():
+    launches = [_launch(0, 200, "chief-0", "worker-0")]
+    late = {"step": 20.0, "input": 75.0, "exchange": 5.0}
+    known = [
+        _account(task, began, examples=100, starved=100, best=0.2, ended=began > 0, **spent)
+        for began, tasks in ((0.0, ("chief-0", "worker-0")), (100.0, ("worker-0", "chief-0")))
+        for task, spent in zip(
+            tasks, ({"step": 20.0, "input": 20.0, "exchange": 60.0}, late), strict=True
+        )
+    ]
+    found = _split(launches, known, synchronous=True)
+    assert found == pytest.approx({"useful": 80, "input": 300, "exchange": 20})
+
+
 def test_no_pace_is_below_zero():
     """Earlier versions wrote accounts with such a pace after a stall."""
     known = [
