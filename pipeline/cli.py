@@ -17,7 +17,11 @@ from pipeline.processes import collector, exits
 
 
 def run(
-    main: Callable[[], None], argv: list[str] | None = None, *, outlives_reader: bool = False
+    main: Callable[[], None],
+    argv: list[str] | None = None,
+    *,
+    outlives_reader: bool = False,
+    native_log: str = "",
 ) -> None:
     """Parses the flags, calls `main`, and exits with the code of what happened.
 
@@ -25,8 +29,12 @@ def run(
     one line on stderr, and so do what Cloud Storage refuses TensorFlow's client, what a full or
     read-only disk does, and a library that cannot be imported; anything else is a bug of ours and
     keeps its traceback. SIGTERM and SIGHUP interrupt as Ctrl-C does, which is no error either. A
-    command ends when its output is no longer read (`| head`), unless it `outlives_reader`.
+    command ends when its output is no longer read (`| head`), unless it `outlives_reader`. What
+    TensorFlow logs from C++ begins at level `native_log` (1 warnings, 2 errors), unless the
+    environment has one.
     """
+    if native_log:
+        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", native_log)
     collector.relax()
     terminal.install(piped=outlives_reader)
     interrupts.install()

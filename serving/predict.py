@@ -11,8 +11,6 @@ of the model, no checkpoint. Tens of thousands of rows a second of a table; load
 
 from __future__ import annotations
 
-import os
-
 from absl import flags
 
 from pipeline import cli, storage, versions
@@ -93,5 +91,4 @@ def _name_a_better_one(run: run_folder.RunFolder, export: exported.Export) -> No
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    cli.run(main)
+    cli.run(main, native_log="3")

@@ -10,8 +10,6 @@ rules of the config. Starts in about five seconds.
 
 from __future__ import annotations
 
-import os
-
 from absl import flags
 
 from pipeline import cli, versions
@@ -43,5 +41,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    cli.run(main, outlives_reader=True)
+    cli.run(main, outlives_reader=True, native_log="3")

@@ -13,7 +13,6 @@ each record was applied. Takes about ten minutes a mode for 100 kills on two idl
 
 from __future__ import annotations
 
-import os
 import pathlib
 import shutil
 import signal
@@ -45,7 +44,6 @@ def main() -> None:
             raise errors.UsageError(
                 f"--modes={mode}: must be among {known}{errors.nearest(mode, MODES)}"
             )
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     from tests.faults import campaign, soak_table  # import TensorFlow
 
     root = pathlib.Path(storage.absolute(_STORAGE.value))
@@ -74,4 +72,4 @@ def _command() -> str:
 
 
 if __name__ == "__main__":
-    cli.run(main)
+    cli.run(main, native_log="3")

@@ -9,7 +9,6 @@ With --fail_if=worse it exits with 70 if a B is certainly worse than A by eval.m
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Sequence
 
@@ -134,5 +133,4 @@ def _page_path(parts: Sequence[str]) -> str:
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    cli.run(main)
+    cli.run(main, native_log="3")

@@ -9,7 +9,6 @@ take examples (with eval.group, groups) for independent and count each once, nex
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -113,5 +112,4 @@ def _by_step(found: Mapping[str, SliceResult]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    cli.run(main)
+    cli.run(main, native_log="3")

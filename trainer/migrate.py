@@ -7,7 +7,6 @@ make migrate [RUN=name] [CHECKPOINT=best]    the newest checkpoint without it
 from __future__ import annotations
 
 import functools
-import os
 from typing import TYPE_CHECKING
 
 from absl import flags
@@ -52,5 +51,4 @@ def _migration(run: RunFolder) -> Migration:
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    cli.run(main)
+    cli.run(main, native_log="3")

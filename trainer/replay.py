@@ -6,8 +6,6 @@ make replay [RUN=name]
 
 from __future__ import annotations
 
-import os
-
 from absl import flags
 
 from pipeline import cli, errors, storage, versions
@@ -48,5 +46,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    cli.run(main)
+    cli.run(main, native_log="3")

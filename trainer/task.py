@@ -92,5 +92,4 @@ if __name__ != "__main__":
     # The launcher imports this module once, to have TensorFlow in every process it forks.
     importlib.import_module("trainer.roles")
 else:
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
-    cli.run(main, outlives_reader=True)
+    cli.run(main, outlives_reader=True, native_log="1")

@@ -220,3 +220,19 @@ def test_make_gives_several_settings_in_one_variable():
             text=True,
         )
         assert done.stdout == f"{settings}\n", done.stderr
+
+
+@pytest.mark.parametrize(("given", "seen"), [(None, "3"), ("0", "0")])
+def test_what_tensorflow_logs_is_for_the_environment_to_say(monkeypatch, given, seen):
+    monkeypatch.delenv("TF_CPP_MIN_LOG_LEVEL", raising=False)
+    if given is not None:
+        monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", given)
+    program = (
+        "import os\n"
+        "from pipeline import cli\n"
+        "cli.run(lambda: print(os.environ['TF_CPP_MIN_LOG_LEVEL']), native_log='3')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == f"{seen}\n"
