@@ -158,7 +158,7 @@ class StepWork:
         """The last step was traced, and these seconds are its parts; returns whether it was like
         the others."""
         if self._last is None:
-            return False
+            return True
         step, self._last = self._last, None
         parts = self._count(step, _Parts(exchange, hidden))
         is_alike = self._traces.add(step, parts)

@@ -53,6 +53,7 @@ class Stopwatch:
         self._seconds = dict.fromkeys(accounts.STATES, 0.0)
         self._examples = self._timed = self._starved = 0
         self._stood = 0.0  # seconds since it is at this state in which the process stood still
+        self._has_stopped = False  # in the last step
         # When the thread that sleeps will wake, and the time of the processor when it fell asleep.
         self._wakes: tuple[float, float] | None = None
         # Seconds of the states that follow a step, when it was made.
@@ -128,6 +129,7 @@ class Stopwatch:
             between = self._seconds["between"] - self._between
             self._between += between
             self._work.add(examples, took - waited, waited=waited, between=between)
+            self._has_stopped = stood > 0
             if stood:
                 self._work.end_step()  # a trace of it tells nothing of others
 
@@ -136,7 +138,7 @@ class Stopwatch:
         while it waited for its batch it did something else for `hidden` seconds. Returns whether
         it took about as long as others."""
         with self._lock:
-            return self._work.trace(exchange, hidden)
+            return not self._has_stopped and self._work.trace(exchange, hidden)
 
     @contextlib.contextmanager
     def asleep(self, seconds: float) -> Iterator[None]:
