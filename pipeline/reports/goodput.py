@@ -119,7 +119,8 @@ class _Task:
         self._causes = {**_CAUSES, "stalled": _WORK if alone else "exchange"}
         self.seconds = dict.fromkeys(WHAT, 0.0)
         self.work = 0.0  # steps and hooks between them, which is divided later
-        self.saves = 0.0  # seconds of saves that others wait for in the middle of a step
+        # Seconds of saves that others wait for in the middle of a step, and of stalled steps.
+        self.states = dict.fromkeys(("saving", "stalled"), 0.0)
         self.examples = self.timed = 0
         self.best: list[float] = []
         self.accounts: list[Account] = []
@@ -132,7 +133,8 @@ class _Task:
             left -= self._take(begins, min(left, account.began - cursor))
             for state, seconds in account.seconds.items():
                 taken = self._take(self._cause(state, begins), min(left, seconds))
-                self.saves += taken if state == "saving" else 0.0
+                if state in self.states:
+                    self.states[state] += taken
                 left -= taken
             self.examples += account.examples
             self.timed += account.timed
@@ -191,12 +193,14 @@ def _best_pace(tasks: Iterable[_Task]) -> float:
 
 
 def _share_saves(tasks: Mapping[str, _Task]) -> None:
-    """While one process saves the others stand in the middle of a step, or in a save of theirs."""
-    longest = max(task.saves for task in tasks.values())
+    """While one process saves the others stand in the middle of a step, or in a save of theirs.
+    That step stalls, or is slower if the save is short."""
+    longest = max(task.states["saving"] for task in tasks.values())
     for task in tasks.values():
-        left = longest - task.saves
-        for cause in ("slower steps", "exchange"):
-            moved = min(task.seconds[cause], left)
+        left = longest - task.states["saving"]
+        stalled = task.states["stalled"]
+        for cause, most in (("exchange", stalled), ("slower steps", left), ("exchange", left)):
+            moved = min(task.seconds[cause], most, left)
             left -= moved
             task.seconds[cause] -= moved
             task.seconds["saving"] += moved

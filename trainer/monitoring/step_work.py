@@ -6,8 +6,8 @@ Others are taken to be like the last few traced ones that took about as long as 
 that waited for a process that stood still tells nothing of others. No step hides or exchanges more
 than it took, so no time is ever negative.
 
-A step without a trace that took many times as long as usual has stalled: what it took more is known
-apart, and is no work.
+A step that took many times as long as usual has stalled: what it took more is known apart, and is
+no work. Of a traced step it is what it exchanged more.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Traces:
         self._others.append(step)
 
     def stall_of(self, step: _StepSeconds) -> float:
-        """Returns the seconds that a step without trace took more than usual, if it has stalled."""
+        """Returns the seconds that a step took more than usual, if it has stalled."""
         if step.seconds <= _STALL or len(self._others) < _KNOWN:
             return 0.0
         usual = statistics.median(one.seconds for one in self._others)
@@ -161,6 +161,9 @@ class StepWork:
             return True
         step, self._last = self._last, None
         parts = self._count(step, _Parts(exchange, hidden))
+        stalled = min(parts.exchange, self._traces.stall_of(step))
+        self._exchange -= stalled
+        self.stalled += stalled
         is_alike = self._traces.add(step, parts)
         if self._traces.each is not None and not self._is_settled:
             self._is_settled = True

@@ -180,6 +180,17 @@ def test_a_save_is_one_of_all_that_step_together():
     assert found == pytest.approx({"useful": 100, "saving": 100})
 
 
+def test_a_step_stalls_while_others_save():
+    """It was slower by other things."""
+    known = [
+        _account(step=50.0, exchange=40.0, saving=10.0, examples=100, best=0.5),
+        _account("worker-0", step=60.0, exchange=30.0, stalled=10.0, examples=100),
+    ]
+    found = _split([_launch(0, 100, "chief-0", "worker-0")], known, synchronous=True)
+    expected = {"useful": 100, "saving": 20, "exchange": 60, "slower steps": 10}
+    assert found == pytest.approx(expected | {"waiting for others": 10})
+
+
 def test_nobody_waits_in_a_step_for_a_save_before_the_first_one():
     known = [
         _account(**{"first save": 50.0, "step": 50.0, "examples": 100, "best": 0.5}),

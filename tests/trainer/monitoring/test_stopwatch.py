@@ -171,11 +171,12 @@ def test_traced_steps_that_stall_are_like_no_others(scene, stalled, stall):
             alike.append(scene.watch.traced(exchange))
     traced = [n for n in stalled if n % 10 == 0]
     assert alike == [n not in traced for n in range(0, 60, 10)]
-    exchange = 60 * 0.02 + stall * len(traced)
+    # When the first trace is made it is not known yet how long others take.
+    exchange = 60 * 0.02 + stall * (10 in stalled)
     assert scene.seconds["exchange"] == pytest.approx(exchange, rel=0.02)
     assert scene.seconds["step"] == pytest.approx(60 * 0.48)
-    untraced = stall * (len(stalled) - len(traced))
-    assert scene.seconds.get("stalled", 0.0) == pytest.approx(untraced, rel=0.02)
+    others = stall * (len(stalled) - (10 in stalled))
+    assert scene.seconds.get("stalled", 0.0) == pytest.approx(others, rel=0.02)
     assert scene.watch.account.best == pytest.approx(0.048, rel=0.01)
 
 
