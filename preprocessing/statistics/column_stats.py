@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Iterable
+import functools
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +22,8 @@ from preprocessing.statistics import bins, moments, quantile_sketch
 # A column with more different values than this, and no declared vocabulary, is not counted by
 # value: memory must not grow with the data unless the config asks for it.
 MAX_DISTINCT = 100_000
+# Sets of rows that are put together in one go.
+_AT_ONCE = 16
 # Values a manifest lists of a column for which no vocabulary is declared.
 _LISTED = 1000
 
@@ -40,18 +43,6 @@ class Partial:
     values: Counts = None
     # Numbers of items of rows, of a column that is a list.
     lengths: Partial | None = None
-
-    def merged(self, other: Partial, column: config.Column) -> Partial:
-        """Returns what is known of both sets of rows together."""
-        return Partial(
-            self.count + other.count,
-            self.missing + other.missing,
-            self.not_finite + other.not_finite,
-            self.moments.merged(other.moments),
-            self.sketch.merged(other.sketch),
-            _added(self.values, other.values, column),
-            self.lengths and other.lengths and self.lengths.merged(other.lengths, LENGTHS),
-        )
 
     def without(self, other: Partial) -> Partial:
         """Returns what is known without the rows that `other` is of, where rows that are equal to
@@ -88,13 +79,29 @@ def of_batch(batch: pa.RecordBatch, split: str, data: config.Data) -> Partials:
 
 def merge(parts: Iterable[Partials], data: config.Data) -> Partials:
     """Puts parts together, in any order."""
-    found: Partials = {}
+    found: dict[tuple[str, str], list[Partial]] = {}
     for part in parts:
-        for (split, name), partial in part.items():
-            before = found.get((split, name))
-            column = data.columns[name]
-            found[split, name] = before.merged(partial, column) if before else partial
-    return found
+        for key, partial in part.items():
+            found.setdefault(key, []).append(partial)
+            if len(found[key]) == _AT_ONCE:
+                found[key] = [_together(found[key], data.columns[key[1]])]
+    return {key: _together(of_key, data.columns[key[1]]) for key, of_key in found.items()}
+
+
+def _together(parts: Sequence[Partial], column: config.Column) -> Partial:
+    """Returns what is known of several sets of rows together."""
+    if len(parts) == 1:
+        return parts[0]
+    lengths = [part.lengths for part in parts if part.lengths is not None]
+    return Partial(
+        sum(part.count for part in parts),
+        sum(part.missing for part in parts),
+        sum(part.not_finite for part in parts),
+        functools.reduce(moments.Moments.merged, (part.moments for part in parts)),
+        quantile_sketch.merged([part.sketch for part in parts]),
+        _added([part.values for part in parts], column),
+        _together(lengths, LENGTHS) if lengths else None,
+    )
 
 
 def taken(found: Partials) -> Partials:
@@ -131,15 +138,14 @@ def _of_column(array: pa.Array, column: config.Column, counted: bool) -> Partial
     if counted or column.vocabulary or column.type == "string":
         # NaN is equal to nothing, so that each time it would be another value.
         some = ~np.isnan(values) if values.dtype == np.float32 else slice(None)
-        pairs = zip(values[some].tolist(), counts[some].tolist(), strict=True)
-        known = collections.Counter(dict(pairs))
-        known = _bounded(known, column)
+        if column.vocabulary or len(values[some]) <= MAX_DISTINCT:
+            pairs = zip(values[some].tolist(), counts[some].tolist(), strict=True)
+            known = collections.Counter(dict(pairs))
     if column.type == "string":
         return Partial(count, array.null_count, values=known)
     finite = np.isfinite(values)
     not_finite = count - int(counts[finite].sum())
-    # Adding zero makes -0.0 the 0.0 it is equal to.
-    values, counts = values[finite] + values.dtype.type(0), counts[finite]
+    values, counts = values[finite], counts[finite]
     return Partial(
         count,
         array.null_count,
@@ -151,13 +157,19 @@ def _of_column(array: pa.Array, column: config.Column, counted: bool) -> Partial
 
 
 def _different(present: pa.Array, column: config.Column) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the different values of a column, all of a row's, and how often each occurs."""
+    """Returns the different values of a column, all of a row's, and how often each occurs. Numbers
+    ascend."""
     if column.type == "uint8":
         counts = count_bytes(arrow_types.values(present, column).ravel())
         return np.flatnonzero(counts), counts[counts > 0]
-    found = (present.flatten() if column.shape else present).value_counts()
-    values, counts = found.field(0), found.field(1).to_numpy()
-    return values.to_numpy(zero_copy_only=False), counts
+    if column.type == "string":
+        found = (present.flatten() if column.shape else present).value_counts()
+        return found.field(0).to_numpy(zero_copy_only=False), found.field(1).to_numpy()
+    values = arrow_types.values(present, column).ravel()
+    # Adding zero makes -0.0 the 0.0 it is equal to. Sorting is faster than hashing.
+    values = np.sort(values + values.dtype.type(0))
+    starts = np.flatnonzero(np.append(True, values[1:] != values[:-1])[: len(values)])
+    return values[starts], np.diff(starts, append=len(values))
 
 
 def count_bytes(values: np.ndarray) -> np.ndarray:
@@ -167,11 +179,12 @@ def count_bytes(values: np.ndarray) -> np.ndarray:
     return pairs.sum(axis=0) + pairs.sum(axis=1) + np.bincount(values[even:], minlength=256)
 
 
-def _added(one: Counts, other: Counts, column: config.Column) -> Counts:
-    if one is None or other is None:
-        return None
-    total = collections.Counter(one)
-    total.update(other)
+def _added(parts: Sequence[Counts], column: config.Column) -> Counts:
+    total: collections.Counter[int | str] = collections.Counter()
+    for part in parts:
+        if part is None:
+            return None
+        total.update(part)
     return _bounded(total, column)
 
 

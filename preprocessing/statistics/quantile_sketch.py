@@ -12,6 +12,7 @@ merging in any order gives the same sketch.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -38,14 +39,6 @@ class Sketch:
         """The bits of the mantissa that are kept: a quantile is at most 2**-kept_bits of itself too
         near to zero, and exact with all 52."""
         return _MANTISSA_BITS - self.cut
-
-    def merged(self, other: Sketch) -> Sketch:
-        """Returns that of both sets of numbers together."""
-        cut = max(self.cut, other.cut)
-        parts = [_shortened(one.buckets, cut - one.cut) for one in (self, other)]
-        return _fitted(
-            *_summed(np.concatenate(parts), np.concatenate([self.counts, other.counts])), cut
-        )
 
     def without(self, other: Sketch) -> Sketch:
         """Returns that without numbers that are among these, of each of which one stays."""
@@ -81,6 +74,14 @@ def of(values: np.ndarray, counts: np.ndarray) -> Sketch:
     return _fitted(*_summed(np.where(exact < 0, -size, size), counts), 0)
 
 
+def merged(sketches: Sequence[Sketch]) -> Sketch:
+    """Returns that of all sets of numbers together."""
+    cut = max(one.cut for one in sketches)
+    parts = [_shortened(one.buckets, cut - one.cut) for one in sketches]
+    counts = np.concatenate([one.counts for one in sketches])
+    return _fitted(*_summed(np.concatenate(parts), counts), cut)
+
+
 def _shortened(buckets: np.ndarray, bits: int) -> np.ndarray:
     """Leaves out that many more bits, which goes towards zero."""
     return np.sign(buckets) * (np.abs(buckets) >> bits) if bits else buckets
@@ -89,10 +90,11 @@ def _shortened(buckets: np.ndarray, bits: int) -> np.ndarray:
 def _summed(buckets: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     if not len(buckets):
         return _nothing(), _nothing()
-    order = np.argsort(buckets, kind="stable")
-    sorted_, counts = buckets[order], counts[order]
-    starts = np.flatnonzero(np.append(True, sorted_[1:] != sorted_[:-1]))
-    return sorted_[starts], np.add.reduceat(counts, starts)
+    if not (buckets[1:] >= buckets[:-1]).all():
+        order = np.argsort(buckets, kind="stable")
+        buckets, counts = buckets[order], counts[order]
+    starts = np.flatnonzero(np.append(True, buckets[1:] != buckets[:-1]))
+    return buckets[starts], np.add.reduceat(counts, starts)
 
 
 def _fitted(buckets: np.ndarray, counts: np.ndarray, cut: int) -> Sketch:

@@ -88,6 +88,15 @@ def test_what_is_no_number_is_no_value_either():
     assert label.vocabulary == ((1.5, 167), (math.inf, 166))
 
 
+def test_zeros_of_both_signs_are_one_value():
+    data = _data(label={"type": "float32"})
+    zeros = pa.array([(-0.0, 0.0, 0.0, 2.0)[i % 4] for i in range(ROWS)], pa.float32())
+    batch = _batch(_data()).set_column(list(data.columns).index("label"), "label", zeros)
+    label = _statistics(data, batch).columns["label"]
+    assert label.distinct == 2
+    assert label.vocabulary == ((0.0, 3 * ROWS // 4), (2.0, ROWS // 4))
+
+
 @pytest.mark.parametrize("column", ["number", "pair", "pixels", "code", "label"])
 def test_numbers_equal_numpy(whole, column):
     data, batch, found = whole

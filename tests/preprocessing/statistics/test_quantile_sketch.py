@@ -89,7 +89,7 @@ def test_parts_in_any_order_give_the_same(values, cuts, random):
         random.shuffle(shuffled)
         parts = [_of(np.array(part, float)) for part in np.split(np.array(shuffled), sorted(cuts))]
         random.shuffle(parts)
-        merged = functools.reduce(lambda one, other: one.merged(other), parts)
+        merged = functools.reduce(lambda one, other: quantile_sketch.merged([one, other]), parts)
     assert merged.cut == whole.cut
     assert merged.buckets.tolist() == whole.buckets.tolist()
     assert merged.counts.tolist() == whole.counts.tolist()
