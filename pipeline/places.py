@@ -98,7 +98,7 @@ def preprocessing() -> list[str]:
     return [name for name, place in PLACES.items() if place.preprocessing]
 
 
-def elsewhere(names: list[str]) -> str:
+def other_places(names: list[str]) -> str:
     """Returns the places of `names` but this machine, as text: `CLUSTER=gcp and CLUSTER=slurm`."""
     *first, last = [f"CLUSTER={name}" for name in names if name != HERE]
     return f"{', '.join(first)} and {last}" if first else last

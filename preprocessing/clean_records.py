@@ -36,7 +36,7 @@ def main() -> None:
         else:
             found = list(cleaning.clean(root, name, force=_FORCE.value))
         if found:
-            print(terminal.shown(run_folder.records_folder(root, name)))
+            print(terminal.display_path(run_folder.records_folder(root, name)))
             print("\n".join(cleaning.lines(found)), flush=True)
         freed += sum(build.bytes for build, why in found if not why)
     if not _DRY_RUN.value:

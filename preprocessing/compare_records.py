@@ -45,7 +45,7 @@ def main() -> None:
     page = storage.join(storage.absolute(_STORAGE.value), "drift", f"{name}.html")
     storage.makedirs(storage.parent(page))
     storage.write_text(page, drift_page.render(found, a, b))
-    print(drift.check(found, terminal.shown(page)))
+    print(drift.check(found, terminal.display_path(page)))
 
 
 def _shipped(a: str, b: str) -> str:

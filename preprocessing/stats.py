@@ -32,7 +32,7 @@ def main() -> None:
     in_place.check_statistics(folder, contents)
     path = storage.join(folder, "stats.html")
     storage.write_text(path, stats_page.render(contents, f"Records of {job.name}"))
-    print(terminal.shown(path))
+    print(terminal.display_path(path))
 
 
 if __name__ == "__main__":

@@ -54,7 +54,7 @@ def main() -> None:
     own_input.refuse(job, "predict", instead=exported.ELSEWHERE)
     export = exported.find(run, _EXPORT.value)
     given, budget, part = _INPUT.value or None, _BUDGET.value, _SIGNATURE.value or None
-    taken = None if part is None else exported.taken(export.path, part)
+    taken = None if part is None else exported.input_columns(export.path, part)
     output = predictions.output(
         run, export, given, path=_OUTPUT.value or None, kind=_FORMAT.value, part=part
     )
@@ -64,7 +64,7 @@ def main() -> None:
     else:
         asked = inputs.of_files(given, job, classes=export.classes, budget=budget, part=taken)
     export.verify()
-    print(f"model {terminal.shown(export.path)}")
+    print(f"model {terminal.display_path(export.path)}")
     _name_a_better_one(run, export)
     predictions.predict(
         job,
@@ -84,7 +84,7 @@ def _name_a_better_one(run: run_folder.RunFolder, export: exported.Export) -> No
     best = exported.find(run, "best")
     if best.step == export.step:
         return
-    of_run = hints.of_run(run.name, terminal.shown(storage.absolute(_STORAGE.value)))
+    of_run = hints.of_run(run.name, terminal.display_path(storage.absolute(_STORAGE.value)))
     command = f"make predict EXPORT=best{of_run}"
     said = f"note: export/best is of step {best.step:,} and did better on eval: {command}"
     print(hints.as_typed(said))

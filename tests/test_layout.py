@@ -103,6 +103,11 @@ CENTRES = {
 }
 # What takes at most three arguments by position, so that no call is read by counting.
 SIGNATURES = (*FORBIDDEN, "benchmarks", "tests/support")
+# Names of functions that are no verbs, and name no value either.
+VAGUE = re.compile(
+    "asked|called|chosen|counted|described|explained|form|held|kept|left|made|named|of|over|plain"
+    "|put|said|settle|shown|taken|told"
+)
 # What a model function takes, in TensorFlow's order.
 MODEL_FN = ("features", "labels", "mode", "params", "config")
 # The library that calls a method, and by position.
@@ -189,6 +194,18 @@ def test_a_class_name_has_one_meaning():
         f"class {name} is in {', '.join(sorted(paths))}: name each after what it holds"
         for name, paths in sorted(modules.items())
         if len(paths) > 1
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_functions_say_what_they_do():
+    """`builds.of` and `errors.explained` are understood only by whoever has read them."""
+    wrong = [
+        f"{path.relative_to(ROOT)}:{node.lineno} {node.name}: name it by a verb"
+        for package in FORBIDDEN
+        for path in _modules(package)
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.FunctionDef) and VAGUE.fullmatch(node.name)
     ]
     assert not wrong, "\n".join(wrong)
 

@@ -79,10 +79,10 @@ def main() -> None:
     names = [side.run.name for side in (a, *others)]
     path = _page_path([*names, *([] if _SPLIT.value == "eval" else [_SPLIT.value])])
     storage.write_text(path, page.page(found))
-    print(f"page in {terminal.shown(path)}")
+    print(f"page in {terminal.display_path(path)}")
     worse = [page.verdict(one) for one in found if one.verdict == "worse"]
     if _FAIL_IF.value and worse:
-        raise errors.ModelError(f"{'; '.join(worse)}. See {terminal.shown(path)}")
+        raise errors.ModelError(f"{'; '.join(worse)}. See {terminal.display_path(path)}")
 
 
 def _names() -> list[str]:
@@ -104,7 +104,7 @@ def _side(name: str) -> ComparedRun:
     if run_record.read(run) is None:
         raise resuming.without_record(run)
     wanted = _one(_CHECKPOINT.value or None)
-    (path,) = checkpoint_files.named(run.path, wanted)
+    (path,) = checkpoint_files.find(run.path, wanted)
     if wanted is None and path.endswith("-0"):
         raise errors.UsageError(
             f"run {name!r}: has only the checkpoint of step 0, from before it trained. Train it "

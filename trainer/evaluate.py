@@ -70,7 +70,7 @@ def main() -> None:
         path = storage.join(run.path, report_page.FILE_NAME)
         named = {f"step {of.replace(' ', ', ', 1)}": one for of, one in found.items()}
         storage.write_text(path, report_page.page(f"Evaluation of {run.name}", named))
-        print(f"plots in {terminal.shown(path)}")
+        print(f"plots in {terminal.display_path(path)}")
         # Of the last checkpoint: those before had not learned it yet.
         if warned := unlearned.of_rows(_by_step(here)):
             print(f"warning: step {warned}")

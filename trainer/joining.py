@@ -57,7 +57,7 @@ def run(
     ending = by_hand.EndRecorder(wanted, task, started=started)
     with (
         _alone(wanted.run, task),
-        fatal.once(wanted.run, task.name, os.environ.get(fatal.SUBMISSION)),
+        fatal.fail_once(wanted.run, task.name, os.environ.get(fatal.SUBMISSION)),
         by_hand.recorded(ending),
     ):
         if task.is_chief:
@@ -136,7 +136,7 @@ def _alone(run: run_folder.RunFolder, task: topology.Task) -> Iterator[None]:
     and a second evaluator: both would choose the best."""
     with contextlib.ExitStack() as stack:
         if task.is_chief and not storage.is_remote(run.path):
-            stack.enter_context(run_lock.held(run))
+            stack.enter_context(run_lock.hold(run))
         elif task.is_chief or task.job_name == topology.EVALUATOR:
             stack.enter_context(run_lock.of_role(run, task.job_name))
         yield

@@ -35,7 +35,7 @@ def main() -> None:
         _STORAGE.value, _RUN.value or None, _CONFIG.value or None, trained=True
     )
     own_input.refuse(run.read_config(), "migrate")
-    wanted = checkpoint_files.chosen(run.path, _CHECKPOINT.value or None)
+    wanted = checkpoint_files.find_intact(run.path, _CHECKPOINT.value or None)
     for checkpoint in wanted:
         found = migrated.find(run, checkpoint) or _migration(run).publish(checkpoint)
         print(f"run {run.name}, {found}")

@@ -58,7 +58,7 @@ class Reevaluation:
 
     def checkpoints(self, wanted: str | None) -> list[str]:
         """Returns the newest checkpoint, that of a step, the `best`, or `all`: see `chosen`."""
-        return checkpoint_files.chosen(self._run.path, wanted)
+        return checkpoint_files.find_intact(self._run.path, wanted)
 
     def evaluate(self, checkpoint: str) -> dict[str, CheckpointMetrics]:
         """Returns a checkpoint evaluated, by split: the model's own metrics, and slices with
@@ -91,7 +91,7 @@ class Reevaluation:
         with (
             failures.of_reading(self._records),
             progress.Progress(what, records) as bar,
-            work.counted(bar.advance),
+            work.count_work(bar.advance),
         ):
             bar.advance(0)  # a graph is built before the first record
             yield

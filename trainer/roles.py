@@ -63,7 +63,7 @@ def run(
         reporter.keep_alive()
     shown_at = os.environ.get(event_files.VERTEX) if Gcp.of(job).tensorboard else None
     process = Process(job, run, task, reporter, script, records_path)
-    with failures.explained(reporter), event_files.written_here(run.path, shown_at):
+    with failures.report_failures(reporter), event_files.written_here(run.path, shown_at):
         if gpus.PROMISED in os.environ:
             gpus.check_promised(os.environ, len(tf.config.list_physical_devices("GPU")))
         if task.is_chief:
@@ -91,7 +91,7 @@ def run(
         except damaged.ERRORS as error:
             if isinstance(records, OwnInput):
                 raise
-            raise damaged.explained(error, records, run) from error
+            raise damaged.explain(error, records, run) from error
         reporter.say("done")
 
 
@@ -145,7 +145,7 @@ def _open(process: Process) -> Source:
     if task.is_chief:
         total = sum(shard.bytes for split in contents.splits.values() for shard in split.shards)
         progress = _counter(process.reporter, "checking records", total)
-        records.excluded = damaged.settle(run, records, progress)
+        records.excluded = damaged.exclude_damaged(run, records, progress)
     elif job.data.on_corrupt == "fail":
         shard_check.verify(folder, contents, contents=False)
     else:
@@ -158,14 +158,14 @@ def _settle_records(process: Process, records: RecordDataset) -> None:
     is pinned to those before again."""
     run, blocks = process.run, records.blocks("train")
     try:
-        changed_records.settle(process.job, run, blocks, reporter=process.reporter)
+        changed_records.reconcile(process.job, run, blocks, reporter=process.reporter)
     except errors.DataError as error:
         what = _changed_in_place(run, records)
         builds.restore(run)
         if what:
             raise errors.DataError(f"{what}: {error}") from None
         raise
-    builds.settle(run)
+    builds.forget_previous(run)
 
 
 def _changed_in_place(run: RunFolder, records: RecordDataset) -> str:

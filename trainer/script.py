@@ -98,7 +98,7 @@ def _run(
     job = topology.with_counts(_config(script, task, settings), task)
     job = gpus.with_replicas(job, gpus.count(os.environ))
     compatibility.check(job)
-    role = script_role.of(os.environ)
+    role = script_role.read_role(os.environ)
     if task.cluster or role is not None:
         _once()
     wanted = _job(job, role, run_folder.run_folder(storage_root, name or job.name))
@@ -202,7 +202,7 @@ def _config(script: ScriptSpecs, task: topology.Task, settings: Mapping[str, Any
         "cluster": {} if "cluster.strategy" in settings else _cluster(script, task),
     }
     for key, value in settings.items():
-        config_file.put(tree, key, value, where=f"{_WHERE}: settings[{key!r}]")
+        config_file.set_value(tree, key, value, where=f"{_WHERE}: settings[{key!r}]")
     job = config_file.validate(tree, f"settings of {_WHERE}")
     if "train.batch_size" in settings:
         return job

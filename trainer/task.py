@@ -68,7 +68,7 @@ def main() -> None:
         environment.hide_proxies_from_grpc(os.environ)
     root = storage.absolute(_STORAGE.value)
     run = run_folder.RunFolder(run_folder.run_folder(root, _RUN.value))
-    with fatal.once(run, task.name, os.environ.get(fatal.SUBMISSION)):
+    with fatal.fail_once(run, task.name, os.environ.get(fatal.SUBMISSION)):
         own_package.provide(os.environ)
         submitted_code.require(os.environ)  # other code may not understand the config
     job = topology.with_counts(config_file.load(_CONFIG.value, _SET.value), task)

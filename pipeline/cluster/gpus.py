@@ -35,7 +35,7 @@ def count(environment: Mapping[str, str], devices: str = "/dev") -> int:
     return len(visible(environment, devices))
 
 
-def each(cluster: config.Cluster, gpus: int) -> int:
+def gpus_per_process(cluster: config.Cluster, gpus: int) -> int:
     """Returns how many of the `gpus` of one machine, on which all processes of a run are, each that
     trains uses; at least 1. Raises `UsageError` if a config asks for more than there are."""
     trainers = 1 + topology.worker_places(cluster)

@@ -126,4 +126,4 @@ def _difference(one: Task, other: Task) -> str:
 
 def _name(task: Task) -> str:
     counts = {role: len(task.cluster.get(role, ())) for role in topology.ROLES}
-    return f"{task.name} of {topology.counted(counts) or 'nothing else'}"
+    return f"{task.name} of {topology.describe_counts(counts) or 'nothing else'}"

@@ -41,7 +41,7 @@ def role_counts(cluster: config.Cluster) -> dict[str, int]:
     return {CHIEF: 1, WORKER: workers, PS: ps, EVALUATOR: int(strategy.own_evaluator)}
 
 
-def counted(counts: Mapping[str, int]) -> str:
+def describe_counts(counts: Mapping[str, int]) -> str:
     """Returns how many processes of each role there are, for people: `1 chief, 2 workers, 1 ps`."""
     plural = {CHIEF: "chiefs", WORKER: "workers", EVALUATOR: "evaluators"}
     return ", ".join(

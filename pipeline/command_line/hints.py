@@ -62,14 +62,14 @@ def via_command() -> bool:
     return os.environ.get(VIA) == "command"
 
 
-def elsewhere(storage_root: str) -> str:
+def storage_setting(storage_root: str) -> str:
     """Returns what a command that works below `storage_root` is given; a space comes first."""
     return "" if storage_root == "output" else f" STORAGE={shlex.quote(storage_root)}"
 
 
 def of_run(name: str, storage_root: str) -> str:
     """Returns what a command that works on a run is given; a space comes first."""
-    return f" RUN={shlex.quote(name)}{elsewhere(storage_root)}"
+    return f" RUN={shlex.quote(name)}{storage_setting(storage_root)}"
 
 
 def completed(text: str, given: Mapping[str, str]) -> str:

@@ -83,14 +83,14 @@ def main() -> None:
             together=strategy_table.STRATEGIES[asked.job.cluster.strategy].synchronous,
         )
         outcome = experiment.disturbed(asked, seed, baseline.cut, faults=faults, disk_size=size)
-        allowed = experiment.judge(asked.job, outcome, baseline.ended, train=baseline.train)
+        allowed = experiment.check_metric(asked.job, outcome, baseline.ended, train=baseline.train)
     print("\n".join(outcome_page.lines(outcome, allowed, left_out)))
     folder = asked.folder / f"seed-{seed}"
     title = f"Chaos: {asked.job.name}, seed {seed}"
     page = outcome_page.page(title, outcome, allowed=allowed, left_out=left_out, command=command)
     storage.write_text(str(folder / "chaos.html"), page)
     storage.write_text(str(folder / "chaos.json"), outcome_page.as_json(outcome, allowed, command))
-    print(f"page in {terminal.shown(str(folder / 'chaos.html'))}")
+    print(f"page in {terminal.display_path(str(folder / 'chaos.html'))}")
     if outcome.wrong:
         raise errors.ModelError(f"{outcome.wrong[0]}; seed {seed}. Repeat it with {command}")
     _check_all_struck(outcome, first)

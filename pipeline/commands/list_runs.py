@@ -54,7 +54,7 @@ def main() -> None:
         config = run_search.name_of_config(config)
     rows = run_list.read(_STORAGE.value, now=time.time(), config=config)
     tagged = [tag for tag in _TAG.value if tag]
-    found = run_list.chosen(rows, statuses=statuses, tagged=tagged, sort=_SORT.value)
+    found = run_list.select(rows, statuses=statuses, tagged=tagged, sort=_SORT.value)
     if found:
         print("\n".join(run_list.lines(found)))
     else:
@@ -62,9 +62,9 @@ def main() -> None:
         of += f" with status {', '.join(statuses)}" if statuses else ""
         of += f" with tag {', '.join(tagged)}" if tagged else ""
         others = f"; there are {len(rows):,} others" if rows else ""
-        print(f"no runs{of} in {terminal.shown(_STORAGE.value)!r}{others}")
+        print(f"no runs{of} in {terminal.display_path(_STORAGE.value)!r}{others}")
     if _PAGE.value and storage.exists(storage.absolute(_STORAGE.value)):
-        print(f"page in {terminal.shown(runs_page.write(_STORAGE.value, found))}")
+        print(f"page in {terminal.display_path(runs_page.write(_STORAGE.value, found))}")
 
 
 def _tag() -> None:

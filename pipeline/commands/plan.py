@@ -110,7 +110,7 @@ def main() -> None:
     outlooks = []
     for one in found:
         for ps, count in itertools.product(servers if one.has_servers else [0], workers):
-            asked = costs.asked(
+            asked = costs.compute_workload(
                 calibration.with_processes(planned, one.strategy, count, servers=ps),
                 records=records,
                 usd_per_machine=usd,
@@ -238,7 +238,7 @@ def _show(
     storage.write_text(str(folder / "plan.json"), strict_json.dumps(content, indent=1) + "\n")
     if chosen is not None:
         print(f"{chosen.name}:\n{page.settings(chosen)}")
-    print(f"page in {terminal.shown(path)}")
+    print(f"page in {terminal.display_path(path)}")
     if refused is not None:
         raise refused
 

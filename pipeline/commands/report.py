@@ -21,7 +21,7 @@ _STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written.
 def main() -> None:
     """Writes the page into the folder of the run, and says where it is."""
     run = run_search.find_run(_STORAGE.value, _RUN.value or None, _CONFIG.value or None)
-    print(f"report in {terminal.shown(writing.write(run))}")
+    print(f"report in {terminal.display_path(writing.write(run))}")
 
 
 if __name__ == "__main__":

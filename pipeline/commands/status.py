@@ -24,7 +24,7 @@ def main() -> None:
     config = _CONFIG.value or None
     run = run_search.find_run(_STORAGE.value, _RUN.value or None, config, scripts=True)
     print(status_report.describe(run, now=time.time()))
-    for line in remote_jobs.described(run):
+    for line in remote_jobs.describe_job(run):
         print(line)
 
 

@@ -109,7 +109,7 @@ def main() -> None:
     gcs_preflight.check(asked.job.storage_root)
     launcher.require(asked.job)  # each trial would fail by it
     storage.makedirs(asked.folder)
-    with run_lock.held(RunFolder(asked.folder)):
+    with run_lock.hold(RunFolder(asked.folder)):
         _keep_config(asked)
         _preprocess(asked)
         _search(asked, _rungs(asked))
@@ -324,7 +324,8 @@ def _run(
         page_path = storage.join(asked.folder, page.FILE_NAME)
         storage.write_text(page_path, page.render(found, asked.job.storage_root))
         print(
-            "\n".join([*result.lines(found), f"page     {terminal.shown(page_path)}"]), flush=True
+            "\n".join([*result.lines(found), f"page     {terminal.display_path(page_path)}"]),
+            flush=True,
         )
     if found.best is None:
         last = next((trial.error for trial in reversed(found.trials) if trial.error), "")

@@ -243,10 +243,10 @@ def _apply(tree: dict[str, Any], override: str) -> None:
         value = yaml.load(text, Loader=yaml_loader.Loader)
     except (yaml.YAMLError, ValueError):
         raise errors.UsageError(f"--set {override!r}: {text!r} is not a YAML value") from None
-    put(tree, key, value, where=f"--set {override!r}")
+    set_value(tree, key, value, where=f"--set {override!r}")
 
 
-def put(tree: dict[str, Any], key: str, value: Any, *, where: str) -> None:
+def set_value(tree: dict[str, Any], key: str, value: Any, *, where: str) -> None:
     """Puts a value into a tree of sections, by a key such as `train.steps`. Raises `UsageError` for
     a key below something that is no section; `where` is what gives it."""
     *parents, last = key.split(".")

@@ -21,7 +21,7 @@ IMPORT_STEPS = "import_steps"
 
 
 def _made(given: Any, info: pydantic.ValidationInfo) -> Step:
-    return steps.made(given, import_own=(info.context or {}).get(IMPORT_STEPS, True))
+    return steps.build_step(given, import_own=(info.context or {}).get(IMPORT_STEPS, True))
 
 
 AnyStep = Annotated[pydantic.SerializeAsAny[Step], pydantic.BeforeValidator(_made)]

@@ -9,7 +9,7 @@ from pipeline import errors
 from pipeline.config.feature_config import Feature
 
 
-def called(feature: str) -> str:
+def weights_name(feature: str) -> str:
     """Returns what the weights of a feature are called where models get them."""
     return f"{feature}_item_weights"
 
@@ -19,8 +19,10 @@ def check(features: Mapping[str, Feature], columns: Mapping[str, Any]) -> None:
     for name, feature in features.items():
         if feature.weights is None:
             continue
-        if called(name) in features:
-            raise ValueError(f"features.{called(name)}: this name is taken by weights; use another")
+        if weights_name(name) in features:
+            raise ValueError(
+                f"features.{weights_name(name)}: this name is taken by weights; use another"
+            )
         key = f"features.{name}.embedding.weights"
         _check(key, feature.weights, of=feature.inputs(name), columns=columns)
 

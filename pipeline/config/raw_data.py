@@ -17,6 +17,6 @@ def require(data: config.Data, given: str) -> None:
     inputs = {path for files in data.inputs.values() for path in files.values()}
     if brought.to in inputs:
         raise errors.UsageError(
-            f"{terminal.shown(brought.to)!r}: no such file. Bring it with make data "
+            f"{terminal.display_path(brought.to)!r}: no such file. Bring it with make data "
             f"CONFIG={shlex.quote(given)}"
         )

@@ -112,7 +112,7 @@ def wrapped(line: str, stream: TextIO, indent: int = 2) -> str:
     )
 
 
-def shown(path: str) -> str:
+def display_path(path: str) -> str:
     """Returns a path below the current folder relative to it, and any other as it is."""
     if "://" in path:
         return path

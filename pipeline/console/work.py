@@ -1,6 +1,6 @@
 """Counts work from deep within it: functions that copy, read or check a lot call `advance`.
 
-A caller that wants to know how far they are runs them within `counted`; otherwise it does nothing.
+A caller that wants to know how far they are runs them within `count_work`; else it does nothing.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def advance(amount: int) -> None:
 
 
 @contextlib.contextmanager
-def counted(counter: Callable[[int], None]) -> Iterator[None]:
+def count_work(counter: Callable[[int], None]) -> Iterator[None]:
     """Calls `counter` with each amount that is done in the body, by this thread."""
     token = _counter.set(counter)
     try:

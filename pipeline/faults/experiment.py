@@ -147,7 +147,7 @@ def undisturbed(
     run.start()
     total = experiment.job.train.steps if seconds is None else None
     with progress.Progress(label, total, unit="steps") as shown:
-        lost = launched.attend(run, showing(run, shown, seconds), wrong.append)
+        lost = launched.follow(run, showing(run, shown, seconds), wrong.append)
     if lost or wrong:
         code = run.codes[-1] if run.codes else errors.RetryableError.exit_code
         raise errors.of_exit_code(
@@ -208,10 +208,10 @@ def metric_of(job: config.Config, record: RunRecord) -> float | None:
 
 
 def _band(job: config.Config, ended: Iterable[BaselineRun]) -> Band | None:
-    return metric_band.of(job.eval.metric, (one.value for one in ended))
+    return metric_band.compute_band(job.eval.metric, (one.value for one in ended))
 
 
-def judge(
+def check_metric(
     job: config.Config, outcome: Outcome, ended: list[BaselineRun], *, train: Callable[[int], None]
 ) -> Band | None:
     """Adds to what is wrong if the metric is, and returns what is allowed.
@@ -278,7 +278,7 @@ def disturbed(
                 disturber.act()
                 shown.reach(run.top_step, f"{disturber.done} of {len(faults)} faults")
 
-            lost = launched.attend(run, act, outcome.wrong.append, expected=disturber.expected)
+            lost = launched.follow(run, act, outcome.wrong.append, expected=disturber.expected)
     finally:
         disturber.close()
         run.close()
@@ -324,7 +324,8 @@ def _examine(
     outcome.wrong += promises.wrong_exports(outcome.exports)
     outcome.wrong += wrong_ledger(job, outcome, rows)
     outcome.wrong += [
-        f"process {pid} left: {about}" for pid, about in processes.left(run.run.path).items()
+        f"process {pid} left: {about}"
+        for pid, about in processes.find_survivors(run.run.path).items()
     ]
 
 

@@ -154,10 +154,10 @@ class LaunchedRun:
             self._launcher.kill()
             self._launcher.wait()
         if self._launcher is not None:
-            processes.send(processes.left(self.run.path), signal.SIGKILL)
+            processes.send(processes.find_survivors(self.run.path), signal.SIGKILL)
 
 
-def attend(
+def follow(
     run: LaunchedRun,
     act: Callable[[], None],
     wrong: Callable[[str], None],
@@ -197,7 +197,7 @@ def _follow(
                 return True
             time.sleep(_POLL)
             continue
-        code, left = run.ended(), processes.left(run.run.path)
+        code, left = run.ended(), processes.find_survivors(run.run.path)
         if left:
             wrong(f"processes outlive the launcher: {sorted(left)}")
             run.close()

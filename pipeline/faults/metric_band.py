@@ -43,7 +43,7 @@ class Band:
         return f"{figure(self.low)} to {figure(self.high)}"
 
 
-def of(metric: str, found: Iterable[float | None]) -> Band | None:
+def compute_band(metric: str, found: Iterable[float | None]) -> Band | None:
     """Returns what the metric may be, `None` if undisturbed runs have `found` none.
 
     Of three runs or more: where 99 of 100 others would be, if the seed alone made the difference.

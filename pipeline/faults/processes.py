@@ -41,7 +41,7 @@ def processes_of(path: str) -> set[int]:
     return found
 
 
-def left(path: str, pids: Iterable[int] = ()) -> dict[int, str]:
+def find_survivors(path: str, pids: Iterable[int] = ()) -> dict[int, str]:
     """Returns the command lines of `pids` and of all processes that name the run's folder `path`,
     as far as they outlive its launcher for longer than they may: the kernel needs a moment to end
     one that was killed, and one whose launcher was killed has to notice."""

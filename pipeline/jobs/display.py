@@ -171,9 +171,9 @@ def _notes(training: list[Status]) -> list[str]:
 
 def introduction(job: Job, *, resumes: bool) -> str:
     """Returns the lines that say what is about to run."""
-    counts = topology.counted(job.counts)
+    counts = topology.describe_counts(job.counts)
     verb = "resuming" if resumes else "starting"
-    what = f"{verb} run {job.name} in {terminal.shown(job.run.path)}: "
+    what = f"{verb} run {job.name} in {terminal.display_path(job.run.path)}: "
     what += f"{job.config.cluster.strategy} with {counts}"
     return "\n".join(terminal.wrapped(line, sys.stdout) for line in (what, _each_step(job.config)))
 
@@ -205,13 +205,13 @@ def summary(job: Job, record: RunRecord) -> str:
         causes = ", ".join(f"{one.role}-{one.index} ({one.cause})" for one in record.restarts)
         lines.append(f"restarts {causes}")
     lines += [f"warning  {line}" for line in quarantine.describe(record.left_out)]
-    shown = terminal.shown(job.run.path)
+    shown = terminal.display_path(job.run.path)
     lines.append(f"run      {shown} (run.json has the details)")
     if storage.exists(storage.join(job.run.path, page.FILE_NAME)):
         lines.append(f"report   {shown}/{page.FILE_NAME}")
     lines.append(f"logs     {shown}/logs")
     lines += [
-        f"export   {terminal.shown(storage.join(job.run.path, path))} ({kind})"
+        f"export   {terminal.display_path(storage.join(job.run.path, path))} ({kind})"
         for kind, path in record.exports.items()
         if path
     ]
@@ -221,8 +221,8 @@ def summary(job: Job, record: RunRecord) -> str:
 
 def _next_steps(job: Job) -> list[str]:
     """Returns commands that can be typed as they are, each with what it does."""
-    root = terminal.shown(job.storage_root)
-    where = hints.elsewhere(root)
+    root = terminal.display_path(job.storage_root)
+    where = hints.storage_setting(root)
     steps = {}
     if job.config.data.has_records:
         predict = f"make predict{hints.of_run(job.name, root)}"
@@ -275,7 +275,8 @@ def _beside(record: RunRecord, split: str, name: str) -> str:
     simple = record.baselines.get(split, {})
     said = [f"baseline {figure(simple[name])}"] if name in simple else []
     said += filter(
-        None, [few_records.said(name, record.metrics[split], record.evaluated.get(split))]
+        None,
+        [few_records.describe_shortage(name, record.metrics[split], record.evaluated.get(split))],
     )
     return f" ({', '.join(said)})" if said else ""
 

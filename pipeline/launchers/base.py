@@ -43,7 +43,9 @@ class Launcher(abc.ABC):
 
         Raises `UsageError` for a config that the place cannot run, or a place that sends nothing.
         """
-        raise errors.UsageError(f"DRY_RUN=1: shows jobs for {places.elsewhere(places.training())}")
+        raise errors.UsageError(
+            f"DRY_RUN=1: shows jobs for {places.other_places(places.training())}"
+        )
 
     @abc.abstractmethod
     def require(self, job: Job) -> None:

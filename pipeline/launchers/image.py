@@ -48,7 +48,7 @@ def contents() -> Iterator[tuple[str, int]]:
                 yield str(file.relative_to(_ROOT)), file.stat().st_size
 
 
-def described() -> str:
+def describe() -> str:
     """Returns how much an image holds, as text: a line for each file or folder at the top."""
     if config_file.IS_WHEEL:
         return "package: an image is built from a checkout, by its Dockerfile"

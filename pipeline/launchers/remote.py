@@ -176,7 +176,7 @@ class RemoteLauncher(base.Launcher):
         """Runs a job as `base.Launcher` says. Ctrl-C leaves it running, or cancels it."""
         job = self.prepare(job)
         output = self.new_output(job)
-        with run_lock.held(job.run):  # while it runs, its chief holds it
+        with run_lock.hold(job.run):  # while it runs, its chief holds it
             name = self._at_work(job)
             if name is None:
                 job, name = self.begun(job)
@@ -193,7 +193,7 @@ class RemoteLauncher(base.Launcher):
                 return self._ended(job, name, state, started=started)
             print(f"{again} Submitting it again: {submitted + 1} of {self.submissions(job)}")
             self.sleep(_PAUSE * submitted)
-            with run_lock.held(job.run):
+            with run_lock.hold(job.run):
                 job, name = self.begun(job)
         raise AssertionError("unreachable")
 

@@ -61,7 +61,7 @@ def refuse_while_going(run: RunFolder) -> None:
         launcher(job).refuse_while_going(run, job)
 
 
-def described(run: RunFolder) -> list[str]:
+def describe_job(run: RunFolder) -> list[str]:
     """Returns what is known of the job of a run, in lines; none for other runs."""
     job = run_record.job_at_work(run_record.read(run))
     if job is None:

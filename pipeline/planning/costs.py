@@ -30,7 +30,7 @@ class Workload:
     max_seconds: float | None = None
 
 
-def asked(
+def compute_workload(
     planned: config.Config, *, records: int, usd_per_machine: float | None, preemptions: float
 ) -> Workload:
     """Returns how much a job of known processes is to do, with epochs of so many `records`. Steps
@@ -74,11 +74,11 @@ class Outlook:
     def name(self) -> str:
         """What people call it."""
         one = self.predicted
-        servers = f", {counted(one.servers, 'server')}" if one.servers else ""
-        return f"{one.strategy} with {counted(one.workers, 'worker')}{servers}"
+        servers = f", {format_count(one.servers, 'server')}" if one.servers else ""
+        return f"{one.strategy} with {format_count(one.workers, 'worker')}{servers}"
 
 
-def counted(number: int, what: str) -> str:
+def format_count(number: int, what: str) -> str:
     """Returns a number of processes for people."""
     return f"{number} {what}{'' if number == 1 else 's'}"
 

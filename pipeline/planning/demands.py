@@ -172,7 +172,7 @@ class Own:
         ]
 
 
-def own(found: Calibration, machines: Machines, processes: int, *, servers: int) -> Own:
+def own_demands(found: Calibration, machines: Machines, processes: int, *, servers: int) -> Own:
     """Returns what each of so many processes that train has for itself. A step keeps as many cores
     busy as it was seen to, or one."""
     link = 0.0

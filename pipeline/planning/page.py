@@ -104,7 +104,7 @@ def measured_lines(found: Calibration) -> list[str]:
     parts = ", ".join(
         f"{state} {1e3 * seconds:,.2f} ms" for state, seconds in run.seconds.items() if seconds > 0
     )
-    rows.append(f"  with {costs.counted(run.workers, 'worker')} its time went to {parts}")
+    rows.append(f"  with {costs.format_count(run.workers, 'worker')} its time went to {parts}")
     evaluation = run.evaluation_seconds
     shown = "not seen" if evaluation is None else f"{evaluation:,.1f} s"
     rows.append(
@@ -128,13 +128,13 @@ def knees(outlooks: Sequence[Outlook]) -> list[str]:
     for strategy, servers in _groups(outlooks):
         of = [one.predicted for one in outlooks if _group(one) == (strategy, servers)]
         last = costs.knee(of)
-        ratio = f"{costs.counted(servers, 'server')}: " if servers else ""
+        ratio = f"{costs.format_count(servers, 'server')}: " if servers else ""
         if costs.is_last_helpful(of):
             found.append(f"{strategy}, {ratio}each worker still helps at {last.workers}")
         elif last.workers < max(one.workers for one in of):
             found.append(
-                f"{strategy}, {ratio}beyond {costs.counted(last.workers, 'worker')} each adds less "
-                "than half of what the first do"
+                f"{strategy}, {ratio}beyond {costs.format_count(last.workers, 'worker')} each adds "
+                "less than half of what the first do"
             )
     return found
 

@@ -65,7 +65,7 @@ def predict(found: Calibration, machines: Machines, workers: int, *, servers: in
     if not found.has_servers:
         # Where nothing of a ring overlaps, its steps wait for requests too.
         low /= 1 + rate / (workers + 1) * demands.ring_wait(machines, workers + 1)
-    own = demands.own(found, machines, workers + 1, servers=servers)
+    own = demands.own_demands(found, machines, workers + 1, servers=servers)
     fullest = max([*busy.values(), rate / (workers + 1) * own.least])
     if fullest:
         # A resource that is in use all the time limits all of them, whatever waits.
@@ -110,7 +110,7 @@ def _asynchronous(
 ) -> tuple[float, dict[str, float], str]:
     think = sum(_think(found, run) for run in found.runs) / len(found.runs)
     stations = demands.stations(found, machines, servers)
-    own = demands.own(found, machines, processes, servers=servers)
+    own = demands.own_demands(found, machines, processes, servers=servers)
     alone = think + own.seconds
     solved = queueing.solve(alone, stations, processes)
     rate, busy = solved.rate, solved.busy
@@ -134,7 +134,8 @@ def _think(found: Calibration, run: Measured) -> float:
     cycle = 1 / run.rate - waited
     think = queueing.think_time(run.processes / cycle, stations, run.processes)
     return max(
-        0.0, think - demands.own(found, machines, run.processes, servers=run.servers).seconds
+        0.0,
+        think - demands.own_demands(found, machines, run.processes, servers=run.servers).seconds,
     )
 
 
@@ -172,7 +173,7 @@ def _synchronous(
     slowest = queueing.expected_maximum(run.periods, processes / run.processes)
     there, here = (
         _exchange(demands.stations(found, at, count), number)
-        + demands.own(found, at, number, servers=count).seconds
+        + demands.own_demands(found, at, number, servers=count).seconds
         for at, count, number in (
             (found.machines, run.servers, run.processes),
             (machines, servers, processes),
@@ -184,7 +185,7 @@ def _synchronous(
     stations = demands.stations(found, machines, servers)
     rate = processes / seconds
     busy = {station.name: rate * station.busy for station in stations}
-    own = demands.own(found, machines, processes, servers=servers)
+    own = demands.own_demands(found, machines, processes, servers=servers)
     queued = max(((processes * one.busy, one.name) for one in stations), default=(0.0, ""))
     rest = seconds - own.seconds - queued[0]
     limit = demands.largest([*own.parts(rest), (queued[1], queued[0])])
@@ -205,7 +206,7 @@ def _all_reduced(
     found: Calibration, machines: Machines, processes: int, *, servers: int
 ) -> tuple[float, float, dict[str, float], str]:
     small, large = found.runs[0], found.runs[-1]
-    own = demands.own(found, machines, processes, servers=servers)
+    own = demands.own_demands(found, machines, processes, servers=servers)
     fed = [1 / run.rate - demands.input_wait(found, run) for run in (small, large)]
     visible = _visible_exchange(found, small)
     compute = fed[0] - visible + own.slowed

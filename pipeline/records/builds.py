@@ -150,7 +150,7 @@ def read_pin(run: RunFolder) -> Pin | None:
 def pin(run: RunFolder, records: str, build: str) -> None:
     """Notes that a run is to train on a build of the records called `records`.
 
-    The one it was pinned to is remembered until `settle` or `restore`, so that it stays.
+    The one it was pinned to is remembered until `forget_previous` or `restore`, so that it stays.
     """
     earlier = read_pin(run)
     if earlier is not None and (earlier.records, earlier.build) == (records, build):
@@ -166,7 +166,7 @@ def pin_to(storage_root: str, run: RunFolder, name: str, *, folder: str) -> None
     pin(run, name, folder[len(run_folder.records_folder(storage_root, name)) :].strip("/"))
 
 
-def settle(run: RunFolder) -> None:
+def forget_previous(run: RunFolder) -> None:
     """Forgets the build before: the run continues with the one it is pinned to."""
     found = read_pin(run)
     if found is not None and found.before is not None:

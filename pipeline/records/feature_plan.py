@@ -181,7 +181,7 @@ def plan(job: config.Config, contents: manifest.Manifest) -> FeaturePlan:
     label_check.check_metric(job, contents)
     label = next((goal.label for goal in several if goal.name == job.data.label), None)
     label = label or _label(job, contents)
-    shares = item_shares.of(job, contents, features)
+    shares = item_shares.shares_for_model(job, contents, features)
     return FeaturePlan(tuple(features), columns(job), label, several, shares)
 
 
@@ -191,7 +191,7 @@ def _weights(
     if feature.weights is None:
         return None
     stand_in = columns[feature.weights].stands_for_missing
-    return Weights(feature.weights, stand_in, list_weights.called(name))
+    return Weights(feature.weights, stand_in, list_weights.weights_name(name))
 
 
 def columns(job: config.Config) -> dict[str, config.Column]:

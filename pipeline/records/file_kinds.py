@@ -105,7 +105,7 @@ def encoding(head: bytes) -> str | None:
     return next((name for mark, name in _ENCODINGS if head.startswith(mark)), None)
 
 
-def of(head: bytes) -> FileKind | None:
+def detect(head: bytes) -> FileKind | None:
     """Returns the kind of a file that begins with `head`, of which `HEAD_BYTES` are enough; `None`
     for text and for what is not known."""
     if _begins_a_record(head):
@@ -115,13 +115,13 @@ def of(head: bytes) -> FileKind | None:
 
 def is_picture(content: bytes) -> bool:
     """Tells if bytes are those of a picture that the trainer decodes, as far as their first say."""
-    kind = of(content[:HEAD_BYTES])
+    kind = detect(content[:HEAD_BYTES])
     return kind is not None and kind.family == "picture"
 
 
 def compression(head: bytes) -> str | None:
     """Returns what a file of records is compressed with, if it begins with `head`."""
-    kind = of(head)
+    kind = detect(head)
     # Its first byte is "x", the second any of four: of a file of text this would say nothing.
     if kind is None and re.match(rb"x[\x01\x5e\x9c\xda]", head):
         kind = _ZLIB

@@ -66,7 +66,7 @@ def dimensions(path: str) -> int:
 
 
 @contextlib.contextmanager
-def opened(header: IdxFile, first: int = 0) -> Iterator[IO[bytes]]:
+def open_rows(header: IdxFile, first: int = 0) -> Iterator[IO[bytes]]:
     """Opens a file at the first value of row `first`."""
     with _translated(header.path), storage.open_file(header.path) as raw:
         file = _unpacked(raw, header.compressed)
@@ -127,7 +127,7 @@ def _check_length(header: IdxFile, found: int) -> None:
 
 
 def _is_gzip(head: bytes) -> bool:
-    return file_kinds.of(head) is file_kinds.GZIP
+    return file_kinds.detect(head) is file_kinds.GZIP
 
 
 def _unpacked(raw: IO[bytes], compressed: bool) -> IO[bytes]:

@@ -14,7 +14,7 @@ from pipeline.steps.base import Step
 from pipeline.steps.categories import Identity, Vocabulary
 
 
-def of(
+def shares_for_model(
     job: config.Config, contents: manifest.Manifest, planned: Iterable[Any]
 ) -> np.ndarray | None:
     """Returns the shares that the model of a job asks for, out of its `planned` features; `None` if

@@ -32,7 +32,7 @@ def decide(
     """
     damaged = [one for one in walked if not one.intact]
     if damaged and data.on_corrupt == "fail":
-        raise errors.DataError(f"{named(walked)}. {shard_check.ways_out(folder)}")
+        raise errors.DataError(f"{summarize(walked)}. {shard_check.ways_out(folder)}")
     excluded = _left_out(walked, whole_shards=data.on_corrupt == "quarantine_shard")
     lost = records_in(excluded, contents)
     total = sum(split.records for split in contents.splits.values())
@@ -41,15 +41,17 @@ def decide(
     if sum(lost.values()) > allowed:
         raise errors.DataError(
             f"{sum(lost.values()):,} of {total:,} records would be left out, data.corrupt_budget "
-            f"{budget:g} allows {allowed:,}: {named(walked)}"
+            f"{budget:g} allows {allowed:,}: {summarize(walked)}"
         )
     for split, count in lost.items():
         if count == contents.splits[split].records:
-            raise errors.DataError(f"no record of split {split!r} would be left: {named(walked)}")
+            raise errors.DataError(
+                f"no record of split {split!r} would be left: {summarize(walked)}"
+            )
     return excluded
 
 
-def named(walked: Sequence[scan.Walked]) -> str:
+def summarize(walked: Sequence[scan.Walked]) -> str:
     """Returns the first problems in one line."""
     lines = list(scan.report(walked, first=2))
     more = f"; and {len(lines) - _NAMED} more" if len(lines) > _NAMED else ""
@@ -117,7 +119,7 @@ def write(
     blocks = {split: sorted(numbers) for split, numbers in excluded.items()}
     if before is not None and before["blocks"] != blocks:
         raise errors.DataError(
-            f"records were damaged while the run was under way: {named(walked)}. Run the same "
+            f"records were damaged while the run was under way: {summarize(walked)}. Run the same "
             "command again to continue without them"
         )
     run.write(

@@ -34,7 +34,7 @@ class RecordsReport:
     problem: str | None = None
 
 
-def of(run: RunFolder, job: config.Config, record: RunRecord) -> RecordsReport | None:
+def read_report(run: RunFolder, job: config.Config, record: RunRecord) -> RecordsReport | None:
     """Returns what is known of the records of a run; `None` without records of ours, or if they are
     gone."""
     root = storage.parent(storage.parent(run.path))

@@ -66,7 +66,7 @@ def _outcome(facts: Facts) -> Iterator[tuple[str, str]]:
     record = facts.record
     yield "status", record.status if facts.state == record.status else facts.state
     yield "strategy", record.strategy
-    yield "processes", topology.counted(record.topology)
+    yield "processes", topology.describe_counts(record.topology)
     if record.final_step is not None:
         yield "steps", f"{record.final_step:,}"
     if facts.seconds:

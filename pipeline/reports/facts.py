@@ -87,11 +87,11 @@ def gather(run: RunFolder, now: float | None = None) -> Facts:
         },
         history=history.read(run),
         slices=_slices(run, record),
-        launches=launches.of(
+        launches=launches.list_launches(
             record, accounts.read(run), now=now if state in liveness.AT_WORK else None
         ),
         now=now,
-        data=data.of(run, job, record),
+        data=data.read_report(run, job, record),
     )
 
 

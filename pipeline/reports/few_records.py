@@ -14,7 +14,7 @@ _OF_BOTH = ("auc", "average_precision")
 _OF_POSITIVES = ("calibration",)
 
 
-def said(name: str, metrics: Mapping[str, float], records: int | None) -> str:
+def describe_shortage(name: str, metrics: Mapping[str, float], records: int | None) -> str:
     """Returns that a metric of so many records, one among the `metrics` of a split, is of too few
     of them, and how many they are; an empty string if it is not, or if they were not counted."""
     if not records or name == "global_step":
@@ -35,4 +35,4 @@ def of_best(record: RunRecord) -> str:
     if not record.best:
         return ""
     found = record.metrics.get("eval", {})
-    return said(record.best["metric"], found, record.evaluated.get("eval"))
+    return describe_shortage(record.best["metric"], found, record.evaluated.get("eval"))

@@ -71,7 +71,7 @@ def _lead(facts: Facts, parts: Sequence[goodput.CauseShare]) -> str:
         pairs.append(("goodput", f"{parts[0].share:.0%}"))
     if record.restarts:
         pairs.append(("restarts", f"{len(record.restarts)}"))
-    counts = topology.counted(record.topology)
+    counts = topology.describe_counts(record.topology)
     lead = (
         f"Config {html.escape(record.config)}, {html.escape(record.strategy)} with {counts}. "
         f"{html.escape(redaction.redact(state).rstrip('.'))}."
@@ -125,7 +125,7 @@ def _value(facts: Facts, split: str, name: str) -> str:
     whole = (row for row in facts.slices.get(split, []) if row["slice"] == "all")
     one = next((row["metrics"].get(name) for row in whole), None)
     record = facts.record
-    few = few_records.said(name, record.metrics[split], record.evaluated.get(split))
+    few = few_records.describe_shortage(name, record.metrics[split], record.evaluated.get(split))
     return " ".join(filter(None, [figure(value, 5), _interval(one) if one else few]))
 
 

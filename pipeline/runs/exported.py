@@ -192,7 +192,7 @@ def examples_of(part: str | None) -> str:
     return EXAMPLES if part is None else f"{EXAMPLES}:{part}"
 
 
-def taken(path: str, part: str) -> list[str]:
+def input_columns(path: str, part: str) -> list[str]:
     """Returns the columns that one part of a model takes. Raises `UsageError` if it has no such
     part, which is a signature for columns and one for Examples."""
     known = signature_defs(path)

@@ -24,7 +24,7 @@ BEGUN = "SUBMISSION.json"
 
 
 @contextlib.contextmanager
-def once(run: RunFolder, task: str, submission: str | None) -> Iterator[None]:
+def fail_once(run: RunFolder, task: str, submission: str | None) -> Iterator[None]:
     """Lets the block fail for good only once in a submission.
 
     Raises the `PipelineError` of an earlier process instead of entering the block.

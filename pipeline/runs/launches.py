@@ -39,7 +39,7 @@ class LaunchSpan:
         return self.status not in _IN_ORDER or any(one.was_cut_off for one in newest.values())
 
 
-def of(
+def list_launches(
     record: RunRecord, known: Iterable[Account] = (), *, now: float | None = None
 ) -> list[LaunchSpan]:
     """Returns all launches, the oldest first. The newest launch of a run at work ends at `now`.
@@ -75,5 +75,5 @@ def seconds(spans: Iterable[LaunchSpan]) -> float:
 def cut_off(record: RunRecord, known: Iterable[Account]) -> int:
     """Returns how many of a run's earlier launches were cut off, or may have been as they are not
     recorded; losses within a launch are the `restarts` of the record."""
-    earlier = of(record, known)[:-1]
+    earlier = list_launches(record, known)[:-1]
     return record.launches - 1 - len(earlier) + sum(one.was_cut_off for one in earlier)

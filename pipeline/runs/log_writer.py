@@ -27,7 +27,7 @@ _copies: mirror.Copies | None = None
 def keep(run: RunFolder, task: str) -> None:
     """Keeps what this process says from now on until its very end."""
     stack = contextlib.ExitStack()
-    stack.enter_context(kept(run, task))
+    stack.enter_context(tee_output(run, task))
     atexit.register(stack.close)
 
 
@@ -39,7 +39,7 @@ def copy_now() -> None:
 
 
 @contextlib.contextmanager
-def kept(run: RunFolder, task: str) -> Iterator[None]:
+def tee_output(run: RunFolder, task: str) -> Iterator[None]:
     """Lets standard output and error of this process go to the log of `task` as well.
 
     On a disk it is written there, over restarts; for gs:// on this machine, and copied.

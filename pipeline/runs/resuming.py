@@ -16,8 +16,8 @@ from pipeline.runs.run_folder import RunFolder
 def command(run: RunFolder) -> str:
     """Returns a command that resumes a run, whatever settings it was started with: they are in the
     config that the run keeps."""
-    root = terminal.shown(storage.parent(storage.parent(run.path)))
-    given = shlex.quote(terminal.shown(run.config_path))
+    root = terminal.display_path(storage.parent(storage.parent(run.path)))
+    given = shlex.quote(terminal.display_path(run.config_path))
     return f"make train CONFIG={given}{hints.of_run(run.name, root)}"
 
 
@@ -28,7 +28,7 @@ def of_records(run: RunFolder) -> Iterator[None]:
     try:
         yield
     except errors.DataError as error:
-        made = f"make preprocess CONFIG={shlex.quote(terminal.shown(run.config_path))}"
+        made = f"make preprocess CONFIG={shlex.quote(terminal.display_path(run.config_path))}"
         text = str(error).replace("make preprocess", made).replace("make train", command(run))
         raise errors.DataError(f"run {run.name!r}: {text}") from None
 

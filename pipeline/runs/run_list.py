@@ -72,7 +72,7 @@ def read(storage_root: str, now: float, config: str | None = None) -> list[Row]:
     return sorted(wanted, key=lambda row: row.launched, reverse=True)
 
 
-def chosen(
+def select(
     rows: Sequence[Row],
     *,
     statuses: Collection[str] = (),
@@ -168,7 +168,7 @@ def _spans(
     ends = [one.ended for one in run_record.launches(record)]
     if now is not None:
         ends = ends[:-1]
-    return launches.of(record, accounts.read(run) if None in ends else (), now=now)
+    return launches.list_launches(record, accounts.read(run) if None in ends else (), now=now)
 
 
 def _best(found: dict[str, Any]) -> dict[str, float | str] | None:

@@ -28,7 +28,7 @@ _NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)
 
 
 @contextlib.contextmanager
-def held(
+def hold(
     run: RunFolder,
     *,
     sleep: Callable[[float], None] = time.sleep,
@@ -111,7 +111,7 @@ def _shared(
         )
         lost()
 
-    with gcs_lock.held(path, what=what, lost=step_back, is_alive=is_alive, refusal=refusal):
+    with gcs_lock.hold(path, what=what, lost=step_back, is_alive=is_alive, refusal=refusal):
         yield
 
 

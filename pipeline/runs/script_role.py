@@ -47,7 +47,7 @@ def call(role: Role, name: str) -> None:
     os.symlink(role.run.name, path)
 
 
-def of(environment: Mapping[str, str]) -> Role | None:
+def read_role(environment: Mapping[str, str]) -> Role | None:
     """Returns the role that this process is started in; `None` if that was by something else."""
     path, pid = environment.get(_RUN), environment.get(_PID, "")
     return Role(RunFolder(path), int(pid)) if path and pid.isdigit() else None

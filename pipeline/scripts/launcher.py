@@ -82,7 +82,7 @@ def run(script: Script, folder: RunFolder, options: ScriptOptions) -> RunRecord:
     _refuse_other_run(folder)
     network = isolation.decide(options.isolate, remote=False)
     with (
-        run_lock.held(folder) as lock,
+        run_lock.hold(folder) as lock,
         StopRequest().installed() as stop,
     ):
         record = _open(script, folder)
@@ -141,9 +141,9 @@ def _open(script: Script, folder: RunFolder) -> RunRecord:
     run_record.write(folder, record)
     if earlier is not None and earlier.get("command") != described["command"]:
         print("the command of this run has changed since its last start")
-    counts = topology.counted(script.counts)
+    counts = topology.describe_counts(script.counts)
     verb = "starting" if earlier is None else "starting again"
-    where = terminal.shown(folder.path)
+    where = terminal.display_path(folder.path)
     for line in (f"{verb} run {folder.name} in {where}: {counts}", f"each runs: {script.shown}"):
         print(terminal.wrapped(line, sys.stdout), flush=True)
     return record
@@ -230,6 +230,6 @@ def _lines(folder: RunFolder, record: RunRecord) -> Iterator[str]:
     if record.restarts:
         causes = ", ".join(f"{one.role}-{one.index} ({one.cause})" for one in record.restarts)
         yield f"restarts {causes}"
-    where = terminal.shown(folder.path)
+    where = terminal.display_path(folder.path)
     yield f"run      {where} (run.json has the details)"
     yield f"logs     {where}/logs"

@@ -65,7 +65,7 @@ def find(name: str) -> type[Step]:
     return found
 
 
-def made(given: Any, *, import_own: bool = True) -> Step:
+def build_step(given: Any, *, import_own: bool = True) -> Step:
     """Returns the step of a name, of `{name: {settings}}` or of `{step: name, settings}`; for one
     of the user's own `NotImported`, if `import_own` is false.
 

@@ -366,7 +366,7 @@ def _apart(
     return math.fsum(abs(b - a) for a, b in itertools.pairwise(rest)), slope, rest
 
 
-def at(percentiles: tuple[float, ...], share: float) -> float:
+def quantile_at(percentiles: tuple[float, ...], share: float) -> float:
     """Returns the quantile at a share from 0 to 1."""
     place = share * (len(percentiles) - 1)
     below = min(int(place), len(percentiles) - 2)

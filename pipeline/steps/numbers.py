@@ -12,7 +12,7 @@ import pydantic
 
 from pipeline.sections import Above0
 from pipeline.steps import whole
-from pipeline.steps.base import NUMBERS, Follows, Kind, Statistic, Step, Values, at
+from pipeline.steps.base import NUMBERS, Follows, Kind, Statistic, Step, Values, quantile_at
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -311,7 +311,7 @@ class Piecewise(Step):
         """Has edges. Where values are so frequent that quantiles coincide there are fewer."""
         if self.edges is not None or self.count is None or values.percentiles is None:
             return self
-        found = {at(values.percentiles, n / self.count) for n in range(self.count + 1)}
+        found = {quantile_at(values.percentiles, n / self.count) for n in range(self.count + 1)}
         edges = sorted({_told_apart(edge, values.kind) for edge in found})
         edges = edges if len(edges) > 1 else [edges[0], edges[0] + max(1.0, abs(edges[0]))]
         return self.model_copy(update={"edges": tuple(edges)})

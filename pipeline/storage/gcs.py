@@ -20,7 +20,14 @@ from typing import Any
 
 from pipeline import errors
 from pipeline.console import work
-from pipeline.storage.gcs_client import blob_at, client, described, explained, retry, split_path
+from pipeline.storage.gcs_client import (
+    blob_at,
+    client,
+    fetch_blob,
+    retry,
+    split_path,
+    translate_errors,
+)
 
 _AT_ONCE = 8  # deletions under way
 _ATTEMPTS = 5
@@ -36,7 +43,7 @@ def _below(path: str, **how: Any) -> Any:
 
 def exists(path: str) -> bool:
     """True if there is an object of that name, or one in a folder of that name."""
-    with explained(path):
+    with translate_errors(path):
         if split_path(path)[1] and blob_at(path).exists(retry=retry()):
             return True
         return any(True for _ in _below(path, max_results=1))
@@ -57,7 +64,7 @@ def bucket(path: str) -> Bucket | None:
     import google.api_core.exceptions as api
 
     name = split_path(path)[0]
-    with explained(path):
+    with translate_errors(path):
         try:
             found = client().get_bucket(name, retry=retry())
         except api.Forbidden:
@@ -68,8 +75,8 @@ def bucket(path: str) -> Bucket | None:
 
 def size(path: str) -> int:
     """Returns the length of an object in bytes."""
-    with explained(path):
-        return int(described(path).size)
+    with translate_errors(path):
+        return int(fetch_blob(path).size)
 
 
 def describe(paths: Sequence[str]) -> list[tuple[int, str, str] | None]:
@@ -77,13 +84,13 @@ def describe(paths: Sequence[str]) -> list[tuple[int, str, str] | None]:
     those that are not there."""
     found = {}
     for folder in {path.rpartition("/")[0] for path in paths}:
-        with explained(folder):
+        with translate_errors(folder):
             for blob in _below(folder, delimiter="/"):
                 found[f"gs://{split_path(folder)[0]}/{blob.name}"] = _details(blob)
     for path in paths:
         if path not in found:  # a listing may be late
-            with contextlib.suppress(FileNotFoundError), explained(path):
-                found[path] = _details(described(path))
+            with contextlib.suppress(FileNotFoundError), translate_errors(path):
+                found[path] = _details(fetch_blob(path))
     return [found.get(path) for path in paths]
 
 
@@ -93,14 +100,14 @@ def _details(blob: Any) -> tuple[int, str, str]:
 
 def modified(path: str) -> float:
     """Returns when an object was last written, as Unix time in seconds."""
-    with explained(path):
-        return float(described(path).updated.timestamp())
+    with translate_errors(path):
+        return float(fetch_blob(path).updated.timestamp())
 
 
 def listdir(path: str) -> list[str]:
     """Returns the names in a folder, sorted; an absent folder is empty."""
     start = len(split_path(path)[1]) + 1 if split_path(path)[1] else 0
-    with explained(path):
+    with translate_errors(path):
         found = _below(path, delimiter="/")
         names = {blob.name[start:] for blob in found}
         names |= {prefix[start:].rstrip("/") for prefix in found.prefixes}
@@ -113,7 +120,7 @@ def glob(pattern: str) -> list[str]:
     folder = pattern[: wild.start()].rpartition("/")[0] if wild else pattern.rpartition("/")[0]
     fits = re.compile(_as_regex(pattern))
     bucket = split_path(pattern)[0]
-    with explained(pattern):
+    with translate_errors(pattern):
         found = [f"gs://{bucket}/{blob.name}" for blob in _below(folder)]
     return sorted(path for path in found if fits.fullmatch(path) and not path.endswith("/"))
 
@@ -131,13 +138,13 @@ def _as_regex(pattern: str) -> str:
 
 def makedirs(path: str) -> None:
     """Checks that the bucket can be listed: folders need not be made."""
-    with explained(path):
+    with translate_errors(path):
         list(_below(path, max_results=1))
 
 
 def read_bytes(path: str) -> bytes:
     """Returns a whole object, its checksum compared."""
-    with explained(path):
+    with translate_errors(path):
         return bytes(blob_at(path).download_as_bytes(raw_download=True, retry=retry()))
 
 
@@ -163,7 +170,7 @@ def write_bytes(path: str, content: bytes, *, new: bool = False) -> None:
 def generation(path: str) -> int:
     """Returns the number of what an object holds now, or 0 if there is none."""
     bucket, name = split_path(path)
-    with explained(path):
+    with translate_errors(path):
         found = client().bucket(bucket).get_blob(name, retry=retry())
     return int(found.generation) if found else 0
 
@@ -175,7 +182,7 @@ def replace(path: str, content: bytes, before: int) -> int:
     """
     import google.api_core.exceptions as api
 
-    with explained(path):
+    with translate_errors(path):
         blob = blob_at(path)
         with contextlib.suppress(api.PreconditionFailed):
             blob.upload_from_string(content, if_generation_match=before, retry=retry())
@@ -191,7 +198,7 @@ def remove_generation(path: str, last: int) -> None:
     """Removes an object of which `last` is the generation; another is left."""
     import google.api_core.exceptions as api
 
-    with explained(path), contextlib.suppress(api.NotFound, api.PreconditionFailed):
+    with translate_errors(path), contextlib.suppress(api.NotFound, api.PreconditionFailed):
         blob_at(path).delete(if_generation_match=last, retry=retry())
 
 
@@ -203,7 +210,7 @@ def remove(path: str) -> None:
         with contextlib.suppress(api.NotFound):
             blob.delete(retry=retry())
 
-    with explained(path), concurrent.futures.ThreadPoolExecutor(_AT_ONCE) as pool:
+    with translate_errors(path), concurrent.futures.ThreadPoolExecutor(_AT_ONCE) as pool:
         own: Iterable[Any] = [blob_at(path)] if split_path(path)[1] else []
         # At the first error the others are still waited for, then it is raised.
         list(pool.map(delete, [*own, *_below(path)]))
@@ -211,7 +218,7 @@ def remove(path: str) -> None:
 
 def copy(source: str, target: str) -> None:
     """Copies an object within Cloud Storage; nothing is downloaded."""
-    with explained(source):
+    with translate_errors(source):
         blob, token = blob_at(target), None
         while True:
             token, _, _ = blob.rewrite(blob_at(source), token=token, retry=retry())
@@ -221,6 +228,6 @@ def copy(source: str, target: str) -> None:
 
 def upload(local: str, path: str) -> None:
     """Writes a local file to an object."""
-    with explained(path), open(local, "rb") as file:
+    with translate_errors(path), open(local, "rb") as file:
         content, size = work.CountedFile(file), os.path.getsize(local)
         blob_at(path).upload_from_file(content, size=size, retry=retry())

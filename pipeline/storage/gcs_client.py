@@ -35,7 +35,7 @@ def client_of(pid: int) -> Any:
 
 
 @contextlib.contextmanager
-def explained(path: str) -> Iterator[None]:
+def translate_errors(path: str) -> Iterator[None]:
     """Turns what Google's client raises into ours, about `path`."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Python's own end of life, years ahead
@@ -103,7 +103,7 @@ def blob_at(path: str) -> Any:
     return client().bucket(bucket).blob(name)
 
 
-def described(path: str) -> Any:
+def fetch_blob(path: str) -> Any:
     """Returns an object with its size, generation and time. Raises `FileNotFoundError`."""
     blob = blob_at(path)
     blob.reload(retry=retry())

@@ -7,7 +7,7 @@ import io
 import os
 from typing import Any
 
-from pipeline.storage.gcs_client import blob_at, described, explained, retry
+from pipeline.storage.gcs_client import blob_at, fetch_blob, retry, translate_errors
 
 # Bytes fetched at a time: doubled from the first to the second for sequential reads.
 _LEAST, _MOST = 256 << 10, 8 << 20
@@ -27,8 +27,8 @@ class _ObjectReader(io.RawIOBase):
 
     def __init__(self, path: str) -> None:
         self._path = path
-        with explained(path):
-            self._blob = described(path)
+        with translate_errors(path):
+            self._blob = fetch_blob(path)
         self._size, self._position = int(self._blob.size), 0
         # What has been fetched, and where it is in the object.
         self._held, self._held_at, self._ahead = b"", 0, _LEAST // 2
@@ -71,7 +71,7 @@ class _ObjectReader(io.RawIOBase):
         end = min(self._position + most, self._size)
         if end <= self._position:
             return b""
-        with explained(self._path):
+        with translate_errors(self._path):
             content = self._blob.download_as_bytes(
                 start=self._position,
                 end=end - 1,
@@ -87,7 +87,7 @@ class _ObjectWriter(io.BufferedIOBase):
 
     def __init__(self, path: str) -> None:
         self._path, self._written = path, 0
-        with explained(path):
+        with translate_errors(path):
             self._inner = blob_at(path).open(
                 "wb", ignore_flush=True, chunk_size=_PART, retry=retry()
             )
@@ -99,7 +99,7 @@ class _ObjectWriter(io.BufferedIOBase):
         return self._written
 
     def write(self, content: Any) -> int:
-        with explained(self._path):
+        with translate_errors(self._path):
             size = int(self._inner.write(content))
         self._written += size
         return size
@@ -108,7 +108,7 @@ class _ObjectWriter(io.BufferedIOBase):
         """Makes the object appear."""
         if not self.closed:
             try:
-                with explained(self._path):
+                with translate_errors(self._path):
                     self._inner.close()
             finally:
                 super().close()

@@ -27,7 +27,7 @@ _POLL = 5.0
 
 
 @contextlib.contextmanager
-def held(
+def hold(
     path: str,
     *,
     what: str,

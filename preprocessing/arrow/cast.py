@@ -115,7 +115,7 @@ def _lists(array: pa.Array, column: config.Column) -> tuple[pa.Array, list[Fault
     for _, bad in faults:
         there = there & ~bad
     kept = items.filter(pa.array(np.repeat(there, sizes)))
-    return lists.made(kept, np.where(there, sizes, 0), there), faults
+    return lists.build(kept, np.where(there, sizes, 0), there), faults
 
 
 def _is_list(kind: pa.DataType) -> bool:
@@ -159,7 +159,7 @@ def _as_number(array: pa.Array, target: pa.DataType) -> pa.Array:
         pa.types.is_integer(target) or pa.types.is_floating(target)
     ):
         return array
-    array = number_texts.plain(array)
+    array = number_texts.normalize(array)
     return _plain_whole(array) if target == pa.int64() else array
 
 

@@ -87,6 +87,6 @@ def undecodable(array: pa.BinaryArray) -> np.ndarray:
     return bad
 
 
-def described(content: bytes) -> str:
+def describe(content: bytes) -> str:
     """Says of bytes that cannot be decoded how many there are and what is wrong with them."""
     return f"{len(content):,} bytes ({problem(content) or 'an image'})"

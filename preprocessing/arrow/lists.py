@@ -26,7 +26,7 @@ def lengths(array: pa.Array) -> np.ndarray:
     return found.to_numpy(zero_copy_only=False).astype(np.int64)
 
 
-def made(items: pa.Array, sizes: np.ndarray, there: np.ndarray) -> pa.ListArray:
+def build(items: pa.Array, sizes: np.ndarray, there: np.ndarray) -> pa.ListArray:
     """Returns lists of `sizes` `[rows]` items each, one after the other; null where none is
     `there` `[rows]`."""
     ends = np.zeros(len(sizes) + 1, np.int32)
@@ -121,7 +121,7 @@ def cut(texts: pa.Array, separator: str) -> tuple[pa.ListArray, np.ndarray]:
     if opened.any():
         closed = pc.and_(pc.ends_with(items, _QUOTE), pc.greater(pc.utf8_length(items), 1))
         bad = having(opened & ~closed.to_numpy(zero_copy_only=False), sizes)
-    return made(items, sizes, there), bad
+    return build(items, sizes, there), bad
 
 
 def shortened(
@@ -137,4 +137,4 @@ def shortened(
     if last:
         places = np.repeat(sizes, sizes) - 1 - places
     kept = array.flatten().filter(pa.array(places < most))
-    return made(kept, np.minimum(sizes, most), is_there(array)), longer
+    return build(kept, np.minimum(sizes, most), is_there(array)), longer

@@ -22,7 +22,7 @@ _LONG = r"^([+-]?[0-9]{16,})\.0+$"
 _LONG_BYTES = 18
 
 
-def plain(texts: pa.Array) -> pa.Array:
+def normalize(texts: pa.Array) -> pa.Array:
     """Returns texts, or UTF-8 as binary, as Arrow reads them if they are numbers. Those without
     such a character stay, also with plain spaces."""
     data = texts.buffers()[2]

@@ -6,19 +6,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 
-def of(array: pa.Array, wanted: str) -> pa.Array:
+def cast(array: pa.Array, wanted: str) -> pa.Array:
     """Returns the same values, for a column of type `wanted`; dates and times as ISO 8601, or as
     numbers if the column has these: Python has no nanoseconds, so that such values cannot even be
     shown."""
     if isinstance(array.type, pa.BaseExtensionType):
-        return of(array.storage, wanted)
+        return cast(array.storage, wanted)
     kind = _kind(array.type, wanted)
     return array if array.type == kind else array.cast(kind)
 
 
 def readable(array: pa.Array, wanted: str) -> pa.Array:
     """Returns the same, without the NaN that pandas and NumPy write where there is no value."""
-    found = of(array, wanted)
+    found = cast(array, wanted)
     if not pa.types.is_floating(found.type):
         return found
     return pc.if_else(pc.is_nan(found), pa.scalar(None, found.type), found)

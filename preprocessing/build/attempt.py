@@ -146,7 +146,7 @@ class Attempt:
             portable.check(how["options"])
             pool = portable.pool_here(how["options"])
             follow = functools.partial(portable.follow, folders.temporary, pool=pool)
-        with reporting.reporting(folders, rows), dataflow_job.explained(job):
+        with reporting.reporting(folders, rows), dataflow_job.translate_errors(job):
             how |= {"follow": follow, "dates": self.options.dates}
             beam_pipeline.run(chunks, self.source, self.data, folders=folders, **how)
 
@@ -183,7 +183,7 @@ class Attempt:
         if self.data.in_place:
             made_of = fingerprint.fingerprint(self.data, found)
             values = bool(self.options.values)
-            return in_place.made(self.data, folders, made_of, values=values)
+            return in_place.build_manifest(self.data, folders, made_of, values=values)
         sampled = reporting.check_dead_letters(self.data, folders, dates=self.options.dates)
         return _manifest(self.data, folders, found, sampled=sampled)
 

@@ -29,7 +29,7 @@ from preprocessing.rows import content, placement, provenance, sample, undated, 
 from preprocessing.rows.split import draw, read_from
 from preprocessing.runners import error_transport, pulse
 from preprocessing.shards import encode, merge, pieces, record_folders, spill, split_leaks, summed
-from preprocessing.shards.prefetch import ahead
+from preprocessing.shards.prefetch import prefetch
 from preprocessing.sources import keys, ptransform
 from preprocessing.sources.base import Chunk, Letter, Rows, Source
 from preprocessing.statistics import column_stats
@@ -78,7 +78,7 @@ class Spill(beam.DoFn):
         tally, learned = letter_files.Tally(), []
         with error_transport.carried(f"cannot write temporary files in {self._folder!r}"):
             origin = pieces.key(element)
-            for part, (good, encoded) in enumerate(ahead(self._encoded(element.split, found))):
+            for part, (good, encoded) in enumerate(prefetch(self._encoded(element.split, found))):
                 letter_files.write(self._folder, f"{origin}-{part:04d}", good.letters, sums=sums)
                 cut, out = good.truncated, good.sampled
                 read = (good.read, good.dropped)
@@ -114,7 +114,7 @@ class Spill(beam.DoFn):
             if self._data.key:
                 row_keys = keys.of_columns(good.batch, self._data.key)
             else:
-                contents = content.of(good.batch, self._data.columns)
+                contents = content.hash_rows(good.batch, self._data.columns)
                 row_keys = content.keys(contents)
             splits = draw(row_keys, good.splits, split, data=self._data)
             staying = sample.staying(good.batch, row_keys, splits, data=self._data)
@@ -231,7 +231,7 @@ class WriteStatistics(beam.DoFn):
         """Writes the file."""
         found = column_stats.merge(map(pickle.loads, element[1]), self._data)
         with error_transport.carried(f"cannot write statistics in {self._folders.temporary!r}"):
-            self._folders.write_statistics(column_stats.finished(found, self._data))
+            self._folders.write_statistics(column_stats.finish(found, self._data))
 
 
 def write_statistics(

@@ -127,7 +127,7 @@ def _moved(
     different, indices = np.unique(rows[away], return_inverse=True)
     batch = decoded(found.column("record").take(pa.array(different)), data)
     moved, splits = batch.take(pa.array(indices)), splits[away]
-    parts = [column_stats.taken(column_stats.of_batch(moved, split, data))]
+    parts = [column_stats.as_removals(column_stats.of_batch(moved, split, data))]
     for index in np.unique(splits):
         of_split = moved.filter(pa.array(splits == index))
         parts.append(column_stats.of_batch(of_split, SPLITS[index], data))

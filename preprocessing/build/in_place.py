@@ -32,7 +32,7 @@ def why_values(job: config.Config) -> str:
     return ""
 
 
-def made(
+def build_manifest(
     data: config.Data, folders: record_folders.Folders, fingerprint: str, *, values: bool
 ) -> manifest.Manifest:
     """Returns the manifest of the files that were scanned, and notes their versions: unless they

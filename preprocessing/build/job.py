@@ -80,8 +80,8 @@ def _source(data: config.Data, records: str, values: str, *, sizes: Sizes) -> So
         found: Source = InPlaceSource(data, values)
         found.sizes = sizes
     else:
-        found = corrections.over(sources.choose(data, sizes), records)
-    return together.over(found)
+        found = corrections.wrap(sources.choose(data, sizes), records)
+    return together.wrap(found)
 
 
 def _build(
@@ -91,7 +91,7 @@ def _build(
     started = time.monotonic()
     record_folders.adopt(records)
     taken = record_folders.numbered(records, base)
-    killed = record_folders.left(records, base)
+    killed = record_folders.find_leftovers(records, base)
     left = resume.look(
         killed, data, source, pipeline_options=options.pipeline_options, force=options.force
     )

@@ -79,7 +79,7 @@ def summary(found: list[Correction], again: dict[tuple[str, int], str]) -> list[
 
 def _letter_files(records: str, data: config.Data) -> list[str]:
     """Returns the dead letters of the newest build with these settings and inputs."""
-    source = corrections.over(sources.choose(data), records)
+    source = corrections.wrap(sources.choose(data), records)
     return record_folders.letters(records, fingerprint.base(data, source.files()))
 
 

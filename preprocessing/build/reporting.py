@@ -76,7 +76,7 @@ def check_dead_letters(
             print(f"{split}: {tally.rejected:,} of {tally.read:,} rows are dead letters:")
             print("\n".join(f"  {line}" for line in tally.lines()))
     if any(tally.rejected for tally in tallies.values()):
-        print(f"see {terminal.shown(folders.dead_letters)}", flush=True)
+        print(f"see {terminal.display_path(folders.dead_letters)}", flush=True)
     letter_files.check_budget(tallies, data, folders.dead_letters)
     return sample.noted(data, sum(tally.sampled for tally in tallies.values()))
 
@@ -92,7 +92,7 @@ def say_what_is_read(data: config.Data, chunks: list[Chunk], source: Source) -> 
     for split in sorted(data.inputs):
         counts = [chunk.rows for chunk in chunks if chunk.split == split]
         rows = "" if None in counts else f"{sum(c or 0 for c in counts):,} records of "
-        paths = ", ".join(map(terminal.shown, data.inputs[split].values()))
+        paths = ", ".join(map(terminal.display_path, data.inputs[split].values()))
         print(f"reading {rows}{split} {'in place,' if data.in_place else 'from'} {paths}")
     size = sum(storage.size(file.path) for file in source.files())
     print(f"{figures.size(size)} in all", flush=True)
@@ -100,7 +100,7 @@ def say_what_is_read(data: config.Data, chunks: list[Chunk], source: Source) -> 
 
 def say_up_to_date(found: manifest.Manifest, folder: str) -> None:
     """Prints that there is nothing to do."""
-    shown = terminal.shown(folder)
+    shown = terminal.display_path(folder)
     print(f"{shown}: up to date ({_counts(found)}), nothing to do", flush=True)
 
 
@@ -109,7 +109,7 @@ def say_what_was_made(result: manifest.Manifest, folder: str, seconds: float) ->
     records = sum(split.records for split in result.splits.values())
     print(
         f"{_counts(result)}: {records:,} records in {seconds:.1f} s "
-        f"({records / seconds:,.0f}/s), in {terminal.shown(folder)}",
+        f"({records / seconds:,.0f}/s), in {terminal.display_path(folder)}",
         flush=True,
     )
 

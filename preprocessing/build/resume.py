@@ -132,7 +132,7 @@ def _hindrance(data: config.Data, pipeline_options: Sequence[str]) -> str:
 def _reason(folder: str, found: MadeOf | None, wanted: MadeOf, *, known: str | None) -> str:
     """Returns why nothing in a folder can be used; `known` is the fingerprint of another one that
     can be."""
-    if found is None or not pieces.finished(folder):
+    if found is None or not pieces.count_finished(folder):
         return "no piece of them was finished"
     if found.code != wanted.code:
         return "another version of the code or of a library had read them"
@@ -205,7 +205,11 @@ def can_be_used(temporary: str, error: BaseException) -> bool:
     """Tells if the temporary folder of a run that `error` has ended stays for the next one: it was
     interrupted or lost a worker, has finished pieces, and does not take the rest of a full disk."""
     ended_from_outside = isinstance(error, KeyboardInterrupt | errors.RetryableError)
-    return ended_from_outside and pieces.finished(temporary) > 0 and not storage.is_full(temporary)
+    return (
+        ended_from_outside
+        and pieces.count_finished(temporary) > 0
+        and not storage.is_full(temporary)
+    )
 
 
 def check(left: Left, made: str, temporary: str) -> None:

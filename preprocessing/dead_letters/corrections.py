@@ -72,7 +72,7 @@ def write(records: str, found: list[Correction]) -> None:
     storage.write_text(path_in(records), "".join(f"{line}\n" for line in lines))
 
 
-def over(source: base.Source, records: str) -> base.Source:
+def wrap(source: base.Source, records: str) -> base.Source:
     """Returns `source` with the corrections of a records folder, if there are any."""
     found = read(records)
     # Rows of a transform have no numbers by which a correction would find them.

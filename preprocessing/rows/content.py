@@ -20,7 +20,7 @@ _MISSING = np.uint64(0x6D697373696E6721)
 _FEW = 4
 
 
-def of(batch: pa.RecordBatch, columns: Mapping[str, config.Column]) -> np.ndarray:
+def hash_rows(batch: pa.RecordBatch, columns: Mapping[str, config.Column]) -> np.ndarray:
     """Returns 64 bits a row as uint64 [rows]: equal for rows whose records are equal.
 
     `batch` has the types of `arrow_types.arrow_schema`. The order of `columns` does not matter.

@@ -134,7 +134,7 @@ def _letter(
     if column.type == "uint8" and isinstance(raw, bytes):
         raw = _worst(raw, column)
     if column.type == "image" and isinstance(raw, bytes):
-        raw = image_values.described(raw)
+        raw = image_values.describe(raw)
     shown: object = raw.decode(errors="backslashreplace") if isinstance(raw, bytes) else raw
     shown = _short(shown) if isinstance(shown, str | list) else shown
     if column.sensitive and reason != "missing":

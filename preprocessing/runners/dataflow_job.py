@@ -117,7 +117,7 @@ class DataflowJob:
 
     def __init__(self, follower: Follower, records: str, base: str, *, fingerprint: str) -> None:
         self._follower, self._records, self._fingerprint = follower, records, fingerprint
-        self._path = record_folders.elsewhere(records, base)
+        self._path = record_folders.job_file(records, base)
 
     def folders(self) -> record_folders.Folders | None:
         """Returns the folders of the job if it has been submitted, and left.
@@ -185,7 +185,7 @@ class DataflowJob:
 
 
 @contextlib.contextmanager
-def explained(job: DataflowJob | None) -> Iterator[None]:
+def translate_errors(job: DataflowJob | None) -> Iterator[None]:
     """Turns what the service says to Beam's own client into ours."""
     try:
         yield

@@ -20,7 +20,7 @@ class Lifeline:
     """The end of the process that has workers. Within the block they live.
 
     After the first error of a worker `wait` is called with its text, in a thread; when it returns
-    all workers are ended. `folder` is what they are to `hold`.
+    all workers are ended. `folder` is what they are to `attach` to.
     """
 
     def __init__(self, wait: Callable[[str], None]) -> None:
@@ -59,7 +59,7 @@ class Lifeline:
             self.cut()
 
 
-def hold(folder: str) -> Callable[[str], None]:
+def attach(folder: str) -> Callable[[str], None]:
     """Ends this process when the lifeline in `folder` is cut; returns what reports the text of an
     error."""
     held = os.open(os.path.join(folder, _HELD), os.O_RDONLY)

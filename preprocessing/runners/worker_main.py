@@ -17,7 +17,7 @@ def run(folder: str, *, cloud: bool) -> None:
 
     `folder` is that of a lifeline; `cloud` is that of `import_beam`.
     """
-    error_transport.listeners.append(lifeline.hold(folder))
+    error_transport.listeners.append(lifeline.attach(folder))
     import_beam(cloud)
     from apache_beam.runners.worker import sdk_worker_main
 

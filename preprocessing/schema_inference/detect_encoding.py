@@ -155,7 +155,7 @@ def not_ascii(paths: Iterable[str]) -> bytes:
     found: list[bytes] = []
     for path in paths:
         size, rest = 0, b""
-        with files.opened(path) as stream:
+        with files.open_unpacked(path) as stream:
             while size < _SAMPLE and (block := stream.read(_BLOCK)):
                 block, rest = rest + block, b""
                 lines = [] if block.isascii() else block.splitlines()
@@ -190,10 +190,10 @@ def without_mark(head: bytes) -> str | None:
 
 def to_utf8(name: str) -> str:
     """Returns the command that converts an encoding."""
-    return f"iconv -f {called(name)} -t UTF-8"
+    return f"iconv -f {display_name(name)} -t UTF-8"
 
 
-def called(name: str) -> str:
+def display_name(name: str) -> str:
     """Returns what others than Python call an encoding."""
     plain = re.sub(r"^(ISO)(8859|2022)-", r"\1-\2-", name.upper().replace("_", "-"))
     return _ICONV.get(name, re.sub(r"^(UTF-\d+)-", r"\1", plain))
@@ -326,7 +326,7 @@ def _doubt(readings: Sequence[_Candidate], mostly: str | None) -> str:
         f"{name} makes {_list(words)} of it"
         for name, words in list(_words(readings).items())[:_SHOWN]
     )
-    names = ", ".join(called(one.name) for one in readings[:_SHOWN])
+    names = ", ".join(display_name(one.name) for one in readings[:_SHOWN])
     return (
         f"is not UTF-8, and its encoding is in doubt ({makes}); convert it by iconv -f ENCODING "
         f"-t UTF-8, with the one of {names} that is right"

@@ -54,7 +54,7 @@ def sniff(path: str, *, has_header: bool | None = None) -> Guess:
     Whether CSV `has_header` is found out unless it is given. Raises `DataError` if there is nothing
     to read, `UsageError` if a header is given of what is no CSV.
     """
-    pattern = folder_pattern.of(path)
+    pattern = folder_pattern.find_pattern(path)
     data = config.Data(
         inputs={"train": {"files": pattern}},
         columns={"x": config.Column(type="string")},
@@ -98,7 +98,7 @@ def sniff(path: str, *, has_header: bool | None = None) -> Guess:
 
 
 def _text(pattern: str, found: list[str], has_header: bool | None) -> Guess:
-    with files.opened(found[0]) as stream:
+    with files.open_unpacked(found[0]) as stream:
         head = stream.read(_HEAD)
     encoding = detect_encoding.find(head, found[0])
     if encoding.name != "utf-8":
@@ -130,8 +130,8 @@ def _refuse_recoded(encoding: Encoding, path: str) -> None:
         return
     by = f" ({', '.join(map(repr, encoding.words))})" if encoding.words else ""
     raise errors.DataError(
-        f"{path!r}: is JSON in {detect_encoding.called(encoding.name)}{by}; source jsonl reads "
-        f"UTF-8 ({detect_encoding.to_utf8(encoding.name)} makes it)"
+        f"{path!r}: is JSON in {detect_encoding.display_name(encoding.name)}{by}; source jsonl "
+        f"reads UTF-8 ({detect_encoding.to_utf8(encoding.name)} makes it)"
     )
 
 
@@ -150,7 +150,7 @@ def _table(kind: str, pattern: str, path: str) -> Guess:
 
 
 def _csv(pattern: str, path: str, encoding: Encoding, *, has_header: bool | None) -> Guess:
-    with files.opened(path, encoding.name) as stream:
+    with files.open_unpacked(path, encoding.name) as stream:
         text = stream.read(_HEAD).decode(errors="replace")
     found = {delimiter: _rows(text, delimiter) for delimiter in _DELIMITERS}
     _refuse_preface(path, text)
@@ -305,7 +305,7 @@ def _jsonl(pattern: str, paths: list[str]) -> Guess:
 def _refuse_no_object(paths: list[str]) -> None:
     """Raises `DataError` for files without an object, if their first row is not an empty one."""
     for path in paths:
-        with files.opened(path) as stream:
+        with files.open_unpacked(path) as stream:
             first = next((line for line in stream if line.strip()), b"{}")
         if first.strip() != b"{}":
             why = json_layout.why_no_object(first)
@@ -334,7 +334,7 @@ def _decide(guess: Guess, name: str, kinds: set[str], *, lengths: set[int] | Non
 
 def _objects(path: str) -> Iterator[dict[str, Any]]:
     """Yields what is one JSON object a line; the source makes dead letters of the rest."""
-    with files.opened(path) as stream:
+    with files.open_unpacked(path) as stream:
         for line in stream:
             try:
                 found = json.loads(line, parse_float=_Float)

@@ -26,17 +26,17 @@ def kind_of(path: str) -> Kind:
     and no source reads it, or if it is neither known nor text."""
     with files.translated(path), storage.open_file(path) as raw:
         head = raw.read(file_kinds.HEAD_BYTES)
-    kind = file_kinds.of(head)
+    kind = file_kinds.detect(head)
     if kind is not None and kind.family == "rows":
         return cast(Kind, kind.name)
     if kind is file_kinds.ZIP:
         _refuse_documents(path)
     if kind not in _UNPACKED:
         _refuse(kind, path)
-    with files.opened(path) as stream:
+    with files.open_unpacked(path) as stream:
         inside = stream.read(file_kinds.HEAD_BYTES)
     if kind in _UNPACKED:
-        within = file_kinds.of(inside)
+        within = file_kinds.detect(inside)
         if within in (file_kinds.TFRECORD, file_kinds.IDX):
             return cast(Kind, within.name)
         if within in _UNPACKED:

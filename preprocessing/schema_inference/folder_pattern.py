@@ -10,7 +10,7 @@ from pipeline import errors, storage
 from preprocessing.sources import files, lakes, partitions
 
 
-def of(path: str) -> str:
+def find_pattern(path: str) -> str:
     """Returns a folder as a pattern of its files, and anything else as it is. Raises `DataError` if
     the files are of several endings, or if there are folders besides them or none."""
     lakes.refuse([path])

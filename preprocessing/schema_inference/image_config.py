@@ -137,7 +137,7 @@ def _split_of(path: str) -> str:
 
 
 def _greatest(labels: idx.IdxFile) -> int:
-    with idx.opened(labels) as file:
+    with idx.open_rows(labels) as file:
         return int(np.frombuffer(idx.take(file, labels, labels.rows), np.uint8).max())
 
 

@@ -13,7 +13,7 @@ _MANY = 200
 _SHOWN = 3
 
 
-def of(name: str, label: ColumnProfile) -> list[str]:
+def find_remarks(name: str, label: ColumnProfile) -> list[str]:
     """Returns remarks on the values of the label, a line each."""
     different = label.different
     if different is None:
@@ -70,7 +70,7 @@ def _spellings(name: str, label: ColumnProfile) -> list[str]:
     alike = [sorted(texts) for texts in groups.values() if len(texts) > 1]
     if not alike:
         return []
-    shown = "; ".join(suggest_label.some(texts) for texts in alike[:_SHOWN])
+    shown = "; ".join(suggest_label.abbreviate(texts) for texts in alike[:_SHOWN])
     more = f"; and {len(alike) - _SHOWN:,} more" if len(alike) > _SHOWN else ""
     return [
         f"classes of the label {name!r} differ in case or spaces only: {shown}{more}. If they are "
@@ -88,6 +88,6 @@ def _single(name: str, label: ColumnProfile) -> list[str]:
     have = "has" if len(once) == 1 else "have"
     return [
         f"{len(once):,} of {len(label.different or ()):,} classes of the label {name!r} {have} one "
-        f"row of {label.values:,}: {suggest_label.some(once)}. No model can learn them; remove "
-        "these rows if they are none, such as totals"
+        f"row of {label.values:,}: {suggest_label.abbreviate(once)}. No model can learn them; "
+        "remove these rows if they are none, such as totals"
     ]

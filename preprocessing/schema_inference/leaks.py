@@ -37,7 +37,7 @@ def _find(source: Source, label: str, columns: Mapping[str, ColumnProfile]) -> l
         name: set() for name, found in columns.items() if name != label and _returns(found)
     }
     read = 0
-    source = together.over(source)
+    source = together.wrap(source)
     for chunk in (chunk for split in source.data.inputs for chunk in source.plan(split)):
         for rows in source.read(chunk):
             for name, pairs in list(known.items()):

@@ -57,7 +57,7 @@ class Apart:
     def see(self, values: pa.Array, rules: config.Csv) -> None:
         """Takes in numbers, or texts of which some may be numbers."""
         if pa.types.is_binary(values.type):
-            values, _ = cast.cast(csv_numbers.plain(values, rules), pa.string())
+            values, _ = cast.cast(csv_numbers.normalize(values, rules), pa.string())
         made, _ = cast.cast(values, pa.float64())
         numbers = made.drop_null().to_numpy(zero_copy_only=False)
         with np.errstate(over="ignore"):

@@ -171,7 +171,7 @@ class ColumnProfile:
 
     def _are_whole(self, values: pa.Array) -> bool:
         if pa.types.is_binary(values.type):
-            values = csv_numbers.plain(values, self.csv)
+            values = csv_numbers.normalize(values, self.csv)
         return cast.fits(values, config.Column(type="int64", missing="allow"))
 
     def _count(self, values: pa.Array, counts: np.ndarray) -> None:
@@ -218,7 +218,7 @@ class ColumnProfile:
         may_be_large = -(about.least or 0) >= _LARGE or (about.greatest or 0) >= _LARGE
         if (self.measured and not may_be_large) or len(about.refused_values) > FEW:
             return
-        values = csv_numbers.plain(values, self.csv)
+        values = csv_numbers.normalize(values, self.csv)
         self.pointed |= bool(pc.any(pc.match_substring(values, ".")).as_py())
         if "int64" in self.kinds:
             return
@@ -231,7 +231,7 @@ class ColumnProfile:
         """Converts different values to a type, and notes what they are or that they are refused."""
         about, written = self.by_kind[kind], values
         if kind != "string" and pa.types.is_binary(values.type):
-            values = csv_numbers.plain(values, self.csv)
+            values = csv_numbers.normalize(values, self.csv)
         made, faults = cast.convert(values, config.Column(type=kind, missing="allow"))
         if faults:
             bad = np.any([rows for _, rows in faults], axis=0)
@@ -370,7 +370,7 @@ def survey(
     }
     unreadable: collections.Counter[str] = collections.Counter()
     read, first = 0, None
-    source = together.over(source)
+    source = together.wrap(source)
     chunks = [chunk for split in source.data.inputs for chunk in source.plan(split)]
     known = [chunk.rows for chunk in chunks]
     total = None if None in known else sum(rows or 0 for rows in known)

@@ -26,7 +26,7 @@ _SHOWN = 10
 _PLAIN = "Write them without to make it a number"
 
 
-def of(
+def find_remarks(
     guess: Guess, found: Survey, labels: Collection[str], *, numbers: Collection[str]
 ) -> list[str]:
     """Returns what was in doubt when the data were read, and what is amiss with the columns;
@@ -39,7 +39,7 @@ def of(
         if column.lines.is_odd(len(found.columns), delimiter):
             said.append(stray_quotes.remark(name, column.lines))
     for label in labels:
-        said += label_remarks.of(label, columns[label])
+        said += label_remarks.find_remarks(label, columns[label])
     said += _taken_for_missing(guess, found, labels)
     rounded = {name for name, column in columns.items() if traits.are_rounded(column)}
     said += [_rounded(name) for name in columns if name in rounded]
@@ -164,8 +164,8 @@ def _of_text(name: str, column: ColumnProfile) -> list[str]:
     if odd := precision.others(list(column.every_text())):
         return [
             f"{name!r} is kept as text: whole numbers of more than 64 bits, of which float32 makes "
-            f"too many equal, but not {suggest_label.some(odd)}. Write all as the whole numbers "
-            "they are"
+            f"too many equal, but not {suggest_label.abbreviate(odd)}. Write all as the whole "
+            "numbers they are"
         ]
     texts = [] if column.strays else _mostly_numbers(column)
     refused = column.by_kind["float32"].refused_values
@@ -174,10 +174,11 @@ def _of_text(name: str, column: ColumnProfile) -> list[str]:
         return [f"{name!r} is kept as text: {why}. Correct them to make it a number"]
     odd = [text for text in texts if not csv_numbers.is_number(text) and text not in column.tokens]
     if odd:
-        why = f"most values are numbers, but not {suggest_label.some(odd)}"
+        why = f"most values are numbers, but not {suggest_label.abbreviate(odd)}"
         return [f"{name!r} is kept as text: {why}. Correct them to make it a number"]
     if texts:
-        why = f"its numbers are not written as data.csv says, such as {suggest_label.some(refused)}"
+        examples = suggest_label.abbreviate(refused)
+        why = f"its numbers are not written as data.csv says, such as {examples}"
         return [f"{name!r} is kept as text: {why}. Write all columns alike"]
     return []
 

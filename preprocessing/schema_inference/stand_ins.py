@@ -28,7 +28,7 @@ def find(guess: Guess, found: Survey) -> dict[str, collections.Counter[str]]:
     if guess.source != "csv" or not names or not texts:
         return {}
     plain = dataclasses.replace(guess, csv=guess.csv | {"missing": [""]})
-    source = together.over(sources.choose(plain.data()))
+    source = together.wrap(sources.choose(plain.data()))
     counts: dict[str, collections.Counter[str]] = {n: collections.Counter() for n in names}
     for chunk in (chunk for split in source.data.inputs for chunk in source.plan(split)):
         for rows in source.read(chunk):

@@ -102,7 +102,7 @@ def choose(guess: Guess, found: Survey, chosen: str = "") -> Choice:
         _refuse(f"label {guessed!r} ({why})", columns[guessed], guess)
         found.columns[guessed] = traits.as_classes(columns[guessed])
         return Choice(guessed, why, row_key)
-    names = named(chosen, columns)
+    names = parse_labels(chosen, columns)
     for name in names:
         _check_chosen(name, guess, columns, rows=found.rows)
         found.columns[name] = traits.as_classes(columns[name])
@@ -127,7 +127,7 @@ def _check_chosen(
         )
 
 
-def named(chosen: str, columns: Collection[str]) -> tuple[str, ...]:
+def parse_labels(chosen: str, columns: Collection[str]) -> tuple[str, ...]:
     """Returns the labels that `LABEL=` names: one column, or several with commas between them.
     Raises `UsageError` for one that is there twice."""
     if not chosen or chosen in columns or "," not in chosen:
@@ -171,7 +171,7 @@ def _refuse(where: str, label: ColumnProfile, guess: Guess) -> None:
 def remark_on_strays(column: ColumnProfile) -> str:
     """Returns which few values alone keep a column from being numbers, and how often."""
     numbers = column.by_kind["float32"]
-    wrong = some(numbers.refused_values, last=column.tokens)
+    wrong = abbreviate(numbers.refused_values, last=column.tokens)
     return f"{numbers.refused:,} of {column.values:,} values cannot be read as float32: {wrong}"
 
 
@@ -181,8 +181,8 @@ def too_large(column: ColumnProfile) -> str:
     if len(refused) <= FEW or not all(map(_is_too_large, refused)):
         return ""
     return (
-        f"numbers beyond {_LARGEST:.2g}, where float32 ends, such as {some(refused)}; write them "
-        "in a larger unit"
+        f"numbers beyond {_LARGEST:.2g}, where float32 ends, such as {abbreviate(refused)}; write "
+        "them in a larger unit"
     )
 
 
@@ -193,7 +193,7 @@ def _is_too_large(text: str) -> bool:
         return False
 
 
-def some(texts: Iterable[str], *, last: Collection[str] = ()) -> str:
+def abbreviate(texts: Iterable[str], *, last: Collection[str] = ()) -> str:
     """Returns the first of some texts, for a message; those of `last` behind others."""
     ordered = sorted(texts, key=lambda text: (text in last, text))
     return ", ".join(map(repr, ordered[:_SHOWN])) + (", …" if len(ordered) > _SHOWN else "")

@@ -108,7 +108,7 @@ def _plain(found: ColumnProfile) -> pa.Array:
     """Returns different numbers as texts that Arrow reads; of very many the first."""
     counted = found.first if found.different is None else found.different
     texts = [v if isinstance(v, bytes) else as_text(v).encode() for v in counted]
-    return csv_numbers.plain(pa.array(texts, pa.binary()), found.csv)
+    return csv_numbers.normalize(pa.array(texts, pa.binary()), found.csv)
 
 
 def is_name(found: ColumnProfile, rows: int) -> bool:

@@ -89,7 +89,7 @@ def propose(path: str, out: str, label: str = "", *, has_header: bool | None = N
         for name in choice.labels:
             numbers.discard(name)
             numbers |= set() if traits.is_class(found.columns[name]) else {name}
-        said = remarks.of(guess, found, choice.labels, numbers=numbers)
+        said = remarks.find_remarks(guess, found, choice.labels, numbers=numbers)
         features = _features(made, choice)
         if any(column.steps or column.parts for column in features.values()):
             nothing = ""
@@ -128,7 +128,7 @@ def explore(path: str, label: str = "", *, has_header: bool | None = None) -> tu
     are written otherwise. Raises `DataError` if there are no rows or no columns.
     """
     guess = detect_format.sniff(path, has_header=has_header)
-    labels = suggest_label.named(label, guess.kinds)
+    labels = suggest_label.parse_labels(label, guess.kinds)
     for name in labels:
         suggest_label.check_label(name, guess, guess.kinds)
     known_form = False
@@ -151,7 +151,7 @@ def explore(path: str, label: str = "", *, has_header: bool | None = None) -> tu
         written = {}
         if guess.source == "csv" and not known_form:
             texts = [column.texts for column in found.columns.values()]
-            written = csv_numbers.form(texts, guess.data().csv.delimiter)
+            written = csv_numbers.detect_format(texts, guess.data().csv.delimiter)
             known_form = True
         separators = _separators(guess, found, labels)
         guess.separators |= separators

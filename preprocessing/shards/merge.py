@@ -14,7 +14,7 @@ from pipeline import storage
 from pipeline.records import manifest
 from preprocessing.arrow import binary
 from preprocessing.shards import spill
-from preprocessing.shards.prefetch import ahead
+from preprocessing.shards.prefetch import prefetch
 
 # Bytes merged at a time. It bounds memory whatever the size of the shard: orders are hashes, so
 # equal ranges of them hold about equally many records. Larger ones are slower: each then takes
@@ -73,7 +73,7 @@ def write_shard(
             by_content=by_content,
             elsewhere=elsewhere,
         )
-        for window in ahead(windows):
+        for window in prefetch(windows):
             data = binary.data(window.records)
             checksum.update(data)
             file.write(data)

@@ -139,7 +139,7 @@ def _digest(chunk: Chunk) -> str:
     return hashlib.sha256(repr(chunk).encode()).hexdigest()
 
 
-def finished(folder: str) -> int:
+def count_finished(folder: str) -> int:
     """Returns how many markers there are in a folder."""
     return sum(name.endswith(_MARKER) for name in storage.listdir(folder))
 

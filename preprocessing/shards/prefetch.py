@@ -10,7 +10,7 @@ T = TypeVar("T")
 _END = object()
 
 
-def ahead(items: Iterator[T]) -> Iterator[T]:
+def prefetch(items: Iterator[T]) -> Iterator[T]:
     """Yields `items`, each made by a thread during the use of the one before.
 
     It pays where both sides let go of the interpreter for long, as Arrow and file writes do. One

@@ -165,7 +165,7 @@ def sweep(records: str, base: str | None = None, used: Sequence[str] = ()) -> No
             storage.remove(storage.join(records, name))
 
 
-def left(records: str, base: str) -> list[str]:
+def find_leftovers(records: str, base: str) -> list[str]:
     """Returns the temporary folders of runs that were killed. The lock of `base` must be held."""
     kept = of_jobs_elsewhere(records)
     return [
@@ -215,7 +215,7 @@ def _is_old(path: str) -> bool:
     return False
 
 
-def elsewhere(records: str, base: str) -> str:
+def job_file(records: str, base: str) -> str:
     """Returns the file that names the job which makes the records, and its folders, while one does
     so without us. See `preprocessing.runners.dataflow_job`."""
     return storage.join(records, f"dataflow-{base}.json")
@@ -298,7 +298,7 @@ def locked(records: str, base: str = "") -> Iterator[None]:
         if not run_lock.try_lock(descriptor):
             other = os.read(descriptor, 32).decode(errors="replace").strip() or "unknown"
             print(
-                f"{terminal.shown(records)}: waiting for process {other}, which makes it",
+                f"{terminal.display_path(records)}: waiting for process {other}, which makes it",
                 flush=True,
             )
             fcntl.flock(descriptor, fcntl.LOCK_EX)

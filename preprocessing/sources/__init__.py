@@ -61,7 +61,7 @@ def choose(data: config.Data, sizes: Sizes = SIZES) -> Source:
         source.sizes = sizes
         return source
 
-    return partitions.over(make, data) if name in IN_FOLDERS else make(data)
+    return partitions.wrap(make, data) if name in IN_FOLDERS else make(data)
 
 
 def _is_transform(found: object) -> bool:

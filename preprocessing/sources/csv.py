@@ -77,7 +77,7 @@ class CsvSource(base.Source):
         """Yields the rows of a chunk, all columns as binary with nulls for missing values."""
         part: CsvChunk = chunk.details
         first = part.first
-        with files.opened(part.file.path, self.data.csv.encoding, part.offset) as stream:
+        with files.open_unpacked(part.file.path, self.data.csv.encoding, part.offset) as stream:
             limited = stream if part.length is None else csv_lines.Limited(stream, part.length)
             path = part.file.path
             for block in csv_lines.blocks(limited, self.read_bytes, path, **self._rules):
@@ -98,7 +98,7 @@ class CsvSource(base.Source):
 
     def _first_row(self, file: base.RawFile) -> tuple[tuple[str, ...], int]:
         """Returns the values of the first row, and how many bytes it ends after."""
-        with files.opened(file.path, self.data.csv.encoding) as stream:
+        with files.open_unpacked(file.path, self.data.csv.encoding) as stream:
             start = stream.read(self.sizes.read)
         ends = self._row_ends(start + b"\n")
         if not start.strip():
@@ -113,7 +113,7 @@ class CsvSource(base.Source):
         """Cuts a plain file; reads it once, at the speed of the disk unless it has quotes."""
         first, path = 0, whole.file.path
         size = self.sizes.chunk_of(storage.size(path) - whole.offset)
-        with files.opened(path, offset=whole.offset) as stream:
+        with files.open_unpacked(path, offset=whole.offset) as stream:
             for found in csv_lines.ranges(stream, size, path, **self._rules):
                 offset = whole.offset + found.offset
                 part = dataclasses.replace(whole, offset=offset, length=found.length, first=first)
@@ -182,7 +182,7 @@ class CsvSource(base.Source):
             if column.type == "string":
                 array = number_texts.without_point(array)
             elif column.type in ("int64", "float32") and not as_is:
-                array = csv_numbers.plain(array, rules)
+                array = csv_numbers.normalize(array, rules)
             arrays.append(array)
         return pa.record_batch(arrays, batch.schema)
 

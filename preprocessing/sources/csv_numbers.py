@@ -28,14 +28,14 @@ _NEARLY_ALL = 0.95
 _MARKED = re.compile(r"[.,' \u00a0\u202f\u2009\u2019]")
 
 
-def plain(array: pa.Array, rules: config.Csv) -> pa.Array:
+def normalize(array: pa.Array, rules: config.Csv) -> pa.Array:
     """Returns texts with the decimal point, and without the thousands separator, of `rules`, and
     without spaces that do not break around them.
 
     A separator that stands elsewhere than between groups of three digits stays, and so the text is
     no number; nor is one whose first group is 0, which has a decimal mark there.
     """
-    array = number_texts.plain(array)
+    array = number_texts.normalize(array)
     if rules.thousands:
         for variant in _VARIANTS.get(rules.thousands, ()):
             array = pc.replace_substring(array, variant, rules.thousands)
@@ -53,11 +53,11 @@ def plain(array: pa.Array, rules: config.Csv) -> pa.Array:
 
 def plain_text(text: str, rules: config.Csv) -> str:
     """Returns the same of one text."""
-    made: str = plain(pa.array([text.encode()], pa.binary()), rules)[0].as_py().decode()
+    made: str = normalize(pa.array([text.encode()], pa.binary()), rules)[0].as_py().decode()
     return made
 
 
-def form(columns: Iterable[Iterable[str]], delimiter: str) -> dict[str, str]:
+def detect_format(columns: Iterable[Iterable[str]], delimiter: str) -> dict[str, str]:
     """Returns what `data.csv` must say of numbers, so that most columns of texts are numbers.
 
     `1,234` alone may be either; it has a decimal comma in files that do without commas elsewhere.

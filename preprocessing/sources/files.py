@@ -49,7 +49,7 @@ def find(data: config.Data, split: SplitName) -> list[RawFile]:
 
 
 @contextlib.contextmanager
-def opened(path: str, encoding: str = "utf-8", offset: int = 0) -> Iterator[IO[bytes]]:
+def open_unpacked(path: str, encoding: str = "utf-8", offset: int = 0) -> Iterator[IO[bytes]]:
     """Opens a file as a stream of its unpacked bytes in UTF-8, without a byte order mark.
 
     It stands at `offset` of these; to get there costs nothing if the file `can_be_cut`. Raises
@@ -71,7 +71,7 @@ def opened(path: str, encoding: str = "utf-8", offset: int = 0) -> Iterator[IO[b
 def can_be_cut(path: str, encoding: str = "utf-8") -> bool:
     """Tells if reading can begin anywhere: to get to an offset costs nothing."""
     with translated(path), storage.open_file(path) as raw:
-        kind = file_kinds.of(raw.read(file_kinds.HEAD_BYTES))
+        kind = file_kinds.detect(raw.read(file_kinds.HEAD_BYTES))
     packed = kind in (file_kinds.GZIP, file_kinds.ZIP)
     return not packed and codecs.lookup(encoding).name in _AS_IT_IS
 
@@ -134,7 +134,7 @@ class _Recoded(io.RawIOBase):
 @contextlib.contextmanager
 def unpacked(raw: IO[bytes], path: str) -> Iterator[IO[bytes]]:
     """Gives the bytes of an open file, which may be gz, or a zip of one file."""
-    kind = file_kinds.of(raw.read(file_kinds.HEAD_BYTES))
+    kind = file_kinds.detect(raw.read(file_kinds.HEAD_BYTES))
     raw.seek(0)
     if kind is file_kinds.GZIP:
         yield gzip.GzipFile(fileobj=raw)  # type: ignore[misc]

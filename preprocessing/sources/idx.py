@@ -82,7 +82,7 @@ class IdxSource(base.Source):
         name = _name(chunk.split, "images", part.images.path)
         with contextlib.ExitStack() as stack:
             streams = {
-                column: stack.enter_context(idx.opened(header, part.first))
+                column: stack.enter_context(idx.open_rows(header, part.first))
                 for column, header in headers.items()
             }
             for first, count in _steps(part, _rows_in(part.images, self.sizes.read)):

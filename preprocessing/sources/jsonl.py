@@ -75,7 +75,7 @@ class JsonlSource(base.Source):
         value."""
         part: JsonlChunk = chunk.details
         first = part.first
-        with files.opened(part.file.path, offset=part.offset) as stream:
+        with files.open_unpacked(part.file.path, offset=part.offset) as stream:
             limited = stream if part.length is None else csv_lines.Limited(stream, part.length)
             for block in csv_lines.blocks(limited, self.read_bytes, part.file.path):
                 yield self._rows(block, part, first)
@@ -83,7 +83,7 @@ class JsonlSource(base.Source):
 
     def _ranges(self, file: base.RawFile) -> Iterator[tuple[JsonlChunk, int]]:
         first, size = 0, self.sizes.chunk_of(storage.size(file.path))
-        with files.opened(file.path) as stream:
+        with files.open_unpacked(file.path) as stream:
             for found in csv_lines.ranges(stream, size, file.path):
                 yield JsonlChunk(file, found.offset, found.length, first), found.rows
                 first += found.rows

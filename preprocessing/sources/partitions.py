@@ -22,7 +22,7 @@ _FOLDER = re.compile(r"(?P<column>[^=/]+)=(?P<value>[^/]*)")
 _NOTHING = ("", "__HIVE_DEFAULT_PARTITION__")
 
 
-def of(path: str) -> dict[str, str | None]:
+def read_columns(path: str) -> dict[str, str | None]:
     """Returns the columns in the names of the folders right above a file, with their values."""
     found = []
     for folder in reversed(path.split("/")[:-1]):
@@ -35,7 +35,7 @@ def of(path: str) -> dict[str, str | None]:
 
 def common(paths: Iterable[str]) -> list[str]:
     """Returns the columns that stand in the path of every file."""
-    every = [of(path) for path in paths]
+    every = [read_columns(path) for path in paths]
     return [name for name in (every[0] if every else {}) if all(name in found for found in every)]
 
 
@@ -62,7 +62,7 @@ def below(folder: str) -> tuple[str, list[str]]:
     return storage.join(folder, *(f"{name}=*" for name in columns.pop())), paths
 
 
-def over(make: Callable[[config.Data], base.Source], data: config.Data) -> base.Source:
+def wrap(make: Callable[[config.Data], base.Source], data: config.Data) -> base.Source:
     """Returns the source of `make`, which also reads those columns from the paths of files that
     stand in all of these, and that the first file does not have itself."""
     try:
@@ -103,7 +103,7 @@ class Partitioned(base.Source):
     def read(self, chunk: base.Chunk) -> Iterator[base.Rows]:
         """Yields rows as the source does, with text in the columns of the path."""
         path = chunk.details.file.path
-        values = {name: pa.scalar(of(path)[name], pa.string()) for name in self._columns}
+        values = {name: pa.scalar(read_columns(path)[name], pa.string()) for name in self._columns}
         for rows in self._source.read(chunk):
             count = rows.batch.num_rows
             arrays = [

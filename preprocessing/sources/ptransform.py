@@ -128,7 +128,7 @@ def rows_of(batch: pa.RecordBatch, data: config.Data) -> base.Rows:
     names = list(data.columns)
     base.check_names(batch.schema.names, names, data.source, holder="a batch")
     arrays = [
-        plain_types.of(batch.column(name), column.type) for name, column in data.columns.items()
+        plain_types.cast(batch.column(name), column.type) for name, column in data.columns.items()
     ]
     return base.Rows(
         pa.record_batch(arrays, names),

@@ -15,7 +15,7 @@ from pipeline.config.splits import SplitName
 from preprocessing.sources import base
 
 
-def over(source: base.Source) -> base.Source:
+def wrap(source: base.Source) -> base.Source:
     """Returns `source` with its small chunks put together, unless it is a transform, which has
     none."""
     return Together(source) if source.numbered else source

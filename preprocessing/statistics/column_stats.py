@@ -104,13 +104,13 @@ def _together(parts: Sequence[Partial], column: config.Column) -> Partial:
     )
 
 
-def taken(found: Partials) -> Partials:
+def as_removals(found: Partials) -> Partials:
     """Returns parts for `merge` that take rows from the splits they were counted for. Rows that are
     equal to these must stay there."""
     return {(_TAKEN + split, name): partial for (split, name), partial in found.items()}
 
 
-def finished(found: Partials, data: config.Data) -> dict[str, manifest.Statistics]:
+def finish(found: Partials, data: config.Data) -> dict[str, manifest.Statistics]:
     """Returns the statistics of each split, as a manifest has them."""
     less = {key: partial for key, partial in found.items() if key[0].startswith(_TAKEN)}
     found = {key: partial for key, partial in found.items() if key not in less}
@@ -150,8 +150,8 @@ def _of_column(array: pa.Array, column: config.Column, counted: bool) -> Partial
         count,
         array.null_count,
         not_finite,
-        moments.of(values, counts),
-        quantile_sketch.of(values, counts),
+        moments.compute(values, counts),
+        quantile_sketch.build(values, counts),
         known,
     )
 

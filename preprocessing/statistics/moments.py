@@ -62,7 +62,7 @@ class Moments:
         return _rounded(fractions.Fraction(above, self.count**2 << 2 * _UNIT_BITS))
 
 
-def of(values: np.ndarray, counts: np.ndarray) -> Moments:
+def compute(values: np.ndarray, counts: np.ndarray) -> Moments:
     """Returns the moments of finite `values`, int64 or float32, each occurring `counts` times.
 
     There must be fewer than 2**29 in all: the caller works in batches.

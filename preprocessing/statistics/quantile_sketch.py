@@ -66,7 +66,7 @@ class Sketch:
         return np.copysign((np.abs(self.buckets) << self.cut).view(np.float64), self.buckets)
 
 
-def of(values: np.ndarray, counts: np.ndarray) -> Sketch:
+def build(values: np.ndarray, counts: np.ndarray) -> Sketch:
     """Returns the sketch of finite `values`, each occurring `counts` times."""
     exact = values.astype(np.float64)
     # Without their signs numbers are ordered as their bits are.

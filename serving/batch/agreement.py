@@ -107,7 +107,7 @@ class Agreement:
         return Agreement(**{**values, "labels": labels})
 
 
-def of(answered: str, predicted: np.ndarray, labels: np.ndarray) -> Agreement:
+def measure(answered: str, predicted: np.ndarray, labels: np.ndarray) -> Agreement:
     """Returns the agreement of predictions with labels, both `[rows]`."""
     if not len(labels):
         return Agreement()

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from pipeline.config.feature_config import Label
 from pipeline.console.figures import figure
 from preprocessing.sources.base import Rows
-from serving.batch.agreement import CLASS, NUMBER, Agreement, is_number, of, truth
+from serving.batch.agreement import CLASS, NUMBER, Agreement, is_number, measure, truth
 
 LABEL, PREDICTION, PROBABILITY = "label", "prediction", "probability_"
 PLACE, STORED = ("file", "row"), ("shard", "record")
@@ -60,7 +60,7 @@ def columns(
     first = (CLASS, NUMBER)
     for name, values in sorted(found.items(), key=lambda item: (*first, item[0]).index(item[0])):
         if name == CLASS:
-            made[PREDICTION] = named(values, classes)
+            made[PREDICTION] = class_names(values, classes)
         elif name == "probabilities" and values.ndim == 2:
             for number in range(values.shape[1]):
                 made[PROBABILITY + _name(number, classes)] = pa.array(values[:, number])
@@ -89,7 +89,7 @@ def _plain(values: np.ndarray) -> pa.Array:
     return pa.array([value.decode(errors="backslashreplace") for value in values])
 
 
-def named(numbers: np.ndarray, classes: tuple[str, ...] | None) -> pa.Array:
+def class_names(numbers: np.ndarray, classes: tuple[str, ...] | None) -> pa.Array:
     """Returns the names of classes; their numbers if they have no names."""
     if classes is None:
         return pa.array(numbers, pa.int64())
@@ -116,15 +116,15 @@ def labelled(
         return pa.nulls(len(labels)), Agreement()
     values, known = truth(labels, label, classes, answered=answered)
     if answered == CLASS:
-        shown = named(values, classes)
+        shown = class_names(values, classes)
     else:
         # As it is in the column: a float32 has fewer digits than the float64 it is compared as.
         shown = labels if is_number(labels.type) else pa.array(values)
-    agreement = of(answered, found[answered][known], values[known])
+    agreement = measure(answered, found[answered][known], values[known])
     return pc.if_else(pa.array(known), shown, pa.scalar(None, shown.type)), agreement
 
 
-def shown(found: pa.Table, rows: int) -> str:
+def render(found: pa.Table, rows: int) -> str:
     """Shows the first predictions, next to their labels if these are known."""
     head = found.slice(0, rows)
     values = {name: head.column(name).to_pylist() for name in head.column_names}

@@ -27,7 +27,7 @@ from preprocessing.rows import undated, validate
 from preprocessing.rows.validate import Good
 from preprocessing.runners import beam_options, error_transport
 from preprocessing.shards import encode
-from preprocessing.shards.prefetch import ahead
+from preprocessing.shards.prefetch import prefetch
 from preprocessing.sources.base import Chunk, Letter, Rows
 from serving.batch import answers
 from serving.batch.agreement import Agreement
@@ -68,7 +68,7 @@ class Predict(beam.DoFn):
         origin = f"{element.split}-{element.index:06d}"
         with error_transport.carried(f"cannot write predictions in {self._folder!r}"):
             found = self._asked.source.read(element)
-            for number, part in enumerate(ahead(map(self._encoded, found))):
+            for number, part in enumerate(prefetch(map(self._encoded, found))):
                 agreements.add(self._answer(f"{origin}-{number:04d}", part, tally))
             letter_files.write_tally(self._folder, origin, tally)
             text = strict_json.dumps(agreements.dump())

@@ -243,7 +243,7 @@ def _kind(path: str, job: config.Config) -> str:
     """Returns the source that reads a file, by what it begins with."""
     with files.translated(path), storage.open_file(path) as raw, files.unpacked(raw, path) as file:
         head = file.read(file_kinds.HEAD_BYTES)
-    kind = file_kinds.of(head)
+    kind = file_kinds.detect(head)
     if kind is not None and kind.family == "rows":
         return detect_kind.kind_of(path)  # raises for a packed table
     if kind is not None and kind.family == "picture":
@@ -255,7 +255,7 @@ def _kind(path: str, job: config.Config) -> str:
             "Parquet, ORC, Avro nor TFRecord; only these hold images"
         )
     detect_kind.kind_of(path)  # raises for what is neither text nor known
-    with files.opened(path) as stream:
+    with files.open_unpacked(path) as stream:
         text = stream.read(_HEAD)
     return "jsonl" if json_layout.is_lines(text, path, one_row=True) else "csv"
 

@@ -60,12 +60,12 @@ def write(found: Iterator[pa.Table], kind: str, target: str, *, new: bool) -> No
         with _finished_at(target, new) as file:
             _WRITERS[kind](found, file)
     except FileExistsError:
-        raise taken(target) from None
+        raise exists_error(target) from None
     except OSError as error:
         raise errors.from_os_error(error, f"cannot write {target!r}", place_of="OUTPUT=") from None
 
 
-def taken(path: str) -> errors.UsageError:
+def exists_error(path: str) -> errors.UsageError:
     """Returns the error for an output that is there already."""
     return errors.UsageError(
         f"--output {path!r}: exists, and is not overwritten; remove it or choose another"

@@ -64,7 +64,7 @@ def output(
         path = storage.absolute(path)
         found = Output(path, outputs.format_of(path, kind), new=True)
         if storage.exists(path):
-            raise outputs.taken(path)
+            raise outputs.exists_error(path)
         return found
     name, kind = "test", kind or "csv"
     if given is not None:
@@ -94,7 +94,7 @@ def predict(
     """
     started = time.monotonic()
     try:
-        with errors.placed_by("OUTPUT="), part_files.beside(output.path) as parts:
+        with errors.placed_by("OUTPUT="), part_files.temporary_folder(output.path) as parts:
             storage.remove(output.dead_letters)  # of an earlier run
             _answer(
                 job,
@@ -115,7 +115,7 @@ def predict(
     made = total.read - total.rejected
     rate = f"{total.read / seconds:,.{0 if total.read >= 10 * seconds else 1}f}"
     print(f"{made:,} predictions in {seconds:.1f} s ({rate} rows/s)")
-    print(f"predictions {terminal.shown(output.path)}", flush=True)
+    print(f"predictions {terminal.display_path(output.path)}", flush=True)
 
 
 def _answer(
@@ -149,7 +149,7 @@ def _answer(
 
 
 def _listed(paths: Sequence[str]) -> str:
-    first = terminal.shown(paths[0])
+    first = terminal.display_path(paths[0])
     return first if len(paths) == 1 else f"{len(paths):,} files, {first} first"
 
 
@@ -182,7 +182,7 @@ def _keep_dead_letters(asked: Asked, output: Output, parts: str) -> letter_files
     if total.rejected:
         print(f"{total.rejected:,} of {total.read:,} rows are dead letters:")
         print("\n".join(f"  {line}" for line in total.lines()))
-        print(f"see {terminal.shown(output.dead_letters)}", flush=True)
+        print(f"see {terminal.display_path(output.dead_letters)}", flush=True)
     letter_files.check_total(total, asked.data, output.dead_letters)
     if total.rejected == total.read:
         raise errors.DataError(
@@ -203,7 +203,7 @@ def _write(
     first = next(found)
     everything = itertools.chain([first], found)
     outputs.write(everything, output.format, output.path, new=output.new)
-    print(answers.shown(first, rows_shown))
+    print(answers.render(first, rows_shown))
     for label, agreement in agreements.items():
         if line := agreement.line(export.classes_of(label or None)):
             print(f"{label}: {line}" if label else line)

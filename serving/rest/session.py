@@ -29,7 +29,7 @@ def serve(job: config.Config, export: exported.Export, *, port: int, records_pat
 
     Raises `DataError` for an export that was altered, `UsageError` for a port that is taken.
     """
-    print(f"loading {terminal.shown(export.path)}", flush=True)
+    print(f"loading {terminal.display_path(export.path)}", flush=True)
     export.verify()
     data = rules(job)
     dates = date_rules.unruled(job.features, data.columns)

@@ -31,7 +31,7 @@ def test_replicated_evaluation_equals_plain_evaluation(
         topology.Task("evaluator", 0),
         transforms=records.transforms,
     )
-    metrics = best_exporter.plain(
+    metrics = best_exporter.as_floats(
         estimator.evaluate(
             records.eval_input_fn(split),
             checkpoint_path=checkpoint_files.newest(str(run.path)),

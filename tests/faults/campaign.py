@@ -113,7 +113,7 @@ class Soak:
                 now = before + _fired(run)
                 self._show(run, f"{now} of {number} faults{self._remaining(now, number)}")
 
-            lost = launched.attend(run, act, functools.partial(self._wrong, run))
+            lost = launched.follow(run, act, functools.partial(self._wrong, run))
             done += len(faults)
             self._count(run, faults, lost)
             self._examine(run, _steps(steps), lost)
@@ -141,7 +141,7 @@ class Soak:
                 now = sum(self._tally.kills.values()) - before
                 self._show(run, f"{now} of {kills} kills{self._remaining(now, kills)}")
 
-            lost = launched.attend(run, act, functools.partial(self._wrong, run))
+            lost = launched.follow(run, act, functools.partial(self._wrong, run))
             self._examine(run, self._length, lost)
 
     def _remaining(self, done: int, kills: int) -> str:

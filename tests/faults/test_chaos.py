@@ -89,7 +89,7 @@ def test_all_processes_of_a_run_are_found_and_its_fork_server_is_killed(small_re
             struck.append(run.kill("fork-server"))
 
     wrong = []
-    assert not launched.attend(run, act, wrong.append)
+    assert not launched.follow(run, act, wrong.append)
     assert (struck, wrong, run.launches) == ([True], [], 1)
     assert [restart.role for restart in run.restarts] == ["fork-server"]
     shutil.rmtree(run.run.path)

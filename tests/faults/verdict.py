@@ -140,7 +140,7 @@ def of(
     assert checkpoint is not None, f"no checkpoint in {path}"
     step = checkpoint_files.step_of(checkpoint)
     exports = promises.final_exports(path)
-    remaining = processes.left(path, pids)
+    remaining = processes.find_survivors(path, pids)
     job = epochs.of_run(job, RunFolder(path))
     seen, most = applied(checkpoint, folder, job), bound(job, path, workers_lost)
     wrong = [

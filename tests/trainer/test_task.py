@@ -208,7 +208,7 @@ def test_a_bad_request_is_one_line(commands, task_flags, flags, message):
 
 def test_a_run_with_live_processes_is_left_alone(finished, commands):
     before = (finished.path / "status" / "chief-0.json").read_text()
-    with run_lock.held(finished.run):
+    with run_lock.hold(finished.run):
         output = commands.run(TASK, *finished.arguments, code=64)
     assert f"run 'finished': another process (pid {os.getpid()}) is" in error_line(output)
     assert (finished.path / "status" / "chief-0.json").read_text() == before

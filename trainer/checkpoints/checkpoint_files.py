@@ -39,13 +39,13 @@ def newest(model_dir: str) -> str | None:
     return None
 
 
-def chosen(model_dir: str, wanted: str | None) -> list[str]:
-    """Returns what `named` does, proved to be whole. Raises `DataError` if one is damaged."""
-    found = named(model_dir, wanted)
+def find_intact(model_dir: str, wanted: str | None) -> list[str]:
+    """Returns what `find` does, proved to be whole. Raises `DataError` if one is damaged."""
+    found = find(model_dir, wanted)
     for path in found:
         problem = problem_of(path)
         if problem is not None and wanted in (None, "all") and not storage.exists(f"{path}.index"):
-            return chosen(model_dir, wanted)  # deleted meanwhile, for a newer one
+            return find_intact(model_dir, wanted)  # deleted meanwhile, for a newer one
         if problem is not None:
             raise errors.DataError(
                 f"checkpoint {path!r}: is damaged ({problem}). Remove it, or take another with "
@@ -54,7 +54,7 @@ def chosen(model_dir: str, wanted: str | None) -> list[str]:
     return found
 
 
-def named(model_dir: str, wanted: str | None) -> list[str]:
+def find(model_dir: str, wanted: str | None) -> list[str]:
     """Returns the newest checkpoint, or that of a step, or the `best`, or `all` that are still
     there. Raises `UsageError` if there is none.
 

@@ -29,7 +29,7 @@ def compare(
     names = a.run.name, b.run.name
     parts = result.slices(one, other, pairs, job=a.job, runs=names)
     wanted = metric or a.job.eval.metric
-    known = paired.named(wanted, parts[0].metrics)
+    known = paired.find_metric(wanted, parts[0].metrics)
     own = wanted == a.job.eval.metric
     higher = None
     if known is not None:

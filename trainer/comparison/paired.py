@@ -57,7 +57,7 @@ def higher_is_better(metric: str) -> bool | None:
     return None if metric in _NO_DIRECTION else metric not in _LOWER_IS_BETTER
 
 
-def named(metric: str, known: object) -> str | None:
+def find_metric(metric: str, known: object) -> str | None:
     """Returns the name that `eval.metric` has among the `known` metrics, or `None`."""
     assert isinstance(known, dict | list | tuple | set)
     return next((name for name in (metric, *_SYNONYMS.get(metric, ())) if name in known), None)

@@ -35,7 +35,7 @@ class SplitPredictions:
 def predict(
     side: ComparedRun, split: str, checkpoint: str | None, *, slices: Sequence[str]
 ) -> SplitPredictions:
-    """Returns what the model of a checkpoint (`checkpoint_files.chosen`) predicts.
+    """Returns what the model of a checkpoint (`checkpoint_files.find_intact`) predicts.
 
     Raises `UsageError` for a model that serves neither `class` nor `prediction`, `DataError` for
     damaged records, `ModelError` for predictions that are not finite.
@@ -50,7 +50,7 @@ def predict(
     job = side.job.model_copy(update={"cluster": cluster})
     records = RecordDataset(job, side.folder, side.contents, excluded=side.excluded)
     grouping.check(side.job, split, side.contents.split(split).records)
-    (path,) = checkpoint_files.chosen(side.run.path, checkpoint)
+    (path,) = checkpoint_files.find_intact(side.run.path, checkpoint)
     task = topology.Task(topology.EVALUATOR, 0)
     estimator = experiment.estimator(job, side.run, task, transforms=records.transforms)
     with resuming.of_records(side.run), failures.of_reading(records):

@@ -66,7 +66,7 @@ class BestExporter(tf.estimator.Exporter):
         """Exports and keeps `checkpoint_path` if its metric beats the recorded best; returns the
         path of the export."""
         self._publisher.evaluated("eval", checkpoint_path)
-        exported = self._take(estimator, checkpoint_path, plain(eval_result))
+        exported = self._take(estimator, checkpoint_path, as_floats(eval_result))
         # What comes until the next step is no longer the evaluation.
         self._reporter.watch.enter("between")
         return exported
@@ -214,6 +214,6 @@ def check_metric(metric: str, reported: Iterable[str]) -> None:
         )
 
 
-def plain(metrics: Mapping[str, Any]) -> dict[str, float]:
+def as_floats(metrics: Mapping[str, Any]) -> dict[str, float]:
     """Returns metrics as Python numbers, which JSON can hold."""
     return {name: float(value) for name, value in metrics.items()}

@@ -201,7 +201,7 @@ class RunEvaluator:
                     name=split,
                 )
                 self._publisher.evaluated(split, checkpoint)
-                return best_exporter.plain(metrics), checkpoint
+                return best_exporter.as_floats(metrics), checkpoint
             except (tf.errors.NotFoundError, tf.errors.DataLossError, ValueError) as error:
                 newer = checkpoint_files.newest(self._run.path)
                 if attempt == _ATTEMPTS - 1 or (

@@ -46,4 +46,4 @@ def splits(wanted: str | None, contents: manifest.Manifest) -> list[str]:
 
 def check_checkpoint(run: RunFolder, wanted: str | None) -> None:
     """Raises `UsageError` if a run has no checkpoint, or none of that step."""
-    checkpoint_files.named(run.path, wanted)
+    checkpoint_files.find(run.path, wanted)

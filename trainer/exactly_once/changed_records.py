@@ -19,7 +19,7 @@ from trainer.input import epoch_order
 from trainer.monitoring.status_reporter import Reporter
 
 
-def settle(
+def reconcile(
     job: config.Config, run: RunFolder, blocks: epoch_order.Blocks, *, reporter: Reporter
 ) -> None:
     """Makes the newest checkpoint one of `blocks`, if it is not and `train.on_new_data` permits.

@@ -69,8 +69,9 @@ def find(answers: rounding.Answers, others: Sequence[rounding.Answers], *, ask: 
     output, row = max(moved, key=lambda one: (not heads.is_unscaled(one[0]), moved[one]))
     return (
         "the model's answers to a row depend on the other rows of its batch "
-        f"({output} of row {row}: {differences.shown(once[output][row])}, next to other rows "
-        f"{differences.shown(again[output][row])}), so it cannot be served as it was trained. "
+        f"({output} of row {row}: {differences.format_answer(once[output][row])}, next to other "
+        f"rows {differences.format_answer(again[output][row])}), so it cannot be served as it was "
+        "trained. "
         "Look for a statistic of the batch, such as tf.reduce_mean(x) in a step, and for batch "
         "normalization in training mode; use statistics of the records instead, or averages that "
         "are kept in training"

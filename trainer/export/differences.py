@@ -63,7 +63,9 @@ def compare(
             numbers.append((output, name))
         row, by = _largest(ours, theirs, differ)
         if by > most:
-            worst = f"{name} of row {row}: {shown(theirs[row])}, not {shown(ours[row])}"
+            worst = (
+                f"{name} of row {row}: {format_answer(theirs[row])}, not {format_answer(ours[row])}"
+            )
             if limit is not None and ours.shape == theirs.shape:
                 worst += f"; rounding makes at most {limit[row].max():.1e}"
             most = by
@@ -107,6 +109,6 @@ def _largest(ours: np.ndarray, theirs: np.ndarray, differ: np.ndarray) -> tuple[
     return int(np.argmax(by)), float(by.max())
 
 
-def shown(value: np.ndarray) -> str:
+def format_answer(value: np.ndarray) -> str:
     """Returns the answer to a row as one line: of many numbers only the first and the last."""
     return np.array2string(value, precision=7, threshold=4, edgeitems=2).replace("\n", "")

@@ -127,7 +127,7 @@ def _metrics(metrics: Metrics, records: Mapping[str, int]) -> str:
 
 
 def _value(name: str, of: Mapping[str, float], records: int | None) -> str:
-    few = few_records.said(name, of, records)
+    few = few_records.describe_shortage(name, of, records)
     return f"{figure(of[name], 5)} ({few})" if few else figure(of[name], 5)
 
 

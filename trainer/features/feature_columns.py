@@ -239,5 +239,5 @@ def _columns(feature: Planned) -> list[Any]:
     table = None if feature.table is None else name_of(table_of(feature))
     combiner, one = feature.feature.combiner, has_one_id(feature)
     vectors = embedding.column(ids, width, combiner=combiner, table=table, one=one)
-    places = positions.of(feature)
+    places = positions.find_positions(feature)
     return [*found, vectors if places is None else positions.added(vectors, places)]

@@ -41,7 +41,7 @@ class Positions:
         return tf.SparseTensor(ids.indices, places, ids.dense_shape)
 
 
-def of(planned: Planned) -> Positions | None:
+def find_positions(planned: Planned) -> Positions | None:
     """Returns the places whose vectors a feature adds, `None` if it adds none."""
     if planned.positions is None:
         return None

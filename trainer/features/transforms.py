@@ -28,7 +28,7 @@ def weight_of(goal: int) -> str:
     return f"{WEIGHT}/{goal}"
 
 
-def known(label: tf.Tensor, stand_in: int | float | str) -> tf.Tensor:
+def is_labelled(label: tf.Tensor, stand_in: int | float | str) -> tf.Tensor:
     """Returns where a label is not missing, bool of its shape."""
     if label.dtype.is_floating and stand_in != stand_in:
         return tf.math.logical_not(tf.math.is_nan(label))
@@ -141,7 +141,7 @@ class Transforms:
         given = columns[goal.label.column]
         if goal.stand_in is None:
             return tf.ones_like(given, tf.bool)
-        return known(given, goal.stand_in)
+        return is_labelled(given, goal.stand_in)
 
     def _goal(
         self, goal: feature_plan.PlannedGoal, columns: Mapping[str, tf.Tensor], *, sampled: bool

@@ -307,11 +307,11 @@ def servable(spec: Any) -> Any:
     kind = tf.estimator.export.PredictOutput
     kept = {name: out for name, out in spec.export_outputs.items() if isinstance(out, kind)}
     if SERVING not in kept:
-        kept[SERVING] = kind(named(spec.predictions))
+        kept[SERVING] = kind(rename_predictions(spec.predictions))
     return spec._replace(export_outputs=kept)
 
 
-def named(predictions: Any) -> Any:
+def rename_predictions(predictions: Any) -> Any:
     """Returns predictions by the names they are served by; those of no head of `tf.estimator` as
     they are."""
     if not isinstance(predictions, Mapping):

@@ -26,7 +26,7 @@ ERRORS = (tf.errors.DataLossError, tf.errors.InvalidArgumentError, UnicodeDecode
 _NO_EXAMPLE = "it is not a tf.train.Example"
 
 
-def settle(
+def exclude_damaged(
     run: RunFolder, records: RecordDataset, progress: Callable[[int], None] = lambda count: None
 ) -> quarantine.Excluded:
     """Returns what the run does without, and tells its other processes; the chief's part.
@@ -59,7 +59,7 @@ def settle(
     return {}
 
 
-def explained(error: Exception, records: RecordDataset, run: RunFolder | None = None) -> Exception:
+def explain(error: Exception, records: RecordDataset, run: RunFolder | None = None) -> Exception:
     """Returns the `DataError` that names the records which ended a process; `error` itself if there
     are none. A `run` that trains on them decides by its policy what it does without; who only
     reads them changes nothing."""

@@ -18,7 +18,7 @@ from trainer.monitoring.status_reporter import Reporter
 
 
 @contextlib.contextmanager
-def explained(reporter: Reporter) -> Iterator[None]:
+def report_failures(reporter: Reporter) -> Iterator[None]:
     """Turns TensorFlow's failures into ours, and leaves the last word in the status file."""
     try:
         try:
@@ -46,7 +46,7 @@ def of_reading(records: RecordDataset) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        raise _as_ours(damaged.explained(error, records)) from error
+        raise _as_ours(damaged.explain(error, records)) from error
 
 
 def _as_ours(error: Exception) -> Exception:

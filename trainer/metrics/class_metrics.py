@@ -53,7 +53,7 @@ def grouped(ids: np.ndarray, missing: int) -> np.ndarray:
     return np.where(ids == missing, -1, numbers)
 
 
-def over(split: Answers, top: int) -> Callable[[np.ndarray], Metrics]:
+def metrics_by_mask(split: Answers, top: int) -> Callable[[np.ndarray], Metrics]:
     """Returns a function from a mask of the split's records to their metrics. The baseline says the
     most frequent label, or the share of positives, of the whole split; `top` is the k of groups."""
     distinct, counts = np.unique(split.labels, return_counts=True)
@@ -91,7 +91,7 @@ def _ranked(here: Answers, scores: Any, top: int) -> Ranked:
     return of_groups.rank(here.groups, here.labels == 1, scores, top=top)
 
 
-def explained(
+def explain(
     split: Answers,
     slices: Iterable[tuple[str, Mapping[str, MetricEstimate]]],
     group: str | None,

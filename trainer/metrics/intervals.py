@@ -64,7 +64,7 @@ def by_influence(
         return MetricEstimate(value, value, value, few=True)
     slope, step_from = scale
     variance = units / (units - 1) * float(np.sum(np.square(sums))) / len(influence) ** 2
-    step = t(units - 1) * math.sqrt(variance) * slope(value)
+    step = student_t(units - 1) * math.sqrt(variance) * slope(value)
     few = few or units < FEW
     return checked(MetricEstimate(value, step_from(value, -step), step_from(value, step), few))
 
@@ -131,11 +131,11 @@ def mean(values: np.ndarray) -> MetricEstimate:
     n, value = len(values), float(np.mean(values))
     if n < 2 or not value:
         return checked(MetricEstimate(value, value, value, n < FEW))
-    ratio = math.exp(t(n - 1) * float(np.std(values, ddof=1)) / math.sqrt(n) / value)
+    ratio = math.exp(student_t(n - 1) * float(np.std(values, ddof=1)) / math.sqrt(n) / value)
     return checked(MetricEstimate(value, value / ratio, value * ratio, n < FEW))
 
 
-def t(freedom: int) -> float:
+def student_t(freedom: int) -> float:
     """Returns the 97.5 % point of Student's t, by its expansion (Abramowitz and Stegun, 26.7.5)."""
     z = _Z
     terms = (

@@ -29,7 +29,7 @@ _ENOUGH = ({"class", "probabilities"}, {"prediction"})
 def watch(predictions: Any, labels: Any, extras: Mapping[str, tf.Tensor]) -> None:
     """Keeps what one replica predicts of a batch for `SliceHook`, with its labels and what slices
     are made by."""
-    served = heads.named(predictions)
+    served = heads.rename_predictions(predictions)
     known = set().union(*_ENOUGH)
     given = served.items() if isinstance(served, Mapping) else ()
     found = {name: values for name, values in given if name.rpartition("/")[2] in known}

@@ -21,7 +21,7 @@ _SHARES = (0.2, 0.5, 1.0)
 _BAND = "The band is the 95 % interval at each threshold."
 
 
-def of(summary: Summary, names: Sequence[str] = ()) -> str:
+def draw(summary: Summary, names: Sequence[str] = ()) -> str:
     """Returns the plots as HTML; `names` are those of classes, if they have any."""
     if isinstance(summary, Binary):
         return document.figures(*_binary(summary, names))
@@ -30,7 +30,7 @@ def of(summary: Summary, names: Sequence[str] = ()) -> str:
     return document.figures(*_numbers(summary))
 
 
-def shown(one: MetricEstimate | None) -> str:
+def format_estimate(one: MetricEstimate | None) -> str:
     """Returns a figure and its interval, as text."""
     return "" if one is None else f"{one.value:.3f} [{one.low:.3f}, {one.high:.3f}]"
 
@@ -101,9 +101,9 @@ def _calibration(found: Binary) -> str:
     predicted, observed = found.predicted_and_observed()
     ratio = f"{predicted / observed.value:.3f}" if observed.value else "none"
     note = (
-        f"Mean of the probabilities {predicted:.4f}, share of positives {shown(observed)}; "
-        f"predicted to observed {ratio}. Bars are 95 % intervals. Below: {total:,} records by "
-        "tenth of the scale."
+        f"Mean of the probabilities {predicted:.4f}, share of positives "
+        f"{format_estimate(observed)}; predicted to observed {ratio}. Bars are 95 % intervals. "
+        f"Below: {total:,} records by tenth of the scale."
     )
     return document.figure("Calibration", drawn, note)
 
@@ -136,7 +136,9 @@ def _confusion(found: Binary, names: Sequence[str]) -> str:
         ("false negatives", f"{fn:,}", "accuracy", tp + tn, int(sizes.sum())),
     ]
     # A share of no examples has no value.
-    cells = [(*texts, shown(intervals.wilson(n, of) if of else None)) for *texts, n, of in rows]
+    cells = [
+        (*texts, format_estimate(intervals.wilson(n, of) if of else None)) for *texts, n, of in rows
+    ]
     return shares_drawn + document.table(("", "records", "", "95 % interval"), cells, right={1})
 
 
@@ -160,8 +162,8 @@ def _classes(found: Classes, names: Sequence[str]) -> list[str]:
         (
             _name(one, names),
             f"{size:,}",
-            shown(found.recall(one)),
-            shown(found.precision(one)),
+            format_estimate(found.recall(one)),
+            format_estimate(found.precision(one)),
         )
         for one, size in zip(of, sizes, strict=True)
     ]

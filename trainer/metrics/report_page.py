@@ -89,7 +89,7 @@ def page(title: str, found: Mapping[str, SliceResult]) -> str:
     sections = [
         document.section(
             of,
-            plots.of(one.summary, one.names) if one.summary is not None else "",
+            plots.draw(one.summary, one.names) if one.summary is not None else "",
             *(f"<p class=note>{html.escape(note)}</p>" for note in one.notes),
             *(_slices(one.rows, name) for name in (one.rows[0].metrics if one.rows else ())),
         )

@@ -129,10 +129,10 @@ class SliceEvaluation:
             found.get(_LIKELIHOOD),
             class_metrics.grouped(found[GROUP], grouping.MISSING) if GROUP in found else None,
         )
-        metrics = class_metrics.over(answers, job.eval.top_k)
+        metrics = class_metrics.metrics_by_mask(answers, job.eval.top_k)
         rows = [SliceRow(name, int(mask.sum()), *metrics(mask)) for name, mask in masks]
         by_slice = [(row.slice, row.metrics) for row in rows]
-        notes = class_metrics.explained(answers, by_slice, job.eval.group, top=job.eval.top_k)
+        notes = class_metrics.explain(answers, by_slice, job.eval.group, top=job.eval.top_k)
         names = _planned(self._records, self._label).values or ()
         return SliceResult(rows, self._summary, tuple(map(_shown, names)), tuple(notes))
 

@@ -247,7 +247,7 @@ def _decile(sums: np.ndarray) -> Decile:
     half = 0.0
     if n > 1:
         variance = max(0.0, square - n * mean * mean) / (n - 1)
-        half = intervals.t(int(n) - 1) * (variance / n) ** 0.5
+        half = intervals.student_t(int(n) - 1) * (variance / n) ** 0.5
     estimate = intervals.checked(MetricEstimate(mean, mean - half, mean + half, n < intervals.FEW))
     return Decile(int(n), predicted / n, (predicted - residual) / n, estimate, (square / n) ** 0.5)
 

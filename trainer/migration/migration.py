@@ -83,7 +83,7 @@ class Migration:
     def _model(self, checkpoint: str) -> Any:
         averaged = self._job.train.optimizer.average is not None
         parameters = Parameters(checkpoint, averaged=averaged)
-        return networks.whole(self._job.model, self._columns, parameters)
+        return networks.build_model(self._job.model, self._columns, parameters)
 
     def _written(self, model: Any, folder: str) -> Iterator[str | parity.KerasFile]:
         """Writes both files, and yields each once it is there."""

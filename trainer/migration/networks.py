@@ -42,7 +42,7 @@ def network(model: model_config.Model, columns: KerasColumns, parameters: Parame
     return models.module(model.name).network(params, columns, parameters)
 
 
-def whole(model: model_config.Model, columns: KerasColumns, parameters: Parameters) -> Any:
+def build_model(model: model_config.Model, columns: KerasColumns, parameters: Parameters) -> Any:
     """Returns a `tf.keras.Model` from columns, as `KerasColumns.inputs` has them, to what the
     signature of an exported model answers."""
     inputs = keras_columns.keras_inputs(columns.inputs)

@@ -140,7 +140,7 @@ class Reporter:
             self.progress(what, done)
 
         self.progress(what)
-        with work.counted(advance):
+        with work.count_work(advance):
             yield
 
     @contextlib.contextmanager

@@ -230,7 +230,7 @@ class KerasNetwork:
         """Returns the vector of the place of each id, and zeros where there is none."""
         scope = f"{_INPUTS}/{feature_columns.position_scope(planned)}"
         table = self.read(f"{scope}/{positions.VARIABLE}")
-        there, places = self._inputs[planned.name] >= 0, positions.of(planned)
+        there, places = self._inputs[planned.name] >= 0, positions.find_positions(planned)
         assert places is not None
         name = self.layer_name(planned.name, "positions")
         layer = _layers.Embedding(len(table) + 1, table.shape[1], name=name)

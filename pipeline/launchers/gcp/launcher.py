@@ -65,7 +65,7 @@ class GcpLauncher(RemoteLauncher):
 
     def look(self, name: str) -> State:
         """Asks the service."""
-        found = service_client.of(name).get(name)
+        found = service_client.service_of_job(name).get(name)
         state = str(found.get("state", "JOB_STATE_UNSPECIFIED"))
         phase = Phase.ENDED if state in ENDED else Phase.RUNNING
         word = service_client.word(state)
@@ -80,7 +80,7 @@ class GcpLauncher(RemoteLauncher):
 
     def cancel(self, name: str) -> None:
         """Cancels the job; nothing is saved first."""
-        service_client.of(name).cancel(name)
+        service_client.service_of_job(name).cancel(name)
 
     def failure(self, job: Job, name: str, state: State) -> errors.PipelineError | None:
         """Returns the error of the process that failed, or else of the service."""
@@ -126,7 +126,7 @@ class GcpLauncher(RemoteLauncher):
         head = f"POST {url}/projects/{gcp.project}/locations/{gcp.region}/customJobs"
         cost = price_list.estimate(job.counts, gcp, price_table.read())
         needs = f"IMAGE={gcp.image} and the records in {job.storage_root!r} must be there before"
-        notes = [f"would {head}, with the JSON above", needs, image.described(), cost]
+        notes = [f"would {head}, with the JSON above", needs, image.describe(), cost]
         return base.Shown(body, "\n\n".join(notes))
 
 

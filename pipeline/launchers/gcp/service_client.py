@@ -80,7 +80,7 @@ def _folder(job: Mapping[str, Any]) -> str:
     return str(place.get("outputUriPrefix", "")).rstrip("/")
 
 
-def of(job: str) -> Service:
+def service_of_job(job: str) -> Service:
     """Returns the service that has the job of that name."""
     _, project, _, region, *_ = job.split("/")
     return Service(project, region)

@@ -194,7 +194,7 @@ class K8sLauncher(RemoteLauncher):
         submission = secrets.token_hex(8)
         text = manifest.as_yaml(manifest.documents(job, submission))
         without = "" if kind else ". Without JobSet in the cluster it would be plain Jobs"
-        notes = [f"would give the objects above to kubectl create{without}", image.described()]
+        notes = [f"would give the objects above to kubectl create{without}", image.describe()]
         notes += [f"warning: {line}" for line in config_file.warnings(job.config)]
         return base.Shown((_LEGACY if kind == "tfjob" else "") + text.rstrip(), "\n\n".join(notes))
 

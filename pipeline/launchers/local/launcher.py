@@ -52,7 +52,7 @@ class LocalLauncher(base.Launcher):
     def run(self, job: Job, *, started: float) -> RunRecord:
         """Runs `job` as `base.Launcher` says."""
         there = gpus.visible(os.environ)
-        each = gpus.each(job.config.cluster, len(there))
+        each = gpus.gpus_per_process(job.config.cluster, len(there))
         job = dataclasses.replace(job, config=gpus.with_replicas(job.config, min(each, len(there))))
         compatibility.check(job.config)
         compatibility.check_machine(job.config.cluster, len(there))
@@ -60,7 +60,7 @@ class LocalLauncher(base.Launcher):
         children = environment.for_children(os.environ)
         with (
             # Before it a signal interrupts: this may have to wait for the lock.
-            run_lock.held(job.run) as lock,
+            run_lock.hold(job.run) as lock,
             run_lock.of_role(job.run, topology.CHIEF, is_launcher=True),
             StopRequest().installed() as stop,
             _log_folder(job) as logs,
@@ -154,7 +154,7 @@ class LocalLauncher(base.Launcher):
                     gpus=functools.partial(
                         gpus.share,
                         there=there,
-                        each=gpus.each(cluster, len(there)),
+                        each=gpus.gpus_per_process(cluster, len(there)),
                         evaluating=cluster.eval_strategy,
                     ),
                     steps=job.config.train.max_steps,

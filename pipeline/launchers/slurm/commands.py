@@ -111,7 +111,7 @@ def state(job: str) -> tuple[str, str]:
     return word.strip(), "" if reason.strip() == "None" else reason.strip()
 
 
-def described(word: str, reason: str) -> str:
+def describe_state(word: str, reason: str) -> str:
     """Returns the state of a job as a line, with what to do about it if it waits."""
     wait = advice.on_wait(reason) if word in WAITING else None
     text = word.lower() + (f" ({reason})" if reason else "")

@@ -65,7 +65,7 @@ class SlurmLauncher(RemoteLauncher):
         return State(
             Phase.WAITING if word in commands.WAITING else phase,
             word.lower(),
-            commands.described(word, reason),
+            commands.describe_state(word, reason),
             was_cancelled=word == "CANCELLED",
             answer=commands.hopeless(number, word, reason),
         )

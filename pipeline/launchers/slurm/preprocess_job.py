@@ -72,7 +72,7 @@ def _follow(
     while True:
         state, reason = commands.state(number)
         if state != before:
-            say(f"Slurm: {commands.described(state, reason)}")
+            say(f"Slurm: {commands.describe_state(state, reason)}")
         before = state
         read = _say_new(log, read, say, whole=state in commands.ENDED)
         if state in commands.ENDED:

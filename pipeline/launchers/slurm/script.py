@@ -102,7 +102,7 @@ def _sizes(slurm: Slurm, processes: int) -> list[str]:
     return [f"--ntasks={processes}", *nodes, f"--cpus-per-task={slurm.cpus}"]
 
 
-def asked(slurm: Slurm) -> list[str]:
+def sbatch_options(slurm: Slurm) -> list[str]:
     """Returns the options of sbatch that the section stands for, whatever the job is."""
     given = {
         "partition": slurm.partition,
@@ -125,7 +125,7 @@ def _script(
     folder: str,
 ) -> str:
     again = "--requeue" if slurm.requeue else "--no-requeue"
-    every = [*options, *asked(slurm), again, "--open-mode=append", f"--chdir={folder}"]
+    every = [*options, *sbatch_options(slurm), again, "--open-mode=append", f"--chdir={folder}"]
     for option in every:
         if "\n" in option or "\r" in option:
             raise errors.UsageError(f"{option!r}: must be on one line")

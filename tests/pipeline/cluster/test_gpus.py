@@ -82,15 +82,15 @@ def test_an_evaluator_with_a_strategy_of_its_own_sees_all():
 def test_strategies_of_tf_distribute_use_all_gpus_and_others_one_a_process(
     strategy, settings, there, each
 ):
-    assert gpus.each(load(strategy, *settings).cluster, there) == each
+    assert gpus.gpus_per_process(load(strategy, *settings).cluster, there) == each
 
 
 def test_more_replicas_than_there_are_gpus_are_refused():
     job = load(ALL_REDUCE, "cluster.replicas=3")
     match = r"^cluster\.replicas: 3 in each of 2 processes, but this machine has 4 GPUs; use repl"
     with pytest.raises(errors.UsageError, match=match):
-        gpus.each(job.cluster, 4)
-    assert gpus.each(job.cluster, 0) == 3  # on logical CPUs
+        gpus.gpus_per_process(job.cluster, 4)
+    assert gpus.gpus_per_process(job.cluster, 0) == 3  # on logical CPUs
 
 
 def test_replicas_of_visible_gpus_count_in_the_step_the_rate_and_the_batch():

@@ -127,6 +127,6 @@ def test_long_lines_are_broken_between_words_on_a_terminal(tmp_path):
 
 def test_paths_below_the_current_folder_are_shown_relative_to_it(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert terminal.shown(f"{tmp_path}/output/runs/r") == "output/runs/r"
+    assert terminal.display_path(f"{tmp_path}/output/runs/r") == "output/runs/r"
     for path in ("/elsewhere/output", "gs://bucket/output", str(tmp_path.parent / "output")):
-        assert terminal.shown(path) == path
+        assert terminal.display_path(path) == path

@@ -31,7 +31,7 @@ def judged(job, value, *first):
     more than the first reach 0.91, 0.92, 0.93."""
     known, more = [ended(one) for one in first], iter((0.91, 0.92, 0.93))
     found = outcome(value=value, launches=1)
-    experiment.judge(job, found, known, train=lambda of: known.append(ended(next(more))))
+    experiment.check_metric(job, found, known, train=lambda of: known.append(ended(next(more))))
     return found.wrong, len(known)
 
 
@@ -41,14 +41,14 @@ def test_five_undisturbed_runs_decide_what_two_do_not_allow(job):
     assert judged(job, 0.95, 0.90, 0.92) == ([], 5)
     (line,), runs = judged(job, 0.80, 0.90, 0.92)
     assert (line.partition(",")[0], runs) == ("accuracy is 0.8000", 5)
-    assert metric_band.wrong(metric_band.of("accuracy", (0.90, 0.92, 0.91)), 0.80) == []
+    assert metric_band.wrong(metric_band.compute_band("accuracy", (0.90, 0.92, 0.91)), 0.80) == []
 
 
 def test_no_run_is_made_for_a_value_that_is_missing_or_of_a_run_that_was_lost(job):
     (line,), runs = judged(job, None, 0.90, 0.92)
     assert (line.partition(",")[0], runs) == ("accuracy is missing", 2)
     lost = outcome(value=None)
-    assert experiment.judge(job, lost, [ended(0.9)], train=lambda of: None).runs == 1
+    assert experiment.check_metric(job, lost, [ended(0.9)], train=lambda of: None).runs == 1
     assert lost.wrong == []
 
 

@@ -36,12 +36,12 @@ class Run:
 
 @pytest.fixture(autouse=True)
 def _no_processes(monkeypatch):
-    monkeypatch.setattr(processes, "left", lambda path: {})
+    monkeypatch.setattr(processes, "find_survivors", lambda path: {})
 
 
 def attend(run, expected=()):
     wrong = []
-    lost = launched.attend(run, lambda: None, wrong.append, expected=lambda code: code in expected)
+    lost = launched.follow(run, lambda: None, wrong.append, expected=lambda code: code in expected)
     assert run.closed
     return lost, wrong
 
@@ -66,7 +66,7 @@ def test_an_expected_end_is_not_wrong():
 
 
 def test_processes_that_outlive_the_launcher_are_wrong(monkeypatch):
-    monkeypatch.setattr(processes, "left", lambda path: {17: "ps-0"})
+    monkeypatch.setattr(processes, "find_survivors", lambda path: {17: "ps-0"})
     assert attend(Run(0)) == (False, ["processes outlive the launcher: [17]"])
 
 

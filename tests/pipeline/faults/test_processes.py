@@ -38,7 +38,7 @@ def test_they_are_found_by_command_environment_and_folder(tmp_path):
         wait_until(lambda: not any(map(processes.is_alive, pids)))
         for process in (*found, other):
             process.wait()
-    assert processes.left(path, pids) == {}
+    assert processes.find_survivors(path, pids) == {}
 
 
 def test_what_is_gone_has_no_parent_and_no_command():

@@ -41,4 +41,4 @@ def test_tests_and_caches_are_not_in_it():
     names = [name for name, _ in image.contents()]
     assert "trainer/task.py" in names and "configs/mnist.yaml" in names
     assert not [name for name in names if name.startswith("tests/") or "__pycache__" in name]
-    assert image.described().startswith(f"package: {len(names)} files, ")
+    assert image.describe().startswith(f"package: {len(names)} files, ")

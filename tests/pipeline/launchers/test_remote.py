@@ -115,7 +115,7 @@ def test_stop_cancels_a_job_without_machines_and_asks_the_processes_of_others(wa
 
 
 def test_status_works_without_an_answer(wanted):
-    assert remote_jobs.described(submitted(wanted, "?")) == [
+    assert remote_jobs.describe_job(submitted(wanted, "?")) == [
         "its job 1 on the cellar cannot be asked about: the cellar does not answer"
     ]
     assert not remote_jobs.has_ended("cellar/1")
@@ -138,7 +138,7 @@ def test_a_job_of_an_unknown_place_is_not_taken_for_one_of_ours(wanted):
     run_ = submitted(wanted, "running", job="moon/1")
     with pytest.raises(errors.UsageError, match=r"^job 'moon/1': no place has jobs with such a"):
         run(wanted)
-    assert "no place has jobs" in remote_jobs.described(run_)[0]
+    assert "no place has jobs" in remote_jobs.describe_job(run_)[0]
     assert remote_jobs.logs_link("moon/1") is None
 
 

@@ -17,7 +17,7 @@ _MNIST = pathlib.Path(__file__).resolve().parents[3] / "configs" / "mnist.yaml"
 def asked(strategy, workers, *settings, records=0):
     job = config_file.load(str(_MNIST), ["train.batch_size=50", *settings])
     one = calibration.with_processes(job, strategy, workers, servers=1)
-    return costs.asked(one, records=records, usd_per_machine=None, preemptions=0.0)
+    return costs.compute_workload(one, records=records, usd_per_machine=None, preemptions=0.0)
 
 
 @pytest.mark.parametrize("strategy", ["parameter_server_sync", "multi_worker_mirrored"])

@@ -143,7 +143,7 @@ def test_a_batch_is_read_while_gradients_are_sent(strategy):
     """Of 0.4 s between two batches 0.05 s are computed; sending takes 1 s more."""
     seconds = {"input": 0.35, "step": 0.05}
     found = calibration(strategy, rate=2.5, rates=[2.5] * 4, seconds=seconds, periods=[0.4])
-    link = demands.own(found, Machines(worker_link=1.0), 3, servers=1).link
+    link = demands.own_demands(found, Machines(worker_link=1.0), 3, servers=1).link
     one = prediction.predict(
         found, Machines(shared=64, worker_link=link), 2, servers=int(found.has_servers)
     )
@@ -330,7 +330,7 @@ def test_a_network_adds_headers_and_acknowledgements_to_what_a_worker_sends(stra
     changes = {"pushed": 1e6, "pulled": 4e5}
     found = calibration(strategy, **changes)
     plain, real = (
-        demands.own(
+        demands.own_demands(
             found, Machines(shared=4, worker_link=1e6, ethernet=ethernet_), 2, servers=1
         ).link
         for ethernet_ in (False, True)

@@ -75,7 +75,7 @@ def test_a_build_is_there_once_it_has_a_manifest(records):
 
 def test_a_pin_remembers_the_build_before_until_it_is_settled(run):
     assert builds.read_pin(run) is None
-    builds.settle(run)
+    builds.forget_previous(run)
     builds.restore(run)
     assert builds.read_pin(run) is None
     builds.pin(run, "mnist", FIRST)
@@ -86,7 +86,7 @@ def test_a_pin_remembers_the_build_before_until_it_is_settled(run):
     builds.restore(run)
     assert builds.read_pin(run) == builds.Pin("mnist", FIRST)
     builds.pin(run, "mnist", SECOND)
-    builds.settle(run)
+    builds.forget_previous(run)
     assert builds.read_pin(run) == builds.Pin("mnist", SECOND)
     builds.pin(run, "mnist", FIRST)
     builds.pin(run, "mnist", SECOND)

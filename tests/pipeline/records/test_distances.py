@@ -24,7 +24,7 @@ def _statistics(values, **column) -> manifest.ColumnStatistics:
     data = tables.make_config("x", {"label": {"type": kind, **column}}).data
     array = pa.array(values, arrow_types.arrow_type(data.columns["label"]))
     found = column_stats.of_batch(pa.record_batch({"label": array}), "train", data)
-    return column_stats.finished(found, data)["train"].columns["label"]
+    return column_stats.finish(found, data)["train"].columns["label"]
 
 
 def _ks(a, b) -> float:

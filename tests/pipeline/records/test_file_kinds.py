@@ -90,7 +90,7 @@ WRITTEN = {
 
 @pytest.mark.parametrize("name", WRITTEN)
 def test_what_libraries_write_is_recognised(name):
-    kind = file_kinds.of(WRITTEN[name]()[: file_kinds.HEAD_BYTES])
+    kind = file_kinds.detect(WRITTEN[name]()[: file_kinds.HEAD_BYTES])
     assert kind is not None and kind.name == name
     assert bool(kind.todo) == (kind.family != "rows" and name not in ("gzip", "zip"))
 
@@ -113,12 +113,12 @@ def test_what_libraries_write_is_recognised(name):
     ],
 )
 def test_words_that_begin_a_table_are_text(content):
-    assert file_kinds.of(content) is None
+    assert file_kinds.detect(content) is None
 
 
 def test_a_record_whose_length_looks_like_another_kind_is_a_record():
     (length,) = struct.unpack("<Q", b"\x1f\x8b" + bytes(6))
-    assert file_kinds.of(tfrecord.header(length)) is file_kinds.TFRECORD
+    assert file_kinds.detect(tfrecord.header(length)) is file_kinds.TFRECORD
     assert file_kinds.compression(tfrecord.header(length)) is None
 
 
@@ -146,7 +146,7 @@ def test_pictures_are_what_the_trainer_decodes(kind, found):
 
 @given(st.binary(max_size=600))
 def test_any_bytes_have_a_kind_or_none(head):
-    kind = file_kinds.of(head)
+    kind = file_kinds.detect(head)
     assert kind is None or kind.what
 
 

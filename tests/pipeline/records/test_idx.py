@@ -27,7 +27,7 @@ def read(tmp_path):
         path = tmp_path / "file"
         path.write_bytes(content)
         header = idx.read_header(str(path), dimensions=3)
-        with idx.opened(header) as file:
+        with idx.open_rows(header) as file:
             values = idx.take(file, header, header.rows)
             idx.check_end(file, header)
         return np.frombuffer(values, np.uint8).reshape(header.shape)
@@ -82,7 +82,7 @@ def test_a_part_of_the_images_is_read_from_any_row(tmp_path, packed):
     path.write_bytes(_written(idx_files.idx_bytes(IMAGES), packed))
     header = idx.read_header(str(path), dimensions=3)
     assert (header.rows, header.row_bytes, header.compressed) == (7, 20, packed)
-    with idx.opened(header, first=3) as file:
+    with idx.open_rows(header, first=3) as file:
         values = idx.take(file, header, 4)
         idx.check_end(file, header)
     np.testing.assert_array_equal(np.frombuffer(values, np.uint8).reshape(4, 5, 4), IMAGES[3:])

@@ -45,13 +45,13 @@ def runs(tmp_path_factory):
 
 
 def _page(run):
-    return data.section(data.of(run, run.read_config(), run_record.read(run)))
+    return data.section(data.read_report(run, run.read_config(), run_record.read(run)))
 
 
 def test_columns_have_their_statistics(runs):
     text = _page(runs[0])
     assert "No earlier run of this config" in text
-    found = data.of(runs[0], runs[0].read_config(), run_record.read(runs[0])).contents
+    found = data.read_report(runs[0], runs[0].read_config(), run_record.read(runs[0])).contents
     sizes = found.statistics["train"].columns["size"]
     assert sizes.min == 0 and sizes.max == 49
     assert f"<td class=right>{found.splits['train'].records}</td>" in text

@@ -11,7 +11,7 @@ def run(tmp_path) -> RunFolder:
 
 
 def fail(run: RunFolder, error: Exception, submission: str | None = "first") -> None:
-    with fatal.once(run, "worker-0", submission):
+    with fatal.fail_once(run, "worker-0", submission):
         raise error
 
 
@@ -22,7 +22,7 @@ def test_what_failed_for_good_is_not_tried_again_in_its_submission(run, kind):
     entered = []
     with (
         pytest.raises(kind, match=r"^worker-0 has failed for good: bad$"),
-        fatal.once(run, "chief-0", "first"),
+        fatal.fail_once(run, "chief-0", "first"),
     ):
         entered.append(1)
     assert not entered
@@ -38,7 +38,7 @@ def test_the_marker_holds_no_secret(run):
 def test_what_may_succeed_is_tried_again(run, error):
     with pytest.raises(type(error)):
         fail(run, error)
-    with fatal.once(run, "worker-0", "first"):
+    with fatal.fail_once(run, "worker-0", "first"):
         pass
     assert run.read(fatal.MARKER) is None
 
@@ -46,7 +46,7 @@ def test_what_may_succeed_is_tried_again(run, error):
 def test_the_next_submission_starts_from_the_beginning(run):
     with pytest.raises(errors.DataError):
         fail(run, errors.DataError("bad"))
-    with fatal.once(run, "worker-0", "second"):
+    with fatal.fail_once(run, "worker-0", "second"):
         pass
 
 

@@ -26,12 +26,15 @@ def launch(began, ended):
 
 
 def times(record, known=(), now=None):
-    return [(one.began - BEGAN, one.ended - BEGAN) for one in launches.of(record, known, now=now)]
+    return [
+        (one.began - BEGAN, one.ended - BEGAN)
+        for one in launches.list_launches(record, known, now=now)
+    ]
 
 
 def test_the_time_between_launches_is_not_counted(tmp_path):
     record = make(tmp_path, launch(1000.0, 1070.0), launch(5000.0, 5007.0))
-    assert launches.seconds(launches.of(record)) == 70 + 7 + 20
+    assert launches.seconds(launches.list_launches(record)) == 70 + 7 + 20
 
 
 def test_a_command_begins_before_it_takes_hold_of_the_run(tmp_path):
@@ -63,12 +66,12 @@ def test_a_launch_that_was_killed_took_until_the_last_sign_of_life(tmp_path):
 
 @pytest.mark.parametrize("ended", [BEGAN - 5, BEGAN])
 def test_a_clock_that_was_set_back_takes_no_time_away(tmp_path, ended):
-    assert launches.seconds(launches.of(make(tmp_path, ended=ended))) == 0
+    assert launches.seconds(launches.list_launches(make(tmp_path, ended=ended))) == 0
 
 
 def test_a_record_of_an_earlier_version_does_not_say_when(tmp_path):
     record = make(tmp_path, started=None)
-    assert launches.of(record) == []
+    assert launches.list_launches(record) == []
     known = Account(task="chief-0", began=BEGAN + 2, until=BEGAN + 9, seconds={"start": 7})
     assert times(record, [known]) == [(2, 20)]
 

@@ -61,7 +61,7 @@ def test_signs_of_life_are_rarer_on_cloud_storage(run):
 
 
 def test_here_the_lock_tells_of_the_launcher(run, record):
-    with run_lock.held(run):
+    with run_lock.hold(run):
         assert liveness.why_dead(run, record, NOW + 3600) == ""
     why = liveness.why_dead(run, record, NOW)
     assert why == f"its launcher (pid {os.getpid()} on {HERE}) is gone"
@@ -79,7 +79,7 @@ def test_elsewhere_the_age_of_the_last_sign_of_life_does(run, record):
 
 def test_the_state_of_a_run_with_a_launcher(run, record):
     at_work, lost = {"chief-0": status()}, {"chief-0": status(pid=NOBODY)}
-    with run_lock.held(run):
+    with run_lock.hold(run):
         assert liveness.state_of_run(run, record, lost, now=NOW) == ("running", "training")
     state, why = liveness.state_of_run(run, record, lost, now=NOW)
     assert state == "died" and why.endswith("is gone")

@@ -77,7 +77,7 @@ def test_there_may_be_nothing_to_bring_up_to_date():
 
 def test_a_log_that_cannot_be_copied_is_no_failure(cloud):
     run = RunFolder(cloud.path("r"))
-    with contextlib.redirect_stdout(io.StringIO()) as out, log_writer.kept(run, "ps-0"):
+    with contextlib.redirect_stdout(io.StringIO()) as out, log_writer.tee_output(run, "ps-0"):
         print("hello")
         cloud.fault("POST .*/upload/", status=403, times=99)
     assert out.getvalue() == "hello\n"
@@ -86,7 +86,7 @@ def test_a_log_that_cannot_be_copied_is_no_failure(cloud):
 
 def test_the_streams_are_themselves_again(tmp_path):
     before = sys.stdout, sys.stderr
-    with log_writer.kept(RunFolder(str(tmp_path)), "ps-0"):
+    with log_writer.tee_output(RunFolder(str(tmp_path)), "ps-0"):
         assert sys.stdout is not before[0]
         with pytest.raises(AttributeError):
             _ = sys.stdout.no_such_thing

@@ -63,7 +63,7 @@ def test_a_run_that_was_launched_again_shows_its_first_start_and_all_of_its_time
         ("again", 9000, 109),
         ("between", 500, 10),
     ]
-    by_start = run_list.chosen(rows, sort="started")
+    by_start = run_list.select(rows, sort="started")
     assert [row.name for row in by_start] == ["between", "at-work", "again"]
 
 
@@ -138,7 +138,7 @@ def test_a_damaged_file_next_to_the_record_is_a_row_too(add, tmp_path):
 @pytest.mark.parametrize("sort", run_list.SORTS)
 def test_a_best_without_a_value_is_none_yet(add, tmp_path, best, sort):
     add("now", 65).write(run_folder.BEST, best)
-    rows = run_list.chosen(run_list.read(str(tmp_path), NOW), sort=sort)
+    rows = run_list.select(run_list.read(str(tmp_path), NOW), sort=sort)
     assert rows[0].best is None
     assert "not started" in run_list.lines(rows)[1]
 
@@ -175,14 +175,14 @@ def test_runs_are_sorted_by_what_is_asked_for(add, tmp_path):
         ("step", "dabc"),
         ("took", "cabd"),
     ):
-        assert "".join(row.name for row in run_list.chosen(rows, sort=sort)) == names, sort
+        assert "".join(row.name for row in run_list.select(rows, sort=sort)) == names, sort
 
 
 def test_less_may_be_better_and_other_metrics_come_after(add, tmp_path):
     for name, value in (("x", 0.3), ("y", 0.1), ("z", 0.2)):
         _lower(add(name, 60, status="done", **_best("loss", value)))
     add("other", 50, status="done", **_best("auc", 0.99))
-    rows = run_list.chosen(run_list.read(str(tmp_path), NOW), sort="metric")
+    rows = run_list.select(run_list.read(str(tmp_path), NOW), sort="metric")
     assert [row.name for row in rows] == ["y", "z", "x", "other"]
 
 
@@ -193,7 +193,7 @@ def test_runs_are_chosen_by_status_and_tags(add, tmp_path):
     rows = run_list.read(str(tmp_path), NOW)
 
     def names(**chosen):
-        return [row.name for row in run_list.chosen(rows, **chosen)]
+        return [row.name for row in run_list.select(rows, **chosen)]
 
     assert names(statuses=["done", "failed"]) == ["a", "b"]
     assert names(tagged=["base"]) == ["a", "b"] and names(tagged=["base", "good"]) == ["a"]

@@ -22,7 +22,7 @@ def run(tmp_path):
 
 def leave(run):
     """Returns the lock as a process of a dead launcher still holds it."""
-    with run_lock.held(run) as descriptor:
+    with run_lock.hold(run) as descriptor:
         kept = os.dup(descriptor)
         os.pwrite(kept, f"{NOBODY}\n".encode(), 0)
     return kept
@@ -30,9 +30,9 @@ def leave(run):
 
 def test_a_run_is_locked_by_one_launcher(run):
     text = rf"run 'r1': another process \(pid {os.getpid()}\) is working"
-    with run_lock.held(run), pytest.raises(errors.UsageError, match=text), run_lock.held(run):
+    with run_lock.hold(run), pytest.raises(errors.UsageError, match=text), run_lock.hold(run):
         pass
-    with run_lock.held(run):
+    with run_lock.hold(run):
         pass
 
 
@@ -45,7 +45,7 @@ def test_processes_of_a_dead_launcher_are_waited_for(run):
         if len(waits) == 3:
             os.close(left)
 
-    with run_lock.held(run, sleep=sleep):
+    with run_lock.hold(run, sleep=sleep):
         assert len(waits) == 3
 
 
@@ -53,7 +53,7 @@ def test_processes_of_a_dead_launcher_are_not_waited_for_without_end(run):
     left = leave(run)
     with (
         pytest.raises(errors.UsageError, match=rf"another process \(pid {NOBODY}\)"),
-        run_lock.held(run, sleep=lambda _: None, patience=1.0),
+        run_lock.hold(run, sleep=lambda _: None, patience=1.0),
     ):
         pass
     os.close(left)
@@ -66,17 +66,17 @@ def test_without_locks_no_process_is_kept_out(run, monkeypatch):
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr(run_lock.fcntl, "flock", flock)
-    with run_lock.held(run), run_lock.held(run):
+    with run_lock.hold(run), run_lock.hold(run):
         assert not run_lock.has_launcher(run)
 
 
 def test_others_see_whether_there_is_a_launcher(run):
     assert not run_lock.has_launcher(run)
-    with run_lock.held(run):
+    with run_lock.hold(run):
         assert run_lock.has_launcher(run)
     assert not run_lock.has_launcher(run)
     # Looking leaves no lock behind.
-    with run_lock.held(run):
+    with run_lock.hold(run):
         pass
 
 
@@ -90,9 +90,9 @@ def test_runs_on_cloud_storage_are_locked_on_this_machine_too(cloud, tmp_path, m
     monkeypatch.setattr(run_lock.tempfile, "gettempdir", lambda: str(tmp_path))
     run = RunFolder(cloud.path("runs/r1"))
     with (
-        run_lock.held(run),
+        run_lock.hold(run),
         pytest.raises(errors.UsageError, match="another process"),
-        run_lock.held(run),
+        run_lock.hold(run),
     ):
         pass
     assert list(tmp_path.rglob("*.lock"))

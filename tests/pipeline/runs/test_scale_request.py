@@ -30,7 +30,7 @@ def launched(run, *settings, strategy="parameter_server"):
 
 
 def asked(run, workers):
-    with run_lock.held(run):
+    with run_lock.hold(run):
         return scale_request.ask(run, workers, NOW)
 
 

@@ -20,8 +20,8 @@ def role(tmp_path):
 
 
 def test_what_a_script_is_told_can_be_read_again(role):
-    assert script_role.of({"PATH": "/bin", **role.variables()}) == role
-    assert script_role.of({"PATH": "/bin"}) is None
+    assert script_role.read_role({"PATH": "/bin", **role.variables()}) == role
+    assert script_role.read_role({"PATH": "/bin"}) is None
 
 
 def test_a_run_is_known_by_the_name_that_the_script_gives_it(role, tmp_path):

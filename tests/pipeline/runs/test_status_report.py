@@ -54,7 +54,7 @@ def test_a_running_run(run, record):
         ps_0={"state": "serving", "time": NOW - 300, "seen": NOW - 5},
         evaluator_0={"state": "waiting", "evaluation": evaluation, "note": "all is well"},
     )
-    with run_lock.held(run):
+    with run_lock.hold(run):
         lines = status_report.describe(run, NOW).splitlines()
     pid = os.getpid()
     assert lines == [
@@ -78,7 +78,7 @@ def test_restarts_are_reported_while_the_run_is_running(run, record, step, told)
     for role, at in (("worker", 7), ("ps", step)):
         record.restarts.append(run_record.Restart(role=role, index=0, cause="killed", step=at))
     keep(run, record, chief_0={})
-    with run_lock.held(run):
+    with run_lock.hold(run):
         assert status_report.describe(run, NOW).splitlines()[-1].endswith(told)
 
 
@@ -135,7 +135,7 @@ def test_a_failure_is_reported(run, record):
 
 def test_before_anybody_has_spoken(run, record):
     keep(run, record)
-    with run_lock.held(run):
+    with run_lock.hold(run):
         text = status_report.describe(run, NOW)
     assert text == "run r: running (training)\nno process has reported yet"
 
@@ -144,7 +144,7 @@ def test_what_is_asked_of_servers_is_added_up_over_processes(run, record):
     first = [{"rows": 300, "bytes": 40_000}, {"rows": 100, "bytes": 40_000}]
     second = [{"rows": 100, "bytes": 0}, {"rows": 100, "bytes": 0}]
     keep(run, record, chief_0={"servers": first}, worker_0={"servers": second})
-    with run_lock.held(run):
+    with run_lock.hold(run):
         lines = status_report.describe(run, NOW).splitlines()
     assert lines[-1] == (
         "asked of servers by a step of each process: ps-0 400 rows 40.0 kB, "

@@ -29,7 +29,7 @@ def launched(run):
 
 
 def test_a_running_run_is_asked_to_stop(run, launched):
-    with run_lock.held(run):
+    with run_lock.hold(run):
         stopping.ask(run, NOW)
     assert run.read(run_folder.STOP) == {"reason": "stop requested"}
 
@@ -58,7 +58,7 @@ def test_a_run_that_has_ended_is_not_asked_to_stop(run, launched, state):
 
 def test_a_run_that_only_evaluates_is_not_asked_to_stop(run, launched):
     run.write(run_folder.TRAINING_DONE, {"final_step": 5, "reason": "steps"})
-    with run_lock.held(run), pytest.raises(errors.UsageError, match="has ended training"):
+    with run_lock.hold(run), pytest.raises(errors.UsageError, match="has ended training"):
         stopping.ask(run, NOW)
 
 

@@ -37,7 +37,7 @@ def test_names_that_are_none(name, message):
 @pytest.mark.parametrize("given", [3, None, {}, {"clip": {}, "log1p": {}}, ["log1p"]])
 def test_what_is_written_otherwise(given):
     with pytest.raises(ValueError, match=r"must be the name of a step, or \{name: \{its settings"):
-        steps.made(given)
+        steps.build_step(given)
 
 
 def test_steps_are_read_without_tensorflow():

@@ -29,7 +29,7 @@ def never(*_: object) -> None:
 
 def held(path: str, **how: object) -> contextlib.AbstractContextManager[None]:
     settings = {"sleep": never, "lost": never, "is_alive": run_lock.is_alive, **how}
-    return gcs_lock.held(path, what="run 'r'", **settings)
+    return gcs_lock.hold(path, what="run 'r'", **settings)
 
 
 def beat(path: str, beats: int) -> None:
@@ -115,7 +115,7 @@ def test_an_answer_that_is_lost_does_not_lock_us_out(path, cloud):
 
 def test_launchers_of_a_run_on_gs_hold_it(cloud):
     run = RunFolder(cloud.path("r"))
-    with run_lock.held(run):
+    with run_lock.hold(run):
         assert cloud.names() == ["r/launcher.lock"]
     assert cloud.names() == []
 
@@ -134,7 +134,7 @@ def test_a_chief_of_a_run_on_gs_is_alone(cloud):
 
 def test_a_chief_that_another_has_replaced_ends_without_a_save(cloud, monkeypatch):
     run, ended, codes = RunFolder(cloud.path("r")), threading.Event(), []
-    monkeypatch.setattr(gcs_lock, "held", functools.partial(gcs_lock.held, beat=0.01))
+    monkeypatch.setattr(gcs_lock, "hold", functools.partial(gcs_lock.hold, beat=0.01))
     monkeypatch.setattr(run_lock.os, "_exit", lambda code: (codes.append(code), ended.set()))
     with run_lock.of_role(run, "chief"):
         cloud.put("r/chief.lock", json.dumps(OTHER).encode())

@@ -52,7 +52,7 @@ def _flipped(content: bytes) -> bytes:
 )
 def test_bad_ones(content):
     assert image_values.problem(content)
-    assert f"{len(content)} bytes (" in image_values.described(content)
+    assert f"{len(content)} bytes (" in image_values.describe(content)
 
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG"])

@@ -24,14 +24,14 @@ from preprocessing.arrow import number_texts
     ],
 )
 def test_texts(kind, given, made):
-    found = number_texts.plain(pa.array([given, "é"]).cast(kind))
+    found = number_texts.normalize(pa.array([given, "é"]).cast(kind))
     assert found.cast(pa.string()).to_pylist() == [made, "é"]
     assert given is None or number_texts.plain_text(given) == made
 
 
 def test_bytes_that_are_no_text_stay():
     array = pa.array([b"\xff5\xa0", b"\xa0", b"7\xc2\xa0"])
-    assert number_texts.plain(array).to_pylist() == [b"\xff5\xa0", b"\xa0", b"7"]
+    assert number_texts.normalize(array).to_pylist() == [b"\xff5\xa0", b"\xa0", b"7"]
 
 
 def test_long_ids_lose_a_point():

@@ -32,14 +32,14 @@ _NS = pa.timestamp("ns")
     ids=lambda value: str(getattr(value, "type", "")),
 )
 def test_types_that_little_can_be_done_with(array, wanted, values):
-    assert plain_types.of(array, wanted).to_pylist() == values
+    assert plain_types.cast(array, wanted).to_pylist() == values
 
 
 def test_others_are_not_touched():
     for array in (pa.array([1]), pa.array(["a"]), pa.array([[1.5]]), pa.nulls(2)):
-        assert plain_types.of(array, "int64") is array
+        assert plain_types.cast(array, "int64") is array
 
 
 def test_days_are_no_numbers():
     days = pa.array([1], pa.date32())
-    assert plain_types.of(days, "int64") is days
+    assert plain_types.cast(days, "int64") is days

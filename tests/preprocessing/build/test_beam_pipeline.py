@@ -64,7 +64,7 @@ def test_statistics_are_merged_in_any_order(data, folders):
         bundle.process(part)
     (one,) = bundle.finish_bundle()
     beam_pipeline.WriteStatistics(data, folders).process((None, iter([*packed[:2:-1], one.value])))
-    assert folders.statistics() == column_stats.finished(column_stats.merge(parts, data), data)
+    assert folders.statistics() == column_stats.finish(column_stats.merge(parts, data), data)
 
 
 def test_a_bundle_that_runs_twice_changes_nothing(data, folders, spilled):

@@ -127,7 +127,7 @@ def test_rows_whose_origin_is_recorded_are_all_there(tmp_path, lines):
 def test_different_rows_with_one_hash_are_all_kept(tmp_path, monkeypatch):
     """What a hash of 64 bits does once in a long time."""
     monkeypatch.setattr(
-        content, "of", lambda batch, columns: np.arange(len(batch), dtype="u8") // 4
+        content, "hash_rows", lambda batch, columns: np.arange(len(batch), dtype="u8") // 4
     )
     job_config = _config(tmp_path / "in", [tables.rows(200)])
     made, folder, _ = table_runs.run(job_config, tmp_path)
@@ -166,7 +166,7 @@ def test_rows_are_taken_from_what_was_learned():
     data = tables.make_config("x").data
     batch = tables.batch([(i % 5, f"n{i % 3}", (i % 4) / 2, i % 2) for i in range(240)])
     whole, less = column_stats.of_batch(batch, "train", data), batch.slice(60)
-    taken = column_stats.taken(column_stats.of_batch(less, "train", data))
-    found = column_stats.finished(column_stats.merge([taken, whole], data), data)
-    wanted = column_stats.finished(column_stats.of_batch(batch.slice(0, 60), "train", data), data)
+    taken = column_stats.as_removals(column_stats.of_batch(less, "train", data))
+    found = column_stats.finish(column_stats.merge([taken, whole], data), data)
+    wanted = column_stats.finish(column_stats.of_batch(batch.slice(0, 60), "train", data), data)
     assert found == wanted

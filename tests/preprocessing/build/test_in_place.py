@@ -226,7 +226,7 @@ def test_a_killed_scan_resumes_where_it_was(theirs, tmp_path, monkeypatch):
 
 def test_a_scan_with_values_does_not_use_pieces_without(theirs, tmp_path, monkeypatch):
     monkeypatch.setattr(record_folders.Folders, "statistics", lambda self: 1 / 0)
-    monkeypatch.setattr("preprocessing.build.in_place.made", _interrupted)
+    monkeypatch.setattr("preprocessing.build.in_place.build_manifest", _interrupted)
     with pytest.raises(KeyboardInterrupt):
         run(make(theirs), tmp_path)
     monkeypatch.undo()

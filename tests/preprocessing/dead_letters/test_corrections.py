@@ -147,17 +147,17 @@ def test_images_are_kept_and_only_their_label_is_corrected(tmp_path):
 def test_the_ledger(tmp_path, data):
     assert corrections.read(str(tmp_path)) == []
     source = sources.choose(data)
-    assert corrections.over(source, str(tmp_path)) is source
+    assert corrections.wrap(source, str(tmp_path)) is source
     some = [Correction(file="b", row=2, reason="type", raw={"id": 1})]
     some.insert(0, Correction(file="a", row=9, reason="type", column="id", of="x", raw={}))
     corrections.write(str(tmp_path), some[::-1])
     assert corrections.read(str(tmp_path)) == some
-    over = corrections.over(source, str(tmp_path))
+    over = corrections.wrap(source, str(tmp_path))
     ledger = str(tmp_path / "corrections.jsonl")
     assert over.files() == [*source.files(), RawFile("corrections.jsonl", ledger)]
     (tmp_path / "corrections.jsonl").write_text('{"file": "a"}\n')
     with pytest.raises(errors.DataError, match=r"corrections.jsonl' line 1: no correction"):
-        corrections.over(source, str(tmp_path))
+        corrections.wrap(source, str(tmp_path))
 
 
 def test_columns_that_do_not_exist(data):

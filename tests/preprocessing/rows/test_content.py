@@ -29,7 +29,7 @@ def _batch(**columns: tuple[dict, list]) -> tuple[pa.RecordBatch, dict[str, conf
 @pytest.mark.parametrize("kind", _VALUES)
 def test_different_values_of_a_column_differ(kind):
     batch, columns = _batch(x=({"type": kind}, _VALUES[kind]), y=({"type": "int64"}, [7] * 6))
-    assert len(set(content.of(batch, columns).tolist())) == 6
+    assert len(set(content.hash_rows(batch, columns).tolist())) == 6
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_different_values_of_a_column_differ(kind):
 )
 def test_lists_differ_by_what_is_where(kind, values):
     batch, columns = _batch(x=({"type": kind, "shape": [3]}, values))
-    assert len(set(content.of(batch, columns).tolist())) == 4
+    assert len(set(content.hash_rows(batch, columns).tolist())) == 4
 
 
 def test_the_same_rows_are_equal_however_they_are_cut_and_columns_ordered():
@@ -54,11 +54,11 @@ def test_the_same_rows_are_equal_however_they_are_cut_and_columns_ordered():
         b=({"type": "string"}, names),
         c=({"type": "float32"}, [None if i % 7 == 0 else i % 3 for i in range(200)]),
     )
-    whole = content.of(batch, columns)
-    parts = [content.of(batch.slice(at, 9), columns) for at in range(0, 200, 9)]
+    whole = content.hash_rows(batch, columns)
+    parts = [content.hash_rows(batch.slice(at, 9), columns) for at in range(0, 200, 9)]
     np.testing.assert_array_equal(np.concatenate(parts), whole)
     other = dict(reversed(columns.items()))
-    np.testing.assert_array_equal(content.of(batch.select(list(other)), other), whole)
+    np.testing.assert_array_equal(content.hash_rows(batch.select(list(other)), other), whole)
     payloads = encode.encode(batch, columns).to_pylist()
     assert len(set(zip(payloads, whole.tolist(), strict=True))) == len(set(payloads))
     assert len(set(whole.tolist())) == len(set(payloads))
@@ -71,8 +71,8 @@ def test_nothing_but_missing_values(kind, rows):
     batch, columns = _batch(
         **{f"x{len(s)}": ({"type": kind, "shape": s}, [None] * rows) for s in shapes}
     )
-    assert len(content.of(batch, columns)) == rows
-    assert len(set(content.of(batch, columns).tolist())) <= 1
+    assert len(content.hash_rows(batch, columns)) == rows
+    assert len(set(content.hash_rows(batch, columns).tolist())) <= 1
 
 
 def test_copies_have_keys_of_their_own():
@@ -90,14 +90,16 @@ def test_hashes_are_what_they_were():
         b=({"type": "string", "missing": "allow"}, ["a", None]),
         c=({"type": "float32", "shape": [3]}, [[1, 2, 3], [4, 5, 6]]),
     )
-    assert content.of(batch, columns).tolist() == [3440964688727049460, 13002208783105566086]
+    assert content.hash_rows(batch, columns).tolist() == [3440964688727049460, 13002208783105566086]
 
 
 def test_lists_are_their_items_in_order():
     columns = {"x": config.Column(type="string", list=True, max_items=3)}
 
     def of(*found):
-        return content.of(pa.record_batch([pa.array(found, pa.list_(pa.string()))], ["x"]), columns)
+        return content.hash_rows(
+            pa.record_batch([pa.array(found, pa.list_(pa.string()))], ["x"]), columns
+        )
 
     different = of(["a", "b"], ["b", "a"], ["ab"], ["a"], [], None, ["a", "b", "b"])
     assert len(set(different.tolist())) == 7

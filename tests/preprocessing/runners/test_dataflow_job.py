@@ -220,10 +220,10 @@ def test_what_the_service_says_to_beam_is_one_line(cloud):
         pytest.raises(
             errors.RetryableError, match=rf"^Dataflow, {PLACE}: too many jobs \(429\). T"
         ),
-        dataflow_job.explained(made),
+        dataflow_job.translate_errors(made),
     ):
         raise HttpError
-    with pytest.raises(HttpError), dataflow_job.explained(None):
+    with pytest.raises(HttpError), dataflow_job.translate_errors(None):
         raise HttpError
 
 
@@ -233,7 +233,7 @@ def test_a_service_that_beam_does_not_reach_is_one_line(cloud):
     )
     with (
         pytest.raises(errors.RetryableError, match=r"^Dataflow cannot be reached \(no server\). L"),
-        dataflow_job.explained(made),
+        dataflow_job.translate_errors(made),
     ):
         raise httplib2.ServerNotFoundError("no server")
 

@@ -127,4 +127,4 @@ def test_pieces_of_several_folders_are_put_together(source, tmp_path):
     assert taken == {pieces.key(chunk) for chunk in chunks} - {"train-000001"}
     found = _files(tmp_path / "c")
     assert found.items() <= whole.items()
-    assert pieces.finished(str(tmp_path / "c")) == len(chunks) - 1
+    assert pieces.count_finished(str(tmp_path / "c")) == len(chunks) - 1

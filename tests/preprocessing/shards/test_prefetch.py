@@ -10,9 +10,9 @@ from preprocessing.shards import prefetch
 
 
 def test_all_items_in_order():
-    assert list(prefetch.ahead(iter(range(100)))) == list(range(100))
-    assert list(prefetch.ahead(iter([]))) == []
-    assert list(prefetch.ahead(iter([None, None]))) == [None, None]
+    assert list(prefetch.prefetch(iter(range(100)))) == list(range(100))
+    assert list(prefetch.prefetch(iter([]))) == []
+    assert list(prefetch.prefetch(iter([None, None]))) == [None, None]
 
 
 def test_the_next_is_made_while_one_is_used():
@@ -23,7 +23,7 @@ def test_the_next_is_made_while_one_is_used():
             event.set()
             yield number
 
-    reader = prefetch.ahead(items())
+    reader = prefetch.prefetch(items())
     assert next(reader) == 0
     assert made[1].wait(10)
     assert not made[2].is_set()
@@ -35,7 +35,7 @@ def test_an_error_comes_after_the_items_before_it():
         yield 1
         raise ValueError("bad item")
 
-    reader = prefetch.ahead(items())
+    reader = prefetch.prefetch(items())
     assert next(reader) == 1
     with pytest.raises(ValueError, match="bad item"):
         next(reader)

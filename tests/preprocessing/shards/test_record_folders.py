@@ -93,7 +93,7 @@ def test_sweeping_leaves_folders_in_use(tmp_path):
     folders = record_folders.prepare(str(tmp_path), _BUILD)
     elsewhere = record_folders.prepare(str(tmp_path), "b" * 12)
     job = {"build": elsewhere.build_name, "temporary": elsewhere.temporary_name}
-    pathlib.Path(record_folders.elsewhere(str(tmp_path), "b" * 12)).write_text(json.dumps(job))
+    pathlib.Path(record_folders.job_file(str(tmp_path), "b" * 12)).write_text(json.dumps(job))
     before = _names(tmp_path)
     with record_folders.locked(str(tmp_path), _BUILD):
         record_folders.sweep(str(tmp_path), "a" * 12)

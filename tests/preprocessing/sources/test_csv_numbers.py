@@ -40,7 +40,7 @@ from tests.preprocessing import table_runs, tables
 )
 def test_texts_become_those_of_numbers(rules, given, made):
     array = pa.array([text and text.encode() for text in given], pa.binary())
-    found = csv_numbers.plain(array, config.Csv(**rules)).to_pylist()
+    found = csv_numbers.normalize(array, config.Csv(**rules)).to_pylist()
     assert [text and text.decode() for text in found] == made
 
 
@@ -70,17 +70,17 @@ def test_texts_become_those_of_numbers(rules, given, made):
     ],
 )
 def test_the_form_is_guessed_from_all_values(column, delimiter, form):
-    assert csv_numbers.form([column, ["other"]], delimiter) == form
+    assert csv_numbers.detect_format([column, ["other"]], delimiter) == form
 
 
 def test_columns_that_disagree_are_left_as_texts():
-    assert csv_numbers.form([["1,5"], ["1,234.5"]], ";") == {}
+    assert csv_numbers.detect_format([["1,5"], ["1,234.5"]], ";") == {}
 
 
 def test_a_column_that_is_sure_decides_for_one_that_is_not():
-    assert csv_numbers.form([["1,234"], ["0,5"]], ",") == {"decimal": ","}
-    assert csv_numbers.form([["1,234"], ["1,234.5"]], ";") == {"thousands": ","}
-    assert csv_numbers.form([["1,5"], ["2,5"], ["2.5"]], ",") == {"decimal": ","}
+    assert csv_numbers.detect_format([["1,234"], ["0,5"]], ",") == {"decimal": ","}
+    assert csv_numbers.detect_format([["1,234"], ["1,234.5"]], ";") == {"thousands": ","}
+    assert csv_numbers.detect_format([["1,5"], ["2,5"], ["2.5"]], ",") == {"decimal": ","}
 
 
 def test_what_may_be_a_decimal_mark_or_none():

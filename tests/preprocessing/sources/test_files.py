@@ -15,7 +15,7 @@ from tests.preprocessing import tables
 
 
 def _read(path, encoding="utf-8") -> bytes:
-    with files.opened(str(path), encoding) as stream:
+    with files.open_unpacked(str(path), encoding) as stream:
         return stream.read()
 
 
@@ -59,7 +59,7 @@ def test_offsets_are_those_of_the_text_below_the_mark(tmp_path, mark, pack, enco
     """A codec that writes a mark itself adds one."""
     (tmp_path / "x").write_bytes(pack((mark + "abc").encode(encoding.removesuffix("-sig"))))
     for offset in range(4):
-        with files.opened(str(tmp_path / "x"), encoding, offset) as stream:
+        with files.open_unpacked(str(tmp_path / "x"), encoding, offset) as stream:
             assert stream.read() == b"abc"[offset:]
 
 

@@ -32,7 +32,7 @@ def _write(folder: pathlib.Path, files: int, rows: int, packed: bool = False) ->
 @pytest.mark.parametrize("packed", [False, True])
 def test_rows_of_many_files_are_few_batches_that_know_them(tmp_path, packed):
     pattern = _write(tmp_path / "in", 40, 5, packed)
-    source = together.over(sources.choose(tables.make_config(pattern).data))
+    source = together.wrap(sources.choose(tables.make_config(pattern).data))
     (chunk,) = source.plan("train")
     assert chunk.rows == (None if packed else 200)
     (rows,) = source.read(chunk)
@@ -48,7 +48,7 @@ def test_large_chunks_stay_alone(tmp_path):
     pattern = _write(tmp_path / "in", 6, 10)
     size = (tmp_path / "in" / "005.csv").stat().st_size
     for read, together_are in ((2 * size, [2, 2, 2]), (size // 3, [1] * 6)):
-        source = together.over(sources.choose(tables.make_config(pattern).data, base.Sizes(read)))
+        source = together.wrap(sources.choose(tables.make_config(pattern).data, base.Sizes(read)))
         assert [len(chunk.details) for chunk in source.plan("train")] == together_are
 
 
@@ -59,7 +59,7 @@ def test_files_whose_columns_have_other_types_are_batches_of_their_own(tmp_path)
         pq.write_table(table, tmp_path / "in" / f"{file}.parquet")
     columns = {"x": {"type": "int64"}, "label": {"type": "int64"}}
     data = tables.make_config(f"{tmp_path}/in/*", columns, source="parquet").data
-    source = together.over(sources.choose(data))
+    source = together.wrap(sources.choose(data))
     (chunk,) = source.plan("train")
     found = [rows.batch.column("x") for rows in source.read(chunk)]
     assert [(array.type, array.to_pylist()) for array in found] == [

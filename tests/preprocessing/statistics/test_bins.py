@@ -76,7 +76,7 @@ def _counted(columns, splits):
         ],
         data,
     )
-    return {split: one.columns["x"] for split, one in column_stats.finished(found, data).items()}
+    return {split: one.columns["x"] for split, one in column_stats.finish(found, data).items()}
 
 
 @pytest.mark.parametrize("kind", ["normal", "skewed", "months", "quarters", "far"])

@@ -50,7 +50,7 @@ def _batch(data) -> pa.RecordBatch:
 
 def _statistics(data, *batches, split="train"):
     parts = [column_stats.of_batch(batch, split, data) for batch in batches]
-    return column_stats.finished(column_stats.merge(parts, data), data)[split]
+    return column_stats.finish(column_stats.merge(parts, data), data)[split]
 
 
 @pytest.fixture(scope="module")
@@ -199,7 +199,7 @@ def test_splits_are_kept_apart():
     batch = _batch(data)
     parts = [column_stats.of_batch(batch.slice(0, 100), "eval", data)]
     parts.append(column_stats.of_batch(batch.slice(100), "train", data))
-    found = column_stats.finished(column_stats.merge(parts, data), data)
+    found = column_stats.finish(column_stats.merge(parts, data), data)
     assert list(found) == ["train", "eval"]
     assert found["train"].columns["label"].count == 400
     assert found["eval"].columns["label"].count == 100
@@ -208,7 +208,7 @@ def test_splits_are_kept_apart():
 def test_parts_can_be_sent_between_workers(whole):
     data, batch, found = whole
     part = pickle.loads(pickle.dumps(column_stats.of_batch(batch, "train", data)))
-    assert column_stats.finished(part, data)["train"] == found
+    assert column_stats.finish(part, data)["train"] == found
 
 
 def test_lists_are_counted_by_item_and_by_length():
@@ -223,7 +223,7 @@ def test_lists_are_counted_by_item_and_by_length():
         for found in ([["a", "b"], None, ["a", "a", "c"]], [[], ["b"]])
     ]
     made = column_stats.merge([column_stats.of_batch(part, "train", data) for part in parts], data)
-    found = column_stats.finished(made, data)["train"].columns["tags"]
+    found = column_stats.finish(made, data)["train"].columns["tags"]
     assert (found.count, found.missing, found.distinct) == (6, 1, 3)
     assert found.vocabulary == (("a", 3), ("b", 2), ("c", 1))
     lengths = found.lengths
@@ -231,7 +231,7 @@ def test_lists_are_counted_by_item_and_by_length():
     assert lengths.quantiles[50] == pytest.approx(1.5, abs=0.51)
     assert lengths.histogram.counts == (1, 1, 1, 1)
     less = column_stats.merge(
-        [made, column_stats.taken(column_stats.of_batch(parts[1], "train", data))], data
+        [made, column_stats.as_removals(column_stats.of_batch(parts[1], "train", data))], data
     )
-    found = column_stats.finished(less, data)["train"].columns["tags"]
+    found = column_stats.finish(less, data)["train"].columns["tags"]
     assert (found.count, found.lengths.count, found.lengths.mean) == (5, 2, 2.5)

@@ -17,7 +17,7 @@ _INTEGERS = st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1)
 
 def _of(values, dtype) -> moments.Moments:
     different, counts = np.unique(np.array(values, dtype), return_counts=True)
-    return moments.of(different, counts)
+    return moments.compute(different, counts)
 
 
 @hypothesis.settings(max_examples=150)

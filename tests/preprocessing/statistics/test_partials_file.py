@@ -60,8 +60,8 @@ def test_of_a_table():
     )
     found = column_stats.of_batch(batch, "train", data) | column_stats.of_batch(batch, "eval", data)
     _assert_same(found)
-    assert column_stats.finished(_back(found), data) == column_stats.finished(found, data)
-    _assert_same(column_stats.taken(found))
+    assert column_stats.finish(_back(found), data) == column_stats.finish(found, data)
+    _assert_same(column_stats.as_removals(found))
 
 
 def test_of_no_row():
@@ -90,6 +90,10 @@ def test_any_numbers(seed):
         values = np.unique(random.integers(-bound, bound, 30_000))
     counts = random.integers(1, 99, len(values))
     partial = column_stats.Partial(
-        int(counts.sum()), 0, 0, moments.of(values, counts), quantile_sketch.of(values, counts)
+        int(counts.sum()),
+        0,
+        0,
+        moments.compute(values, counts),
+        quantile_sketch.build(values, counts),
     )
     _assert_same({("train", "a"): partial, ("test", "b"): column_stats.Partial()})

@@ -14,7 +14,7 @@ from preprocessing.statistics import quantile_sketch
 
 def _of(values) -> quantile_sketch.Sketch:
     different, counts = np.unique(np.asarray(values), return_counts=True)
-    return quantile_sketch.of(different, counts)
+    return quantile_sketch.build(different, counts)
 
 
 def _exact(values) -> np.ndarray:

@@ -51,7 +51,7 @@ def test_labels_that_are_no_numbers_are_unknown(labels):
 
 def test_classes_next_to_the_most_frequent_label():
     labels = np.array([0, 0, 0, 1, 1])
-    found = agreement.of(CLASS, np.array([0, 0, 1, 1, 0]), labels)
+    found = agreement.measure(CLASS, np.array([0, 0, 1, 1, 0]), labels)
     assert found.line(("no", "yes")) == (
         "accuracy 0.6000 on 5 rows with a label; always 'no', the most frequent, has 0.6000"
     )
@@ -60,7 +60,7 @@ def test_classes_next_to_the_most_frequent_label():
 
 def test_numbers_next_to_their_mean():
     labels = np.array([1.0, 2.0, 6.0])
-    found = agreement.of(NUMBER, np.array([1.0, 3.0, 4.0], np.float32), labels)
+    found = agreement.measure(NUMBER, np.array([1.0, 3.0, 4.0], np.float32), labels)
     assert found.line(None) == (
         "mean squared error 1.667 (RMSE 1.291) on 3 rows with a label; always their mean, 3, has "
         "4.667"
@@ -74,12 +74,12 @@ def test_parts_add_up_to_the_whole_also_as_json(kind):
     said = labels + rng.integers(0, 2, 90)
     total = Agreement()
     for part in np.array_split(np.arange(90), [0, 10, 11, 60]):
-        one = agreement.of(kind, said[part], labels[part])
+        one = agreement.measure(kind, said[part], labels[part])
         total.add(Agreement.load(json.loads(json.dumps(one.dump()))))
-    whole = agreement.of(kind, said, labels)
+    whole = agreement.measure(kind, said, labels)
     assert total.line(None) == whole.line(None)
     assert total.spread == pytest.approx(whole.spread, rel=1e-9)
 
 
 def test_without_labels_there_is_nothing_to_say():
-    assert agreement.of(CLASS, np.zeros(0, int), np.zeros(0, int)).line(None) is None
+    assert agreement.measure(CLASS, np.zeros(0, int), np.zeros(0, int)).line(None) is None

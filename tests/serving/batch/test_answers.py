@@ -43,7 +43,7 @@ def test_stored_records_are_not_called_rows():
         {"shard": "raw/a.csv", "record": 2},
         {"shard": "raw/a.csv", "record": 4},
     ]
-    shown = answers.shown(pa.table({**found, "prediction": [1, 2]}), 5).splitlines()
+    shown = answers.render(pa.table({**found, "prediction": [1, 2]}), 5).splitlines()
     assert shown[:2] == [" record  prediction", "a.csv:2           1"]
 
 
@@ -71,7 +71,7 @@ def test_classes_without_names_are_numbers():
 
 
 def test_a_class_that_has_no_name_has_its_number():
-    assert answers.named(np.array([0, 2, -1]), CLASSES).to_pylist() == ["dog", "2", "-1"]
+    assert answers.class_names(np.array([0, 2, -1]), CLASSES).to_pylist() == ["dog", "2", "-1"]
 
 
 def test_other_outputs_go_by_their_names():
@@ -140,10 +140,10 @@ def test_the_table_of_a_classifier_marks_what_is_wrong():
             "probability_dog": [0.25, 0.5, 0.375],
         }
     )
-    assert answers.shown(found, 5).splitlines() == [
+    assert answers.render(found, 5).splitlines() == [
         "    row  label  prediction  probability",
         "b.csv:2    cat         cat       0.7500",
         "b.csv:3    dog         cat       0.5000  wrong",
         "b.csv:4                cat       0.6250",
     ]
-    assert len(answers.shown(found, 1).splitlines()) == 2
+    assert len(answers.render(found, 1).splitlines()) == 2

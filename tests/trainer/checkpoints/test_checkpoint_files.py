@@ -32,10 +32,14 @@ def test_one_is_chosen_by_the_step_it_is_named_after_or_the_later_one_it_holds(t
     for part in late.glob("model.ckpt-5.*"):
         part.replace(tmp_path / part.name.replace("-5.", "-3."))
     assert checkpoint_files.step_of(early) == 5
-    assert checkpoint_files.chosen(folder, "3") == checkpoint_files.chosen(folder, "5") == [early]
-    assert checkpoint_files.chosen(folder, "all") == [early, newest]
+    assert (
+        checkpoint_files.find_intact(folder, "3")
+        == checkpoint_files.find_intact(folder, "5")
+        == [early]
+    )
+    assert checkpoint_files.find_intact(folder, "all") == [early, newest]
     with pytest.raises(errors.UsageError, match=r"'4': must be best, all or one of 5, 12$"):
-        checkpoint_files.chosen(folder, "4")
+        checkpoint_files.find_intact(folder, "4")
 
 
 def test_without_checkpoints_training_begins_at_0(tmp_path):
@@ -66,22 +70,26 @@ damaged = pytest.mark.parametrize(
 def test_one_that_is_damaged_is_not_chosen(tmp_path, damage):
     folder, (early, late, newest) = str(tmp_path), save(tmp_path, 3, 5, 12)
     damage(late)
-    assert checkpoint_files.chosen(folder, None) == [newest]
-    assert checkpoint_files.chosen(folder, "3") == [early]
+    assert checkpoint_files.find_intact(folder, None) == [newest]
+    assert checkpoint_files.find_intact(folder, "3") == [early]
     for wanted in ("5", "all"):
         with pytest.raises(
             errors.DataError, match=r"model\.ckpt-5': is damaged \(.*there are 3, 5, 12$"
         ):
-            checkpoint_files.chosen(folder, wanted)
+            checkpoint_files.find_intact(folder, wanted)
 
 
 def test_one_that_was_removed_is_none(tmp_path):
     folder, [_, late] = str(tmp_path), save(tmp_path, 3, 12)
     for part in tmp_path.glob("model.ckpt-3.*"):
         part.unlink()
-    assert checkpoint_files.chosen(folder, "all") == checkpoint_files.chosen(folder, None) == [late]
+    assert (
+        checkpoint_files.find_intact(folder, "all")
+        == checkpoint_files.find_intact(folder, None)
+        == [late]
+    )
     with pytest.raises(errors.UsageError, match=r"'3': must be best, all or one of 12$"):
-        checkpoint_files.chosen(folder, "3")
+        checkpoint_files.find_intact(folder, "3")
 
 
 @damaged
@@ -238,7 +246,7 @@ def test_the_newest_that_is_deleted_while_it_is_chosen_is_not_called_damaged(tmp
         return check(path)
 
     monkeypatch.setattr(checkpoint_files, "problem_of", checked_meanwhile)
-    assert checkpoint_files.chosen(str(tmp_path), None) == [f"{tmp_path}/model.ckpt-12"]
+    assert checkpoint_files.find_intact(str(tmp_path), None) == [f"{tmp_path}/model.ckpt-12"]
 
 
 def test_a_list_that_cannot_be_read_is_written_again(tmp_path):
@@ -301,10 +309,10 @@ def test_the_best_is_chosen_unless_it_is_damaged(tmp_path, damage):
     kept = checkpoint_files.keep(prefix, str(tmp_path / "best"))
     RunFolder(str(tmp_path)).write("best.json", {"checkpoint": "best/model.ckpt-7"})
     _remove(prefix)
-    assert checkpoint_files.chosen(str(tmp_path), "best") == [kept]
+    assert checkpoint_files.find_intact(str(tmp_path), "best") == [kept]
     damage(kept)
     with pytest.raises(errors.DataError, match=r"best/model\.ckpt-7': is damaged"):
-        checkpoint_files.chosen(str(tmp_path), "best")
+        checkpoint_files.find_intact(str(tmp_path), "best")
 
 
 def test_a_kept_one_does_not_change_with_its_step_saved_again(tmp_path):
@@ -323,7 +331,7 @@ def test_a_run_without_a_best_model_is_reported(tmp_path, content):
     if content is not None:
         run.write("best.json", content)
     with pytest.raises(errors.UsageError, match=f"run '{run.name}': has kept no best checkpoint"):
-        checkpoint_files.chosen(run.path, "best")
+        checkpoint_files.find_intact(run.path, "best")
 
 
 def test_one_that_is_saved_again_while_it_is_pinned_counts_as_gone(tmp_path, monkeypatch):

@@ -126,7 +126,7 @@ def test_nineteen_of_twenty_intervals_of_regressors_hold_the_true_difference():
 def test_pairing_is_what_makes_the_interval_narrow():
     labels, a, b = _pair(np.random.default_rng(5), 2000)
     found = paired.of_classes(_answers(labels, a), _answers(labels, b), 10)
-    alone = class_metrics.over(_answers(labels, b), 10)(np.ones(2000, bool))[0]
+    alone = class_metrics.metrics_by_mask(_answers(labels, b), 10)(np.ones(2000, bool))[0]
     for name in ("auc", "log_loss"):
         assert _width(found[name].change) < 0.7 * _width(alone[name]), name
 
@@ -142,7 +142,7 @@ def test_values_are_those_of_make_evaluate():
     one, other = _answers(labels, a, groups), _answers(labels, b, groups)
     found = paired.of_classes(one, other, 5)
     for side, of in (("a", one), ("b", other)):
-        metrics, _ = class_metrics.over(of, 5)(np.ones(500, bool))
+        metrics, _ = class_metrics.metrics_by_mask(of, 5)(np.ones(500, bool))
         assert metrics.keys() == found.keys()
         for name, metric in metrics.items():
             assert getattr(found[name], side) == pytest.approx(metric.value), name
@@ -194,9 +194,11 @@ def test_less_is_better_for_errors(metric):
 
 
 def test_metrics_by_other_names():
-    assert paired.named("loss", ["accuracy", "log_loss"]) == "log_loss"
-    assert paired.named("loss", ["rmse", "mean_squared_error"]) == "mean_squared_error"
-    assert paired.named("auc", ["auc"]) == "auc" and paired.named("mine", ["auc"]) is None
+    assert paired.find_metric("loss", ["accuracy", "log_loss"]) == "log_loss"
+    assert paired.find_metric("loss", ["rmse", "mean_squared_error"]) == "mean_squared_error"
+    assert (
+        paired.find_metric("auc", ["auc"]) == "auc" and paired.find_metric("mine", ["auc"]) is None
+    )
     assert paired.higher_is_better("calibration") is None
     assert paired.higher_is_better("auc") is True
 

@@ -51,7 +51,7 @@ def test_the_checkpoint_of_the_best_survives_rotation_and_a_restart(scene, finis
     rotation.clean()
     assert not pathlib.Path(scene.run.path, "model.ckpt-100.index").exists()
     assert scene.evaluated(300, 0.5) is None
-    (kept,) = checkpoint_files.chosen(scene.run.path, "best")
+    (kept,) = checkpoint_files.find_intact(scene.run.path, "best")
     assert kept == f"{scene.run.path}/best/model.ckpt-100"
     assert checkpoint_files.step_of(kept) == 100
     for path in finished.path.glob("model.ckpt-100.*"):
@@ -61,7 +61,7 @@ def test_the_checkpoint_of_the_best_survives_rotation_and_a_restart(scene, finis
 def test_one_checkpoint_is_kept_that_of_the_best(scene):
     for step, value in ((100, 0.9), (200, 0.95), (300, 0.7)):
         scene.evaluated(step, value)
-    assert checkpoint_files.chosen(scene.run.path, "best") == [
+    assert checkpoint_files.find_intact(scene.run.path, "best") == [
         f"{scene.run.path}/best/model.ckpt-200"
     ]
     kept = pathlib.Path(scene.run.path, "best")

@@ -55,7 +55,7 @@ def run(tmp_path):
 def _settle(run, blocks, policy):
     job = config_file.load("mnist", [f"train.on_new_data={policy}"])
     reporter = Reporter(run, "chief-0", 100)
-    changed_records.settle(job, run, blocks, reporter=reporter)
+    changed_records.reconcile(job, run, blocks, reporter=reporter)
     reporter.say("starting")
     return run_folder.read_statuses(run)["chief-0"]
 
@@ -156,7 +156,7 @@ def test_a_checkpoint_of_the_first_format_resumes_where_it_was(tmp_path):
     contents = contents.model_copy(update={"splits": {**contents.splits, "train": train}})
     records = RecordDataset(job, str(regenerate.RECORDS), contents)
     blocks, task = records.blocks("train"), topology.Task(topology.CHIEF, 0)
-    changed_records.settle(job, run, blocks, reporter=Reporter(run, "chief-0", 8))
+    changed_records.reconcile(job, run, blocks, reporter=Reporter(run, "chief-0", 8))
     assert checkpoint_files.newest(run.path) == checkpoint
     before = saved_counts.counts_in(checkpoint, blocks)
     assert before.applied.sum() == make_checkpoints.STEPS * make_checkpoints.BATCH

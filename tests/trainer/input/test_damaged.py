@@ -126,7 +126,7 @@ def test_a_restart_reads_no_shard_again_but_those_that_have_changed(
         counted = []
         run.remove(run_folder.EXCLUDED)  # as each start does
         before = _characters_read()
-        excluded = damaged.settle(run, found, counted.append)
+        excluded = damaged.exclude_damaged(run, found, counted.append)
         return excluded, sum(counted), _characters_read() - before
 
     excluded, counted, read = settle()
@@ -260,4 +260,4 @@ def test_an_error_that_no_record_explains_is_left_as_it_is(small_records, tmp_pa
         tf.errors.InvalidArgumentError(None, None, "shapes [[IteratorGetNext]]"),
         errors.ModelError("x"),
     ):
-        assert damaged.explained(error, whole, run) is error
+        assert damaged.explain(error, whole, run) is error

@@ -92,7 +92,7 @@ def test_an_evaluator_that_comes_back_is_waited_for(run):
 
 def test_the_error_of_an_evaluator_that_failed_for_good_is_the_chiefs(run):
     def fail():
-        with pytest.raises(errors.ModelError), fatal.once(run, "evaluator-0", "s"):
+        with pytest.raises(errors.ModelError), fatal.fail_once(run, "evaluator-0", "s"):
             raise errors.ModelError("the exported model differs")
 
     says(run, "evaluating")

@@ -49,7 +49,7 @@ def run(tmp_path):
 )
 def test_failures_get_their_exit_code_and_one_line(run, raised, kind, text):
     reporter = Reporter(run, "worker-0", 10)
-    with pytest.raises(kind, match=text) as caught, failures.explained(reporter):
+    with pytest.raises(kind, match=text) as caught, failures.report_failures(reporter):
         raise raised
     status = run_folder.read_statuses(run)["worker-0"]
     assert (status.state, status.exit_code) == ("failed", kind.exit_code)
@@ -58,7 +58,7 @@ def test_failures_get_their_exit_code_and_one_line(run, raised, kind, text):
 
 
 def test_a_bug_keeps_its_own_error(run):
-    with pytest.raises(KeyError, match="x"), failures.explained(Reporter(run, "chief-0", 10)):
+    with pytest.raises(KeyError, match="x"), failures.report_failures(Reporter(run, "chief-0", 10)):
         raise KeyError("x")
     status = run_folder.read_statuses(run)["chief-0"]
     assert (status.state, status.exit_code, status.error) == ("failed", 1, "KeyError: 'x'")
@@ -67,7 +67,7 @@ def test_a_bug_keeps_its_own_error(run):
 def test_an_error_of_a_models_code_is_printed_behind_its_places(run):
     places = 'in user code:\n\n    File "m.py", line 7, in f  *\n        g(x)\n'
     raised = RuntimeError(f"{places}\n    RuntimeError: no such layer\n")
-    with pytest.raises(RuntimeError), failures.explained(Reporter(run, "chief-0", 10)):
+    with pytest.raises(RuntimeError), failures.report_failures(Reporter(run, "chief-0", 10)):
         raise raised
     assert run_folder.read_statuses(run)["chief-0"].error == "RuntimeError: no such layer"
 
@@ -81,7 +81,7 @@ def test_a_role_asked_to_stop_has_not_failed(run, raised):
     try:
         with (
             pytest.raises(errors.RetryableError),
-            failures.explained(Reporter(run, "worker-0", 10)),
+            failures.report_failures(Reporter(run, "worker-0", 10)),
         ):
             raise raised
     finally:
@@ -92,6 +92,6 @@ def test_a_role_asked_to_stop_has_not_failed(run, raised):
 
 def test_an_interrupt_before_training_is_a_stop_too(run):
     reporter = Reporter(run, "worker-0", 10)
-    with pytest.raises(KeyboardInterrupt), failures.explained(reporter):
+    with pytest.raises(KeyboardInterrupt), failures.report_failures(reporter):
         raise KeyboardInterrupt
     assert run_folder.read_statuses(run)["worker-0"].state == "stopped"

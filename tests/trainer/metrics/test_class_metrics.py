@@ -34,8 +34,8 @@ def test_records_in_no_group_are_independent():
 
 def test_a_part_has_the_metrics_of_its_records_and_the_baseline_of_the_split():
     answers, chosen = _answers(), np.arange(400) % 3 == 0
-    found, baseline = class_metrics.over(answers, 3)(chosen)
-    alone, _ = class_metrics.over(answers.where(chosen), 3)(np.ones(chosen.sum(), bool))
+    found, baseline = class_metrics.metrics_by_mask(answers, 3)(chosen)
+    alone, _ = class_metrics.metrics_by_mask(answers.where(chosen), 3)(np.ones(chosen.sum(), bool))
     assert {n: x.value for n, x in found.items()} == pytest.approx(
         {n: x.value for n, x in alone.items()}
     )
@@ -56,7 +56,8 @@ def test_groups_widen_intervals_and_change_no_value():
         np.repeat(np.arange(400), 10),
     )
     every, single = (
-        class_metrics.over(one, 10)(np.ones(len(one.labels), bool))[0] for one in (many, once)
+        class_metrics.metrics_by_mask(one, 10)(np.ones(len(one.labels), bool))[0]
+        for one in (many, once)
     )
     for name, one in single.items():
         assert every[name].value == pytest.approx(one.value)
@@ -67,7 +68,7 @@ def test_groups_widen_intervals_and_change_no_value():
 def test_what_is_reported_to_readers():
     answers = _answers()
     slices = [("all", dict.fromkeys(["auc"])), ("a=1", {})]
-    told = list(class_metrics.explained(answers, slices, "user", top=10))
+    told = list(class_metrics.explain(answers, slices, "user", top=10))
     assert told[0].startswith("Only one label occurs in all records: log_loss, ")
     assert told[2].startswith("Groups by user that hold both labels and count in ")
     assert told[-1] == (
@@ -75,4 +76,4 @@ def test_what_is_reported_to_readers():
         "hit_rate@10 are not defined there."
     )
     of_classes = Answers(answers.labels, answers.classes)
-    assert list(class_metrics.explained(of_classes, slices, None, top=10)) == []
+    assert list(class_metrics.explain(of_classes, slices, None, top=10)) == []

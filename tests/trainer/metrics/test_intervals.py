@@ -153,7 +153,7 @@ def test_groups_that_are_all_alike_leave_the_interval_of_examples():
 def test_student():
     # The usual table of 97.5 % points.
     for freedom, point in ((4, 2.776), (9, 2.262), (30, 2.042), (1000, 1.962)):
-        assert intervals.t(freedom) == pytest.approx(point, abs=0.01)
+        assert intervals.student_t(freedom) == pytest.approx(point, abs=0.01)
 
 
 def test_the_interval_of_few_examples_or_groups_is_that_of_student():

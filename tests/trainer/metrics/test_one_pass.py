@@ -124,6 +124,6 @@ def test_a_model_whose_evaluation_predicts_nothing(tmp_path):
 def test_records_are_counted_as_they_are_read(tmp_path):
     table = _table(tmp_path)
     counts: list[int] = []
-    with work.counted(counts.append):
+    with work.count_work(counts.append):
         _evaluated(table, slices=())
     assert counts == [40, 40, 20]

@@ -26,7 +26,7 @@ def _texts(drawn):
 
 
 def test_a_classifier_of_two_classes():
-    drawn = plots.of(_binary(0, 2), ["no", "<yes>"])
+    drawn = plots.draw(_binary(0, 2), ["no", "<yes>"])
     captions = re.findall("<figcaption>(.*?)</figcaption>", drawn)
     assert captions == ["ROC", "Precision and recall", "Calibration", "Confusion at 0.5"]
     assert "predicted to observed" in drawn
@@ -36,14 +36,14 @@ def test_a_classifier_of_two_classes():
 
 
 def test_axes_of_rates_are_those_of_any_model():
-    good, bad = (_texts(plots.of(_binary(seed, s)))[:4] for seed, s in ((0, 6), (1, 0.2)))
+    good, bad = (_texts(plots.draw(_binary(seed, s)))[:4] for seed, s in ((0, 6), (1, 0.2)))
     assert good == bad and "1" in good[0]
 
 
 def test_one_label_alone_has_no_curves():
     found = Binary()
     found.add(np.zeros(5, int), np.full(5, 0.2))
-    drawn = plots.of(found)
+    drawn = plots.draw(found)
     assert "ROC" not in drawn and "Confusion at 0.5" in drawn
     cells = re.findall("<tr>(.*?)</tr>", drawn, re.DOTALL)
     shown = {name: next(row for row in cells if name in row) for name in ("recall", "specificity")}
@@ -56,7 +56,7 @@ def test_many_classes():
     labels = rng.integers(0, 30, 5000)
     found.add(labels, np.where(rng.random(5000) < 0.8, labels, rng.integers(0, 30, 5000)))
     names = [f"class {n}" for n in range(30)]
-    drawn = plots.of(found, names)
+    drawn = plots.draw(found, names)
     assert "Of 30 classes, the 12 with the most errors." in drawn
     assert len(re.findall("<rect", drawn)) == 144
     top = found.top_confusions(1)[0]
@@ -70,7 +70,7 @@ def test_numbers_have_the_scale_that_was_given():
         found = PredictedNumbers(-10, 30)
         labels = rng.normal(size=3000) * 10 + 10
         found.add(labels, labels + rng.normal(size=3000) * noise)
-        return plots.of(found)
+        return plots.draw(found)
 
     near, far = page(4), page(6)
     assert _texts(near) == _texts(far)
@@ -78,5 +78,5 @@ def test_numbers_have_the_scale_that_was_given():
 
 
 def test_an_estimate_as_text():
-    assert plots.shown(MetricEstimate(0.5, 0.4, 0.6)) == "0.500 [0.400, 0.600]"
-    assert plots.shown(None) == ""
+    assert plots.format_estimate(MetricEstimate(0.5, 0.4, 0.6)) == "0.500 [0.400, 0.600]"
+    assert plots.format_estimate(None) == ""

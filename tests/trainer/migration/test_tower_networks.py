@@ -75,7 +75,7 @@ def test_an_index_of_items_is_made_of_their_columns_alone(published, tmp_path):
     table = tmp_path / "items.csv"
     table.write_text("item,price\ni1,1\ni4,2\nnew,3\n")
     path, export = str(tmp_path / "index.parquet"), published.export
-    taken = exported.taken(export.path, "item")
+    taken = exported.input_columns(export.path, "item")
     assert sorted(taken) == OF["item"]
     asked = inputs.of_files(str(table), published.job, classes=None, part=taken)
     where = predictions.output(published.run, export, str(table), path=path, kind=None, part="item")
@@ -91,7 +91,7 @@ def test_an_index_of_items_is_made_of_their_columns_alone(published, tmp_path):
 def test_a_part_that_is_not_there_is_named(published):
     message = r"--signature: the model has no part 'itm' \(did you mean 'item'\?\); it has "
     with pytest.raises(errors.UsageError, match=message):
-        exported.taken(published.export.path, "itm")
+        exported.input_columns(published.export.path, "itm")
 
 
 @pytest.mark.parametrize("signature", ["item", "examples:item"])

@@ -133,7 +133,7 @@ def test_its_keras_model_answers_the_same_saved_and_loaded_again(tmp_path, reduc
     rows = clicks.rows()
     found = clicks.trained(str(tmp_path / "run"), job, rows, steps=10)
     columns = KerasColumns(found.transforms)
-    model = networks.whole(job.model, columns, Parameters(found.checkpoint))
+    model = networks.build_model(job.model, columns, Parameters(found.checkpoint))
     model.save(tmp_path / "model.keras")
     loaded = tf.keras.models.load_model(tmp_path / "model.keras")
     empty = {**rows, "clicked": np.full_like(rows["clicked"], -1)}

@@ -108,6 +108,6 @@ def test_a_job_that_cannot_be_asked_about_has_not_ended(cloud, run):
 
 def test_runs_elsewhere_have_no_job(tmp_path):
     run = RunFolder(str(tmp_path))
-    assert remote_jobs.described(run) == []
+    assert remote_jobs.describe_job(run) == []
     assert remote_jobs.stop(run) is None
     assert remote_jobs.refuse_while_going(run) is None

@@ -56,7 +56,7 @@ def test_a_job_that_was_deleted_has_failed(cloud, jobs):
 
 def test_a_job_can_be_cancelled_by_its_name_alone(jobs):
     name = service().create(BODY)
-    service_client.of(name).cancel(name)
+    service_client.service_of_job(name).cancel(name)
     assert service().get(name)["state"] == "JOB_STATE_CANCELLED"
     assert service().find("r", RUN) is None
 

@@ -100,13 +100,13 @@ def test_status_stop_and_logs_know_the_job(following):
         following.run(interrupt)
     run, name = following.run_folder, following.name
     following.pods("Running")
-    (line,) = remote_jobs.described(run)
+    (line,) = remote_jobs.describe_job(run)
     assert line == f"JobSet {name} in namespace team: running, 4 of 4 pods run"
     assert remote_jobs.stop(run) is None
     following.pods("Pending")
     assert "had no machines yet, and is cancelled" in remote_jobs.stop(run)
     assert following.api.of("jobsets") == []
-    assert remote_jobs.described(run)[0].endswith("deleted from the cluster")
+    assert remote_jobs.describe_job(run)[0].endswith("deleted from the cluster")
 
 
 @pytest.mark.slow

@@ -143,8 +143,8 @@ def test_a_partition_without_a_limit_has_its_nodes(program, nodes, final):
 
 
 def test_a_state_with_what_to_do():
-    assert commands.described("PENDING", "Resources") == "pending (Resources)"
-    assert commands.described("RUNNING", "") == "running"
-    assert commands.described("PENDING", "JobHeldUser") == (
+    assert commands.describe_state("PENDING", "Resources") == "pending (Resources)"
+    assert commands.describe_state("RUNNING", "") == "running"
+    assert commands.describe_state("PENDING", "JobHeldUser") == (
         "pending (JobHeldUser). It is held: scontrol release lets it start"
     )

@@ -36,10 +36,10 @@ def slurm(tmp_path, monkeypatch):
 
 
 def test_status_says_what_slurm_says(slurm):
-    assert remote_jobs.described(slurm("PENDING", "Resources")) == [
+    assert remote_jobs.describe_job(slurm("PENDING", "Resources")) == [
         "Slurm job 12: pending (Resources)"
     ]
-    found = remote_jobs.described(slurm("TIMEOUT"))
+    found = remote_jobs.describe_job(slurm("TIMEOUT"))
     assert found[0] == "Slurm job 12: timeout" and "once more, takes note of the end" in found[1]
     assert remote_jobs.logs_link("slurm/12") is None
 
@@ -65,7 +65,7 @@ def test_a_run_on_slurm_is_left_alone(slurm):
 
 def test_other_runs_have_no_job(tmp_path):
     run = RunFolder(str(tmp_path / "other"))
-    assert remote_jobs.described(run) == []
+    assert remote_jobs.describe_job(run) == []
     assert remote_jobs.stop(run) is None
     assert remote_jobs.refuse_while_going(run) is None
 
