@@ -1,7 +1,7 @@
-"""What one reader of a shared schedule holds: pieces assigned to it and not yet applied.
+"""What one reader of a shared schedule holds: block ranges assigned to it and not yet applied.
 
 It keeps enough of them ahead of its pipeline, which never waits for one: a step that asked for
-records that no reader has taken would wait for ever, as pieces are taken between steps.
+records that no reader has taken would wait for ever, as block ranges are taken between steps.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _BATCHES = 4
 
 @dataclasses.dataclass(frozen=True)
 class AssignmentSizes:
-    """How many pieces a reader has open at once, takes at a time, and holds at most."""
+    """How many block ranges a reader has open at once, takes at a time, and holds at most."""
 
     open: int
     chunk: int
@@ -53,11 +53,11 @@ def can_take_turns(
 
 
 class Assignments:
-    """The pieces of one session, by their position in the schedule.
+    """The block ranges of one session, by their position in the schedule.
 
-    A piece waits until all earlier epochs of its block have been applied, by any reader: with two
-    at a block, it would not be known how far it is. `in_turn` is false where readers make each step
-    together, which must not wait and need not; and where there is too little to share
+    A block range waits until all earlier epochs of its block have been applied, by any reader: with
+    two at a block, it would not be known how far it is. `in_turn` is false where readers make each
+    step together, which must not wait and need not; and where there is too little to share
     (`can_take_turns`).
     """
 
@@ -83,7 +83,7 @@ class Assignments:
         self._ahead = 0
 
     def add(self, positions: Iterable[int]) -> None:
-        """Takes in pieces, which wait for `release`, but none behind the last epoch."""
+        """Takes in block ranges, which wait for `release`, but none behind the last epoch."""
         for position in positions:
             if self._end is not None and position >= self._end:
                 self._exhausted = True
@@ -103,41 +103,41 @@ class Assignments:
         """Returns how many records are held and not yet applied; `reached` is that of
         `waiting_blocks`."""
         waiting = 0
-        for piece, far in zip(self._waiting.values(), reached, strict=True):
-            records = int(self._records[piece.block])
-            waiting += records - min(records, max(0, int(far) - piece.epoch * records))
+        for block_range, far in zip(self._waiting.values(), reached, strict=True):
+            records = int(self._records[block_range.block])
+            waiting += records - min(records, max(0, int(far) - block_range.epoch * records))
         return self._ahead + waiting
 
-    def read_on_alone(self, pieces: int) -> None:
-        """Adds so many pieces behind the last epoch, to fill its last batch with; once all that is
-        left is held here. What this reader does one after the other need not wait."""
+    def read_on_alone(self, block_ranges: int) -> None:
+        """Adds so many block ranges behind the last epoch, to fill its last batch with; once all
+        that is left is held here. What this reader does one after the other need not wait."""
         assert self._end is not None
         self._in_turn = False
-        beyond = range(self._end, self._end + pieces)
-        self._end += pieces
+        beyond = range(self._end, self._end + block_ranges)
+        self._end += block_ranges
         self.add(beyond)
         self._waiting = dict(sorted(self._waiting.items()))
 
     @property
     def waiting_blocks(self) -> list[int]:
-        """The blocks of the pieces that wait."""
-        return [piece.block for piece in self._waiting.values()]
+        """The blocks of the block ranges that wait."""
+        return [block_range.block for block_range in self._waiting.values()]
 
     def release(self, reached: np.ndarray) -> None:
-        """Makes the pieces ready whose turn it is; `reached` is that of `waiting_blocks`."""
-        for (position, piece), far in list(zip(self._waiting.items(), reached, strict=True)):
-            records = int(self._records[piece.block])
-            skip = int(far) - piece.epoch * records
+        """Makes the block ranges ready whose turn it is; `reached` is that of `waiting_blocks`."""
+        for (position, block_range), far in list(zip(self._waiting.items(), reached, strict=True)):
+            records = int(self._records[block_range.block])
+            skip = int(far) - block_range.epoch * records
             if skip < 0 and self._in_turn:
                 continue
             del self._waiting[position]
             if skip < records:
-                piece = dataclasses.replace(piece, skip=max(0, skip))
-                self._ready[position] = piece
-                self._queue.append(piece)
-                self._ahead += records - piece.skip
+                block_range = dataclasses.replace(block_range, skip=max(0, skip))
+                self._ready[position] = block_range
+                self._queue.append(block_range)
+                self._ahead += records - block_range.skip
 
-    def pieces(self) -> Iterator[epoch_order.BlockRange | None]:
+    def block_ranges(self) -> Iterator[epoch_order.BlockRange | None]:
         """Yields what is ready and then what becomes so, for one pipeline; `None` for nothing yet.
 
         Of several pipelines the last continues: a strategy drops the others.
@@ -153,7 +153,7 @@ class Assignments:
     @property
     def wants_more(self) -> bool:
         """True if there should be more before the next step."""
-        # A window that is begun has as many pieces as are waiting.
+        # A window that is begun has as many block ranges as are waiting.
         return len(self._queue) < self._size.open or self._ahead < _BATCHES * self._batch_size
 
     @property
@@ -173,11 +173,11 @@ class Assignments:
 
     @property
     def ready_blocks(self) -> list[int]:
-        """The blocks of the pieces that are ready."""
-        return [piece.block for piece in self._ready.values()]
+        """The blocks of the block ranges that are ready."""
+        return [block_range.block for block_range in self._ready.values()]
 
     def drop_applied(self, reached: np.ndarray) -> None:
         """Lets go of what has been applied whole; `reached` is that of `ready_blocks`."""
-        for (position, piece), far in list(zip(self._ready.items(), reached, strict=True)):
-            if far >= (piece.epoch + 1) * self._records[piece.block]:
+        for (position, block_range), far in list(zip(self._ready.items(), reached, strict=True)):
+            if far >= (block_range.epoch + 1) * self._records[block_range.block]:
                 del self._ready[position]

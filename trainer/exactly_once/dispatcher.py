@@ -1,14 +1,14 @@
 """How processes on parameter servers share what is to be read: each takes what it can use.
 
-Variables on a parameter server say how far the schedule has been assigned, and which of its pieces
-each reader holds. They are not saved: a chief that starts lays them out again, from the counts of
-the parameters it starts with. A reader that comes back continues with what it held; if it does not,
-the chief takes that back.
+Variables on a parameter server say how far the schedule has been assigned, and which of its block
+ranges each reader holds. They are not saved: a chief that starts lays them out again, from the
+counts of the parameters it starts with. A reader that comes back continues with what it held; if it
+does not, the chief takes that back.
 
 Positions in the schedule are counted on over the starts of a chief, so that those assigned before
 are told from those assigned after, whenever they were written. A token names a session of a reader:
 one whose token is no longer there was left behind, as the chief has started or has taken its
-pieces, and must begin again.
+block ranges, and must begin again.
 
 A reader that cannot make a whole batch of what is left of the last epoch gives up: it says so in
 its row, and the chief reads what it held. So the last batches are of one reader, and all others
@@ -61,9 +61,9 @@ class Start:
 class Dispatcher:
     """The variables, and the ops on them, of one reader in its graph; all on one server.
 
-    A reader holds up to `width` pieces, and takes `chunk` at a time. `reached` is the variable of
-    the ledger, and on that server. `patience` is in seconds, for steps under way when the
-    dispatcher is closed. One that takes longer, or whose process was killed, is left behind: at
+    A reader holds up to `width` block ranges, and takes `chunk` at a time. `reached` is the
+    variable of the ledger, and on that server. `patience` is in seconds, for steps under way when
+    the dispatcher is closed. One that takes longer, or whose process was killed, is left behind: at
     most one batch of its process is applied and counted out of turn.
     """
 
@@ -229,7 +229,7 @@ class Dispatcher:
         return Start(token, int(first), base, reached, held, bool(gave_up))
 
     def take(self, session: Any, kept: Sequence[int]) -> list[int]:
-        """Takes the next pieces and returns their positions; `kept` are those still held."""
+        """Takes the next block ranges and returns their positions; `kept` are those still held."""
         row = [*kept, *[_NONE] * (self.width - self.chunk - len(kept))]
         return [int(at) for at in session.run(self._take, {self._kept: row})]
 

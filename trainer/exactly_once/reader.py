@@ -162,7 +162,7 @@ class PositionHook(tf.compat.v1.train.SessionRunHook):
         self._progress = progress
         self._waiting = waiting
         self._clock = clock
-        # The ranks whose pieces are held here since they gave them up.
+        # The ranks whose block ranges are held here since they gave them up.
         self._taken_over: set[int] = set()
         # True while another process makes the steps that this one has no records for.
         self._out_of_step = False
@@ -214,7 +214,7 @@ class PositionHook(tf.compat.v1.train.SessionRunHook):
         self._refill(session)
         if self._ended:
             coord.request_stop()
-        p.feed.begin(self._held.pieces)
+        p.feed.begin(self._held.block_ranges)
 
     def _begin(self, session: Any) -> dispatcher.Start:
         # The chief restores parameters meanwhile, or saves them for the last time.
@@ -252,7 +252,7 @@ class PositionHook(tf.compat.v1.train.SessionRunHook):
             run_context.request_stop()
 
     def _refill(self, session: Any) -> None:
-        """Takes pieces until there is enough for some steps.
+        """Takes block ranges until there is enough for some steps.
 
         Waits, if there are none that can be begun: all others are of blocks that slower processes
         have not done with, or all have been assigned.

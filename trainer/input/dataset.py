@@ -76,7 +76,8 @@ class RecordDataset:
         return epoch_order.blocks_in(self.manifest, split, self.folder, excluded=excluded)
 
     def train_input_fn(self, feed: Feed, num_readers: int) -> InputFn:
-        """Returns the endless training input of one reader, of the pieces that `feed` hands out.
+        """Returns the endless training input of one reader, of the block ranges that `feed` hands
+        out.
 
         Batches are full and of one size, across the ends of epochs too: synchronous training hangs
         on any other (docs/tensorflow-pitfalls.md#uneven-batches). Each record comes with what the
@@ -294,7 +295,7 @@ def _of_memory(
 
 
 def _mixed(parsed: parsing.Tensors, order: tuple[tf.Tensor, tf.Tensor]) -> tf.data.Dataset:
-    """Returns the records of a window as they are to be used, in pieces of any size."""
+    """Returns the records of a window as they are to be used, in parts of any size."""
     return (
         tf.data.Dataset.from_tensors(order)
         .rebatch(_PICKED)

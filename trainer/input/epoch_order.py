@@ -163,7 +163,7 @@ class BlockRange:
 
 
 class BlockSchedule:
-    """Everything that is still to be read, as an endless list of pieces.
+    """Everything that is still to be read, as an endless list of block ranges.
 
     It begins with what the epoch under way has left, in that epoch's order, then has whole
     epochs. It is a function of the seed and of `applied`, the number of records of each block that
@@ -188,7 +188,7 @@ class BlockSchedule:
         self._whole: dict[int, np.ndarray] = {}  # the epochs that were asked for last
 
     def __getitem__(self, position: int) -> BlockRange:
-        """Returns the piece at `position`, however far."""
+        """Returns the block range at `position`, however far."""
         while position >= self._starts[-1] and len(self._orders) < self._own_epochs:
             self._lay_out_next()
         if position < self._starts[-1]:
@@ -203,8 +203,8 @@ class BlockSchedule:
         return BlockRange(int(self._blocks[block]), epoch, max(0, done))
 
     def end_of(self, epochs: int) -> int:
-        """Returns the position behind the pieces of the first `epochs` epochs, counted from the
-        beginning of training."""
+        """Returns the position behind the block ranges of the first `epochs` epochs, counted from
+        the beginning of training."""
         count = max(0, epochs - self._first_epoch)
         while len(self._orders) < min(count, self._own_epochs):
             self._lay_out_next()
@@ -222,10 +222,12 @@ class BlockSchedule:
                 self._whole.pop(old, None)
         return order
 
-    def left(self, piece: BlockRange) -> int:
-        """Returns how many records are to be read of a piece."""
-        end = int(self._sizes[piece.block]) if piece.until is None else piece.until
-        return end - piece.skip
+    def left(self, block_range: BlockRange) -> int:
+        """Returns how many records are to be read of a block range."""
+        end = (
+            int(self._sizes[block_range.block]) if block_range.until is None else block_range.until
+        )
+        return end - block_range.skip
 
     def _lay_out_next(self) -> None:
         """Appends the next epoch of which something may be done, or that comes behind such."""

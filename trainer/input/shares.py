@@ -30,8 +30,8 @@ class End:
 def assigned(
     schedule: BlockSchedule, rank: int, num_readers: int, *, end: End | None = None
 ) -> Iterator[BlockRange | None]:
-    """Yields the pieces of one reader: each is whose records are the fewest so far. So readers
-    share the schedule without talking, and stay together, however uneven the blocks.
+    """Yields the block ranges of one reader: each is whose records are the fewest so far. So
+    readers share the schedule without talking, and stay together, however uneven the blocks.
 
     With `end` what comes before it is read in the same step by all; a `None` is where no record
     behind it may be mixed with those before. Without, and of a reader on its own, there are none.
@@ -39,8 +39,8 @@ def assigned(
     had = [(0, reader) for reader in range(num_readers)]  # a heap
     left = 0 if end is None else end.left
     for position in itertools.count():
-        piece = schedule[position]
-        size = schedule.left(piece)
+        block_range = schedule[position]
+        size = schedule.left(block_range)
         if end is not None and num_readers > 1:
             # Enough for each to come as far as the one that has most, and a batch.
             if left - size < num_readers * (end.largest + end.batch_size):
@@ -49,7 +49,7 @@ def assigned(
         records, reader = had[0]
         heapq.heapreplace(had, (records + size, reader))
         if reader == rank:
-            yield piece
+            yield block_range
     assert end is not None
     rest = _Rest(schedule, position)
     yield from _come_level(rest, sorted(had), rank, batch_size=end.batch_size)
@@ -66,19 +66,19 @@ class _Rest:
         self._later: list[BlockRange] = []
 
     def take(self, records: int) -> tuple[BlockRange, int]:
-        """Returns a piece of at most so many records, and how many it has."""
-        piece = self._later.pop(0) if self._later else self._next()
-        first, rest = self._cut(piece, records)
+        """Returns a block range of at most so many records, and how many it has."""
+        block_range = self._later.pop(0) if self._later else self._next()
+        first, rest = self._cut(block_range, records)
         if rest is not None:
             self._later.insert(0, rest)
         return first, self._size(first)
 
     def take_apart(self, records: int) -> tuple[BlockRange, int]:
         """As `take`, but of a block that no reader has a part of; the rest of it is taken last."""
-        blocks = {piece.block for piece in self._later}
-        while (piece := self._next()).block in blocks:
-            self._later.append(piece)
-        first, rest = self._cut(piece, records)
+        blocks = {block_range.block for block_range in self._later}
+        while (block_range := self._next()).block in blocks:
+            self._later.append(block_range)
+        first, rest = self._cut(block_range, records)
         if rest is not None:
             self._later.append(rest)
         return first, self._size(first)
@@ -87,14 +87,14 @@ class _Rest:
         self._position += 1
         return self._schedule[self._position - 1]
 
-    def _size(self, piece: BlockRange) -> int:
-        return self._schedule.left(piece)
+    def _size(self, block_range: BlockRange) -> int:
+        return self._schedule.left(block_range)
 
-    def _cut(self, piece: BlockRange, records: int) -> tuple[BlockRange, BlockRange | None]:
-        if self._size(piece) <= records:
-            return piece, None
-        at = piece.skip + records
-        return dataclasses.replace(piece, until=at), dataclasses.replace(piece, skip=at)
+    def _cut(self, block_range: BlockRange, records: int) -> tuple[BlockRange, BlockRange | None]:
+        if self._size(block_range) <= records:
+            return block_range, None
+        at = block_range.skip + records
+        return dataclasses.replace(block_range, until=at), dataclasses.replace(block_range, skip=at)
 
 
 def _come_level(
@@ -104,10 +104,10 @@ def _come_level(
     level = -(-had[-1][0] // batch_size) * batch_size
     for records, reader in had:
         while records < level:
-            piece, size = rest.take_apart(level - records)
+            block_range, size = rest.take_apart(level - records)
             records += size
             if reader == rank:
-                yield piece
+                yield block_range
     yield None
 
 
@@ -118,9 +118,9 @@ def _by_batches(
     for reader in itertools.cycle(range(num_readers)):
         room = batch_size
         while room:
-            piece, size = rest.take(room)
+            block_range, size = rest.take(room)
             room -= size
             if reader == rank:
-                yield piece
+                yield block_range
         if reader == rank:
             yield None

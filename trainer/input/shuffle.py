@@ -37,14 +37,16 @@ def window(rows: Sequence[np.ndarray], seed: int) -> MixingWindow:
     records, skip, epoch, block, until = table[:, 2:].T
     orders = [_own_order(row, seed) for row in table[:, 2:]]
     used = until - skip
-    piece = np.repeat(np.arange(len(table)), used)
+    block_range = np.repeat(np.arange(len(table)), used)
     number = np.concatenate([np.empty(0, np.int64), *orders])
-    nth = np.arange(len(piece)) - (np.cumsum(used) - used)[piece]
-    place = (epoch * records + skip + 1)[piece] + nth
-    marks = np.stack([block[piece], number, place], axis=1).astype(np.int32)
+    nth = np.arange(len(block_range)) - (np.cumsum(used) - used)[block_range]
+    place = (epoch * records + skip + 1)[block_range] + nth
+    marks = np.stack([block[block_range], number, place], axis=1).astype(np.int32)
     first = np.cumsum(records) - records
-    turns = _turns(piece, seed, table)
-    return MixingWindow(table[:, :3], (first[piece] + number)[turns].astype(np.int32), marks[turns])
+    turns = _turns(block_range, seed, table)
+    return MixingWindow(
+        table[:, :3], (first[block_range] + number)[turns].astype(np.int32), marks[turns]
+    )
 
 
 def _own_order(row: np.ndarray, seed: int) -> np.ndarray:
@@ -53,16 +55,17 @@ def _own_order(row: np.ndarray, seed: int) -> np.ndarray:
     return _generator(seed, epoch, block + 1, which=0).permutation(int(records))[skip:until]
 
 
-def _turns(piece: np.ndarray, seed: int, table: np.ndarray) -> np.ndarray:
-    """Returns which record comes when: a random one of those that are next in their pieces."""
-    if not len(piece):
-        return piece
+def _turns(block_range: np.ndarray, seed: int, table: np.ndarray) -> np.ndarray:
+    """Returns which record comes when: a random one of those that are next in their block
+    ranges."""
+    if not len(block_range):
+        return block_range
     epoch, block = table[0, 4:6]
     # A few bits are sorted faster.
-    small = piece.astype(np.min_scalar_type(len(table)))
+    small = block_range.astype(np.min_scalar_type(len(table)))
     mixed = _generator(seed, epoch, _WHOSE_TURN, which=block).permutation(small)
-    turns = np.empty_like(piece)
-    turns[np.argsort(mixed, kind="stable")] = np.arange(len(piece))
+    turns = np.empty_like(block_range)
+    turns[np.argsort(mixed, kind="stable")] = np.arange(len(block_range))
     return turns
 
 

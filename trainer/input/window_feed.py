@@ -1,4 +1,4 @@
-"""From the position in the data to an input pipeline: which pieces of blocks it reads next."""
+"""From the position in the data to an input pipeline: which block ranges it reads next."""
 
 from __future__ import annotations
 
@@ -26,28 +26,28 @@ _RECORDS, _EPOCH = 2, 4
 # A row without records, which is read as nothing.
 _NOTHING = np.zeros(7, np.int64)
 _PAUSE = 0.002  # seconds
-Pieces = Callable[[], Iterator[epoch_order.BlockRange | None]]
+BlockRanges = Callable[[], Iterator[epoch_order.BlockRange | None]]
 
 
 class Feed:
-    """Hands pieces to the input pipelines of this process.
+    """Hands block ranges to the input pipelines of this process.
 
     `begin` sets what is read: by all pipelines, if it comes before they are built, otherwise by the
     one that was started last. Sessions start theirs before any hook can say what is to be read, and
     strategies fill them at once, so a pipeline reads nothing until then. Strategies start more than
     one for a session and drop all but the last; what a dropped one was handed has not been applied,
-    so each begins at the same place. Up to `open_blocks` pieces are mixed, as `seed` says.
+    so each begins at the same place. Up to `open_blocks` block ranges are mixed, as `seed` says.
     """
 
     def __init__(self, blocks: epoch_order.Blocks, seed: int, open_blocks: int) -> None:
         self._blocks, self._seed, self._open_blocks = blocks, seed, open_blocks
         self._started = 0  # pipelines
         # Which of them reads, and what.
-        self._begun: tuple[int, Pieces] | None = None
+        self._begun: tuple[int, BlockRanges] | None = None
 
-    def begin(self, pieces: Pieces) -> None:
-        """Sets what is read from now on; `pieces` yields `None` for nothing yet."""
-        self._begun = (self._started, pieces)
+    def begin(self, block_ranges: BlockRanges) -> None:
+        """Sets what is read from now on; `block_ranges` yields `None` for nothing yet."""
+        self._begun = (self._started, block_ranges)
 
     def pipeline(self) -> tf.Tensor:
         """Returns the number of a pipeline, a scalar int64 that is new each time it is started."""
@@ -65,8 +65,8 @@ class Feed:
         yield from self._begun[1]()
 
     def rows(self, pipeline: int = 0) -> Iterator[np.ndarray]:
-        """Yields a row of seven int64 a piece; one without records if there is no piece yet. Ends
-        when another pipeline has been started."""
+        """Yields a row of seven int64 a block range; one without records if there is no block range
+        yet. Ends when another pipeline has been started."""
         b = self._blocks
         for p in self._reads(pipeline):
             if pipeline != self._started:
@@ -82,9 +82,9 @@ class Feed:
     def windows(self, pipeline: int = 0) -> Iterator[shuffle.MixingWindow]:
         """Yields what is to be read next, mixed, for `tf.data.Dataset.from_generator`.
 
-        A window ends with its epoch, so that it has no block twice. It never waits for pieces: a
-        pipeline that did would hold a thread that steps run in, and the pieces come between steps.
-        It hands out what there is, or nothing, and is asked again.
+        A window ends with its epoch, so that it has no block twice. It never waits for block
+        ranges: a pipeline that did would hold a thread that steps run in, and the block ranges come
+        between steps. It hands out what there is, or nothing, and is asked again.
         """
         group: list[np.ndarray] = []
         for row in self.rows(int(pipeline)):

@@ -38,16 +38,16 @@ def test_before_it_begins_it_holds_what_is_mixed_first():
     while held.wants_more:
         _add(held, [next(positions)])
     assert held.positions == [0, 1, 2, 3]
-    pieces = held.pieces()
-    assert [next(pieces) for _ in range(5)] == [*(schedule[n] for n in range(4)), None]
+    block_ranges = held.block_ranges()
+    assert [next(block_ranges) for _ in range(5)] == [*(schedule[n] for n in range(4)), None]
     _add(held, [7])
-    assert [next(pieces), next(pieces)] == [schedule[7], None]
+    assert [next(block_ranges), next(block_ranges)] == [schedule[7], None]
 
 
 def test_the_last_of_several_pipelines_continues():
     held, schedule = _holdings()
     _add(held, [0, 1])
-    dropped, kept = held.pieces(), held.pieces()
+    dropped, kept = held.block_ranges(), held.block_ranges()
     assert [next(dropped) for _ in range(3)] == [schedule[0], schedule[1], None]
     assert [next(kept) for _ in range(3)] == [schedule[0], schedule[1], None]
     _add(held, [2])
@@ -58,8 +58,8 @@ def test_it_wants_more_when_little_is_waiting_or_left_to_apply():
     held, schedule = _holdings()
     _add(held, range(5))
     assert not held.wants_more
-    pieces = held.pieces()
-    assert [next(pieces) for _ in range(2)] == [schedule[0], schedule[1]]
+    block_ranges = held.block_ranges()
+    assert [next(block_ranges) for _ in range(2)] == [schedule[0], schedule[1]]
     assert held.wants_more, "fewer are ready than are mixed"
     _add(held, [5])
     assert not held.wants_more
@@ -82,9 +82,9 @@ def test_blocks_that_others_have_begun_are_continued():
     reached[blocks[0]], reached[blocks[1]] = 8, 3
     _add(held, range(3), reached)
     assert held.positions == [1, 2]
-    pieces = held.pieces()
-    assert next(pieces) == epoch_order.BlockRange(blocks[1], 0, 3)
-    assert next(pieces) == epoch_order.BlockRange(blocks[2], 0, 0)
+    block_ranges = held.block_ranges()
+    assert next(block_ranges) == epoch_order.BlockRange(blocks[1], 0, 3)
+    assert next(block_ranges) == epoch_order.BlockRange(blocks[2], 0, 0)
 
 
 def test_a_block_waits_until_its_epoch_before_is_done():
@@ -96,10 +96,10 @@ def test_a_block_waits_until_its_epoch_before_is_done():
     _add(held, [20, 21], reached)
     assert held.positions == [21, 20]
     assert held.waiting_blocks == [second.block]
-    pieces = held.pieces()
-    assert [next(pieces), next(pieces)] == [schedule[21], None]
+    block_ranges = held.block_ranges()
+    assert [next(block_ranges), next(block_ranges)] == [schedule[21], None]
     held.release(np.array([8]))
-    assert [next(pieces), next(pieces)] == [second, None]
+    assert [next(block_ranges), next(block_ranges)] == [second, None]
 
 
 def test_in_synchronous_modes_nothing_waits():
@@ -107,7 +107,7 @@ def test_in_synchronous_modes_nothing_waits():
     held, schedule = _holdings(in_turn=False)
     _add(held, [20])
     assert held.waiting_blocks == []
-    assert next(held.pieces()) == schedule[20]
+    assert next(held.block_ranges()) == schedule[20]
 
 
 def test_what_has_been_applied_whole_is_let_go():
@@ -144,14 +144,21 @@ def test_there_is_always_room_for_the_next_batch(open_blocks, nearly_done, recor
             _add(held, [next(positions)], reached)
 
     refill()
-    pieces = held.pieces()
+    block_ranges = held.block_ranges()
     for _ in range(60):
         while len(read) < 3 * BATCH:
             if not window:
-                mixed = [piece for _ in range(open_blocks) if (piece := next(pieces)) is not None]
-                left = [int(blocks.records[piece.block]) - piece.skip for piece in mixed]
+                mixed = [
+                    block_range
+                    for _ in range(open_blocks)
+                    if (block_range := next(block_ranges)) is not None
+                ]
+                left = [
+                    int(blocks.records[block_range.block]) - block_range.skip
+                    for block_range in mixed
+                ]
                 early = [[p.block] * (n - 1) for p, n in zip(mixed, left, strict=True)]
-                window = [*itertools.chain(*early), *(piece.block for piece in mixed)]
+                window = [*itertools.chain(*early), *(block_range.block for block_range in mixed)]
             if not window:
                 break
             read.append(window.pop(0))
@@ -182,7 +189,7 @@ class _Reader:
         )
         self.chunk, self.read, self.gave_up = size.chunk, [], False
         feed = window_feed.Feed(blocks, 1, number)
-        feed.begin(self.held.pieces)
+        feed.begin(self.held.block_ranges)
         self.windows = feed.windows()
 
     def may_step(self):

@@ -88,7 +88,7 @@ def test_a_session_begins_with_the_counts_of_then_and_now(readers):
 
 
 def test_nothing_is_dealt_twice(readers):
-    """Readers that take at the same time get different pieces, all of them."""
+    """Readers that take at the same time get different block ranges, all of them."""
     _chief_starts(readers)
     with concurrent.futures.ThreadPoolExecutor(READERS) as pool:
         jobs = [pool.submit(lambda r=r: [r.take() for _ in range(100)]) for r in readers]

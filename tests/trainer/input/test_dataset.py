@@ -83,7 +83,9 @@ def test_every_block_read_by_offset_is_the_one_of_the_sequential_read(small_reco
 def _left_of_epoch(schedule, rank, readers):
     """Number of records of the first epoch that one of the readers is dealt."""
     dealt = shares.assigned(schedule, rank, readers)
-    return sum(map(schedule.left, itertools.takewhile(lambda piece: piece.epoch == 0, dealt)))
+    return sum(
+        map(schedule.left, itertools.takewhile(lambda block_range: block_range.epoch == 0, dealt))
+    )
 
 
 @pytest.mark.parametrize("readers", [1, 2, 3])

@@ -88,13 +88,13 @@ def test_order_is_the_same_on_every_version():
     assert epoch_order.epoch_order(10, 1, 1).tolist() == [7, 0, 9, 1, 2, 3, 4, 6, 8, 5]
 
 
-def _read(blocks, seed, applied, pieces):
-    """Applies the first `pieces` of the schedule, whole, and returns the counts after."""
+def _read(blocks, seed, applied, block_ranges):
+    """Applies the first `block_ranges` of the schedule, whole, and returns the counts after."""
     schedule = epoch_order.BlockSchedule(blocks, seed, applied)
     counts = np.array(applied, np.int64)
-    for position in range(pieces):
-        piece = schedule[position]
-        counts[piece.block] += blocks.records[piece.block] - piece.skip
+    for position in range(block_ranges):
+        block_range = schedule[position]
+        counts[block_range.block] += blocks.records[block_range.block] - block_range.skip
     return counts
 
 
@@ -152,8 +152,8 @@ def test_the_order_of_an_epoch_does_not_depend_on_what_was_asked_for_before(shar
     asked = data.draw(st.lists(st.integers(0, len(expected) - 1)))
     schedule = epoch_order.BlockSchedule(blocks, seed, applied)
     for position in (*asked, *range(len(expected)), *asked):
-        piece = schedule[position]
-        assert (piece.block, piece.epoch) == expected[position]
+        block_range = schedule[position]
+        assert (block_range.block, block_range.epoch) == expected[position]
 
 
 def test_memory_does_not_grow_with_the_epochs():
@@ -184,8 +184,8 @@ def test_blocks_that_cannot_be_read_are_as_if_there_were_none(shards, seed, excl
     found = epoch_order.BlockSchedule(blocks, seed, applied)
     expected = epoch_order.BlockSchedule(others, seed, applied[kept])
     for position in range(3 * len(kept)):
-        piece = expected[position]
-        assert found[position] == dataclasses.replace(piece, block=kept[piece.block])
+        block_range = expected[position]
+        assert found[position] == dataclasses.replace(block_range, block=kept[block_range.block])
     for readers in (1, 2):
         assert epoch_order.open_blocks(blocks, 16, readers) == epoch_order.open_blocks(
             others, 16, readers
@@ -193,12 +193,12 @@ def test_blocks_that_cannot_be_read_are_as_if_there_were_none(shards, seed, excl
 
 
 @given(SHARDS, SEEDS, st.integers(0, 60))
-def test_the_ledger_of_what_was_read_in_order_is_exact(shards, seed, pieces):
+def test_the_ledger_of_what_was_read_in_order_is_exact(shards, seed, block_ranges):
     blocks = _blocks(shards)
-    read = _read(blocks, seed, np.zeros(len(blocks.records), np.int64), pieces)
+    read = _read(blocks, seed, np.zeros(len(blocks.records), np.int64), block_ranges)
     rows = epoch_order.ledger(blocks, read, read)
     assert sum(row.once for row in rows) == read.sum()
-    assert [row.epoch for row in rows] == list(range(-(-pieces // len(blocks.records))))
+    assert [row.epoch for row in rows] == list(range(-(-block_ranges // len(blocks.records))))
     assert all(row.once + row.left == row.due == blocks.total_records for row in rows)
     assert all(row.more == row.never == row.skipped == 0 for row in rows)
     assert all(row.exact for row in rows[:-1])
@@ -305,7 +305,7 @@ def test_blocks_stay_apart_whichever_are_left_of_an_epoch(number, seed, data):
     st.lists(st.integers(1, 300), min_size=1, max_size=60), st.integers(1, 3), st.integers(1, 20)
 )
 def test_readers_that_keep_pace_have_each_block_open_once(records, readers, wanted):
-    """Each takes its share of the pieces, and mixes some; any may be the last to be read."""
+    """Each takes its share of the block ranges, and mixes some; any may be the last to be read."""
     zeros = np.zeros(len(records), np.int64)
     blocks = epoch_order.Blocks(("a",), zeros, zeros, np.array(records))
     number = epoch_order.open_blocks(blocks, wanted, readers)
@@ -313,12 +313,12 @@ def test_readers_that_keep_pace_have_each_block_open_once(records, readers, want
     if number == 1 or readers == 1:
         return  # as few as can be; or one after the other
     schedule = epoch_order.BlockSchedule(blocks, 1, zeros)
-    pieces = [_windows(schedule, rank, readers, number) for rank in range(readers)]
+    block_ranges = [_windows(schedule, rank, readers, number) for rank in range(readers)]
     opened: list[dict[int, int]] = [{} for _ in range(readers)]
     for _ in range(60):
         for rank in range(readers):
             if not opened[rank]:
-                window = next(pieces[rank])
+                window = next(block_ranges[rank])
                 assert not {b for of_one in opened for b in of_one} & set(window)
                 opened[rank] = {block: records[block] for block in window}
         # As many records as complete a window; all of its blocks are open until then.
@@ -330,11 +330,11 @@ def test_readers_that_keep_pace_have_each_block_open_once(records, readers, want
 def _windows(schedule, rank, readers, number):
     """What a reader mixes at once, `number` blocks at most, of one epoch."""
     window: list[epoch_order.BlockRange] = []
-    for piece in shares.assigned(schedule, rank, readers):
-        if window and (len(window) == number or piece.epoch != window[0].epoch):
+    for block_range in shares.assigned(schedule, rank, readers):
+        if window and (len(window) == number or block_range.epoch != window[0].epoch):
             yield [p.block for p in window]
             window = []
-        window.append(piece)
+        window.append(block_range)
 
 
 def _apply(opened, records):

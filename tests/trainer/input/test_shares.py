@@ -21,15 +21,15 @@ BLOCKS = _blocks_of([8, 3, 8])
 
 
 def test_readers_share_the_backlog():
-    """Each piece is the next of one of them, of the one that has had the fewest records."""
+    """Each block range is the next of one of them, of the one that has had the fewest records."""
     schedule = epoch_order.BlockSchedule(BLOCKS, 1, np.array([4, 0, 0]))
     dealt = [shares.assigned(schedule, rank, 2) for rank in range(2)]
     had = [0, 0]
     for position in range(50):
         rank = had.index(min(had))
-        piece = next(dealt[rank])
-        assert piece == schedule[position]
-        had[rank] += int(BLOCKS.records[piece.block]) - piece.skip
+        block_range = next(dealt[rank])
+        assert block_range == schedule[position]
+        had[rank] += int(BLOCKS.records[block_range.block]) - block_range.skip
 
 
 @pytest.mark.parametrize("readers", [2, 3])
@@ -39,17 +39,17 @@ def test_readers_that_step_together_stay_together(readers):
     blocks = epoch_order.Blocks(("a",), np.zeros(60, np.int64), np.zeros(60, np.int64), records)
     schedule = epoch_order.BlockSchedule(blocks, 1, np.zeros(60))
     dealt = [shares.assigned(schedule, rank, readers) for rank in range(readers)]
-    under_way = [next(pieces) for pieces in dealt]
-    left = [records[piece.block] for piece in under_way]
+    under_way = [next(block_ranges) for block_ranges in dealt]
+    left = [records[block_range.block] for block_range in under_way]
     while under_way[0].epoch < 200:
-        assert len({piece.block for piece in under_way}) == readers
+        assert len({block_range.block for block_range in under_way}) == readers
         step = min(left)
         left = [records_left - step for records_left in left]
         for rank in range(readers):
             if not left[rank]:
                 under_way[rank] = next(dealt[rank])
                 left[rank] = records[under_way[rank].block]
-        epochs = [piece.epoch for piece in under_way]
+        epochs = [block_range.epoch for block_range in under_way]
         assert max(epochs) - min(epochs) <= 1
 
 
@@ -121,7 +121,7 @@ def test_after_each_step_a_block_is_read_up_to_one_place(records, readers, size)
 
 
 @pytest.mark.parametrize("readers", [2, 3])
-def test_without_an_end_and_alone_there_is_nothing_but_pieces(readers):
+def test_without_an_end_and_alone_there_is_nothing_but_block_ranges(readers):
     schedule = epoch_order.BlockSchedule(BLOCKS, 1, np.zeros(3, np.int64))
     end = shares.End(19, 8, 4)
     alone = shares.assigned(schedule, 0, 1, end=end)

@@ -24,17 +24,19 @@ SEEDS = st.integers(0, 2**63)
 PIECES = st.lists(st.tuples(st.integers(1, 20), st.integers(0, 19)), max_size=8)
 
 
-def _rows(pieces, epoch=0):
+def _rows(block_ranges, epoch=0):
     """A row for each (records, records to skip), of blocks 10, 11, ..."""
     return [
         np.array([0, 100 * n, records, skip % records, epoch, 10 + n, records])
-        for n, (records, skip) in enumerate(pieces)
+        for n, (records, skip) in enumerate(block_ranges)
     ]
 
 
 @given(PIECES, SEEDS, st.integers(0, 1000))
-def test_what_is_left_of_each_block_comes_once_in_the_order_of_its_places(pieces, seed, epoch):
-    rows = _rows(pieces, epoch)
+def test_what_is_left_of_each_block_comes_once_in_the_order_of_its_places(
+    block_ranges, seed, epoch
+):
+    rows = _rows(block_ranges, epoch)
     where, index, marks = shuffle.window(rows, seed)
     assert where.tolist() == [row[:3].tolist() for row in rows]
     first = 0

@@ -13,14 +13,14 @@ def _blocks():
     return epoch_order.Blocks(("a", "b"), shards, offsets, np.array([8, 3, 8]))
 
 
-def _feed(pieces=None, open_blocks=2):
+def _feed(block_ranges=None, open_blocks=2):
     feed = window_feed.Feed(_blocks(), 1, open_blocks)
-    if pieces is not None:
-        feed.begin(lambda: iter(pieces))
+    if block_ranges is not None:
+        feed.begin(lambda: iter(block_ranges))
     return feed
 
 
-def test_rows_say_where_a_piece_lies_and_what_to_skip():
+def test_rows_say_where_a_block_range_lies_and_what_to_skip():
     feed = _feed([epoch_order.BlockRange(1, 4, 2), epoch_order.BlockRange(2, 5, 0)])
     assert [row.tolist() for row in feed.rows()] == [[0, 400, 3, 2, 4, 1, 3], [1, 0, 8, 0, 5, 2, 8]]
 
@@ -53,11 +53,11 @@ def test_a_pipeline_reads_what_is_begun_after_it_was_started():
             session.run(iterator.initializer)
             with concurrent.futures.ThreadPoolExecutor(1) as pool:
                 asked = pool.submit(session.run, first)
-                pieces = [
+                block_ranges = [
                     epoch_order.BlockRange(block, 0, int(_blocks().records[block]) - 1)
                     for block in numbers
                 ]
-                feed.begin(pieces.__iter__)
+                feed.begin(block_ranges.__iter__)
                 assert (asked.result(), session.run(first)) == numbers
 
 
@@ -82,16 +82,18 @@ def _blocks_of(windows):
     return [sorted(set(window.marks[:, 0].tolist())) for window in windows]
 
 
-def test_windows_are_of_so_many_pieces_and_of_one_epoch():
-    pieces = [epoch_order.BlockRange(block, epoch, 0) for epoch in range(2) for block in range(3)]
-    assert _blocks_of(_feed([*pieces, None]).windows()) == [[0, 1], [2], [0, 1], [2]]
-    assert _blocks_of(_feed([*pieces, None], 4).windows()) == [[0, 1, 2], [0, 1, 2]]
-    assert _blocks_of(_feed(pieces, 1).windows()) == [[0], [1], [2], [0], [1], [2]]
+def test_windows_are_of_so_many_block_ranges_and_of_one_epoch():
+    block_ranges = [
+        epoch_order.BlockRange(block, epoch, 0) for epoch in range(2) for block in range(3)
+    ]
+    assert _blocks_of(_feed([*block_ranges, None]).windows()) == [[0, 1], [2], [0, 1], [2]]
+    assert _blocks_of(_feed([*block_ranges, None], 4).windows()) == [[0, 1, 2], [0, 1, 2]]
+    assert _blocks_of(_feed(block_ranges, 1).windows()) == [[0], [1], [2], [0], [1], [2]]
 
 
-def test_a_window_does_not_wait_for_pieces():
+def test_a_window_does_not_wait_for_block_ranges():
     """What there is is read; then nothing, as often as it is asked for."""
-    pieces = [
+    block_ranges = [
         None,
         epoch_order.BlockRange(0, 0, 0),
         None,
@@ -99,4 +101,4 @@ def test_a_window_does_not_wait_for_pieces():
         epoch_order.BlockRange(1, 0, 0),
         epoch_order.BlockRange(2, 0, 0),
     ]
-    assert _blocks_of(_feed(pieces).windows()) == [[], [0], [], [1, 2]]
+    assert _blocks_of(_feed(block_ranges).windows()) == [[], [0], [], [1, 2]]
