@@ -1,8 +1,11 @@
 """A job whose steps, batches and saves take as long as it is told: for where time goes.
 
-`PIPELINE_TIMED` in the environment is {"step": seconds, "slow": {task: more of them}, "batch":
-seconds, "eval": seconds of a batch, "save": seconds}. Everything sleeps, so that no machine is too
-slow for it.
+`PIPELINE_TIMED` in the environment is {"notes": folder, "step": seconds, "slow": {task: more of
+them}, "batch": seconds, "eval": seconds of a batch, "save": seconds}. A step takes half of its
+seconds in the graph, and half in a hook. Everything sleeps, so that no machine is too slow for it.
+
+Each process that trains notes the end of its steps, and the chief its saves, in a file
+`<task>-<process>` of the folder: a clock of its own, to compare others with.
 """
 
 from __future__ import annotations
@@ -13,6 +16,8 @@ import time
 
 import numpy as np
 import tensorflow as tf
+
+from trainer import optimizers
 
 VARIABLE = "PIPELINE_TIMED"
 ROWS = 64
@@ -35,47 +40,69 @@ def own_name() -> str:
     return f"{task.get('type', 'chief')}-{task.get('index', 0)}"
 
 
+def _note(what: str, value: float) -> None:
+    """Notes what has just ended: `step` and its number, or `save` and its seconds."""
+    with open(f"{plan()['notes']}/{own_name()}-{os.getpid()}", "a") as file:
+        file.write(f"{time.time():.4f} {what} {value:.4f}\n")
+
+
+def _half_a_step() -> float:
+    planted = plan()
+    return (planted["step"] + planted["slow"].get(own_name(), 0.0)) / 2
+
+
+def _late(values, seconds: float):
+    """Returns the tensor `values`, so much later."""
+    if not seconds:
+        return values
+    late = tf.numpy_function(lambda x: (time.sleep(seconds), x)[1], [values], values.dtype)
+    late.set_shape(values.shape)
+    return late
+
+
 def rows(mode, params):
     x = np.random.default_rng(0).normal(size=(ROWS, 3)).astype(np.float32)
     data = tf.data.Dataset.from_tensor_slices(({"x": x}, (x[:, :1] > 0).astype(np.float32)))
     seconds = plan()["batch" if mode == "train" else "eval"]
-
-    def late(features, labels):
-        waited = tf.numpy_function(lambda: (time.sleep(seconds), np.float32(0))[1], [], tf.float32)
-        waited.set_shape([])
-        return {"x": features["x"] + waited}, labels
-
     data = data.repeat().batch(params["batch_size"]) if mode == "train" else data.batch(ROWS)
-    return data.map(late) if seconds else data
+    return data.map(lambda features, labels: ({"x": _late(features["x"], seconds)}, labels))
 
 
-def model_fn(features, labels, mode):
-    logits = tf.compat.v1.layers.dense(features["x"], 1)
+def model_fn(features, labels, mode, params):
+    train = mode == tf.estimator.ModeKeys.TRAIN
+    x = _late(features["x"], _half_a_step()) if train else features["x"]
+    logits = tf.compat.v1.layers.dense(x, 1)
     answer = {"p": tf.sigmoid(logits)}
     if mode == tf.estimator.ModeKeys.PREDICT:
         outputs = {"serving_default": tf.estimator.export.PredictOutput(answer)}
         return tf.estimator.EstimatorSpec(mode, predictions=answer, export_outputs=outputs)
     loss = tf.compat.v1.losses.sigmoid_cross_entropy(labels, logits)
-    if mode == tf.estimator.ModeKeys.EVAL:
-        return tf.estimator.EstimatorSpec(mode, loss=loss)
-    step = tf.compat.v1.train.get_or_create_global_step()
-    op = tf.compat.v1.train.GradientDescentOptimizer(0.1).minimize(loss, step)
+    op = optimizers.train_op(loss, params["optimizer"]) if train else None
     return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=op)
 
 
 class Pace(tf.compat.v1.train.SessionRunHook):
-    """Makes each step take its time, and each save of the chief."""
+    """Makes each step take the rest of its time, and each save of the chief."""
 
     def begin(self):
-        planted = plan()
-        self._step = planted["step"] + planted["slow"].get(own_name(), 0.0)
-        if planted["save"] and own_name() == "chief-0":
+        self._global_step = tf.compat.v1.train.get_or_create_global_step()
+        self._rest = _half_a_step()
+        if own_name() == "chief-0":
+            tf.compat.v1.train.Saver.save = _save
 
-            def save(*args, **kwargs):
-                time.sleep(planted["save"])
-                return _saves(*args, **kwargs)
-
-            tf.compat.v1.train.Saver.save = save
+    def before_run(self, run_context):
+        return tf.compat.v1.train.SessionRunArgs(self._global_step)
 
     def after_run(self, run_context, run_values):
-        time.sleep(self._step)
+        time.sleep(self._rest)
+        _note("step", run_values.results)
+
+
+def _save(saver, session, path, **kwargs):
+    if "model.ckpt" not in path:  # but in an export
+        return _saves(saver, session, path, **kwargs)
+    began = time.time()
+    time.sleep(plan()["save"])
+    saved = _saves(saver, session, path, **kwargs)
+    _note("save", time.time() - began)
+    return saved
