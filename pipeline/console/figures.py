@@ -36,13 +36,15 @@ def size(count: int) -> str:
 # Below so many records (of each label, for an area) an interval says little more than that.
 FEW = 10
 # In place of an interval that would look like knowledge.
-TOO_FEW = "too few records"
+TOO_FEW = "too few"
 ALIKE = "unknown: all alike"
 
 
-def interval(low: float, high: float, *, few: bool = False, alike: bool = False) -> str:
-    """Returns both ends of an interval, or why there is none: there are too `few` records, or they
-    are all `alike`."""
+def interval(
+    low: float, high: float, *, few: bool = False, alike: bool = False, units: str = "records"
+) -> str:
+    """Returns both ends of an interval, or why there is none: there are too `few` of the `units`,
+    such as `records: 4`, or they are all `alike`."""
     if alike:
         return ALIKE
-    return TOO_FEW if few else f"[{figure(low)}, {figure(high)}]"
+    return f"{TOO_FEW} {units}" if few else f"[{figure(low)}, {figure(high)}]"

@@ -64,8 +64,8 @@ def verdict(found: Comparison) -> str:
     """Returns in one sentence what the deciding metric says."""
     if found.metric is None and found.wanted in found.defined:
         return (
-            f"No verdict, there are {figures.TOO_FEW}: {found.wanted!r} is not defined on these "
-            f"{found.whole.records:,}"
+            f"No verdict, there are {figures.TOO_FEW} records: {found.wanted!r} is not defined on "
+            f"these {found.whole.records:,}"
         )
     if found.metric is None:
         return (
@@ -77,7 +77,7 @@ def verdict(found: Comparison) -> str:
     if one.change.alike:
         return f"No verdict, all records change alike: {change}"
     if one.change.few:
-        return f"No verdict, there are {figures.TOO_FEW}: {change}"
+        return f"No verdict, there are {figures.TOO_FEW} records: {change}"
     if not found.verdict:
         return f"B is neither certainly better nor certainly worse than A: {change}"
     return f"B is {found.verdict} {'from' if found.verdict == 'different' else 'than'} A: {change}"

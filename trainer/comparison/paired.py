@@ -29,9 +29,6 @@ _LOWER_IS_BETTER = (
 _NO_DIRECTION = ("calibration",)
 # Names by which models report what has another name here.
 _SYNONYMS = {"loss": ("log_loss", "mean_squared_error"), "average_loss": ("mean_squared_error",)}
-# A difference is not bounded as its two metrics are: its interval is symmetric.
-_PLAIN: intervals.Scale = (lambda value: 1.0, lambda value, step: value + step)
-_Z = 1.959963984540054  # of 95 %, two-sided
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,7 +99,7 @@ def of_classes(a: Answers, b: Answers, top: int) -> dict[str, Difference]:
             second.value,
             second.influence - first.influence,
             groups=units,
-            few=first.few,
+            fewest=first.fewest,
         )
     return found | _by_group(a, b, top)
 
@@ -125,11 +122,19 @@ def of_numbers(
 
 
 def _by_influence(
-    a: float, b: float, influence: np.ndarray, *, groups: np.ndarray | None, few: bool = False
+    a: float,
+    b: float,
+    influence: np.ndarray,
+    *,
+    groups: np.ndarray | None,
+    weights: np.ndarray | None = None,
+    fewest: int | None = None,
 ) -> Difference:
-    return Difference(
-        a, b, intervals.by_influence(b - a, influence, _PLAIN, groups=groups, few=few)
+    # A difference is not bounded as its two metrics are: its interval is symmetric.
+    change = intervals.by_influence(
+        b - a, influence, intervals.PLAIN, groups=groups, weights=weights, fewest=fewest
     )
+    return Difference(a, b, change)
 
 
 def _means(a: np.ndarray, b: np.ndarray, groups: np.ndarray | None) -> Difference:
@@ -197,17 +202,20 @@ def area_under_roc(
         pairs.append((above, 1 - intervals.share_below(of_negative, of_positive)))
     areas = [float(np.mean(above)) for above, _ in pairs]
     changes = [pairs[1][n] - pairs[0][n] for n in (0, 1)]
-    few = min(intervals.count_units(groups, of) for of in (positive, ~positive)) < intervals.FEW
+    fewest = min(intervals.count_units(groups, of) for of in (positive, ~positive))
     value = areas[1] - areas[0]
     if min(counts) < 2:
         return Difference(areas[0], areas[1], MetricEstimate(value, value, value, few=True))
-    spread = _Z * math.sqrt(sum(float(np.var(x, ddof=1)) / len(x) for x in changes))
+    spread = intervals.half_of_means(*changes)
+    few = fewest < intervals.FEW
     found = intervals.checked(MetricEstimate(value, value - spread, value + spread, few))
     if groups is not None:
         influence = np.empty(len(labels))
         influence[positive] = (changes[0] - value) * len(labels) / counts[0]
         influence[~positive] = (changes[1] - value) * len(labels) / counts[1]
-        clustered = intervals.by_influence(value, influence, _PLAIN, groups=groups, few=few)
+        clustered = intervals.by_influence(
+            value, influence, intervals.PLAIN, groups=groups, fewest=fewest
+        )
         found = intervals.wider(found, clustered)
     return Difference(areas[0], areas[1], found)
 
@@ -229,7 +237,7 @@ def _by_group(a: Answers, b: Answers, top: int) -> dict[str, Difference]:
     for name, (x, y, weights) in zip(of_groups.names(top), values, strict=True):
         mean_x, mean_y = float(np.mean(x * weights)), float(np.mean(y * weights))
         influence = weights * ((y - x) - (mean_y - mean_x))
-        found[name] = _by_influence(mean_x, mean_y, influence, groups=None)
+        found[name] = _by_influence(mean_x, mean_y, influence, groups=None, weights=weights)
     return found
 
 

@@ -158,15 +158,12 @@ def metrics(ranked: Ranked, top: int) -> dict[str, MetricEstimate]:
     if not len(ranked.sizes):
         return {}
     plain = (ranked.ndcg, ranked.reciprocal_rank, ranked.hit)
-    estimates = [_mean(ranked.area, ranked.sizes), *(_mean(values) for values in plain)]
-    return dict(zip(names(top), estimates, strict=True))
-
-
-def _mean(values: np.ndarray, weights: np.ndarray | None = None) -> MetricEstimate:
-    """Returns the mean of `[groups]` values from 0 to 1, with its interval."""
-    weights = np.ones(len(values)) if weights is None else weights / np.mean(weights)
-    value = float(np.mean(values * weights))
-    if value <= 0 or value >= 1:
-        # Every group alike: as sure as of a share.
-        return intervals.wilson(round(value * len(values)), len(values))
-    return intervals.by_influence(value, weights * (values - value), intervals.LOGIT)
+    estimates = [
+        intervals.fraction(ranked.area, weights=ranked.sizes),
+        *map(intervals.fraction, plain),
+    ]
+    told = intervals.describe_units(
+        len(ranked.sizes), examples=int(ranked.sizes.sum()), which=" with both labels"
+    )
+    told_of = [dataclasses.replace(one, units=told) for one in estimates]
+    return dict(zip(names(top), told_of, strict=True))

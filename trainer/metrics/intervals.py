@@ -17,19 +17,23 @@ _Z = 1.959963984540054  # of 95 %, two-sided
 FEW = figures.FEW
 # Relative to a figure: what float32 does not tell apart is rounding.
 _NO_WIDTH = 1e-6
+# What is taken for independent.
+RECORDS, GROUPS = "records", "groups"
 
 
 @dataclasses.dataclass(frozen=True)
 class MetricEstimate:
     """A figure, and the interval it is in with 95 % confidence if examples are independent; `few`
     if there are too few of them to say anything by it, also if enough examples are all `alike`:
-    what others would add is unknown then, and `low` and `high` are the figure."""
+    what others would add is unknown then, and `low` and `high` are the figure. `units` is what is
+    independent and how many there are, such as `groups: 4 of one label`."""
 
     value: float
     low: float
     high: float
     few: bool = False
     alike: bool = False
+    units: str = RECORDS
 
 
 # On what scale an interval is computed, so that it stays in the range of its metric: the slope of
@@ -40,6 +44,8 @@ LOGIT: Scale = (
     lambda x: 1 / (x * (1 - x)),
     lambda x, step: _logistic(math.log(x / (1 - x)) + step),
 )
+# Of what may be below zero.
+PLAIN: Scale = (lambda x: 1.0, lambda x, step: x + step)
 
 
 def by_influence(
@@ -48,25 +54,53 @@ def by_influence(
     scale: Scale,
     *,
     groups: np.ndarray | None = None,
-    few: bool = False,
+    weights: np.ndarray | None = None,
+    fewest: int | None = None,
 ) -> MetricEstimate:
-    """Returns `value` with its interval by the delta method.
+    """Returns `value` with its interval by the delta method, and Student's t.
 
     An estimate differs from the truth by about the mean of its `[examples]` influence values
     (Hampel, The influence curve, 1974). With `groups`, numbers from 0 on, examples of a group are
-    not independent: it is the sums by group that vary. `few` if it says little in any case.
+    not independent: it is the sums by group that vary. `fewest` are the examples, or groups, of the
+    label that has fewest, if that matters.
+
+    A group with a large share of the examples, or an example with a large part of the `weights`,
+    draws the estimate to itself, which makes what is left of its influence too small: it is divided
+    by the rest, as in the jackknife. The points of t are those of the effective number of units
+    (Kish, Survey sampling, 1965): as many of equal size would vary as much.
     """
-    sums = influence
+    sums, shares = influence, np.full(len(influence), 1 / max(1, len(influence)))
+    if weights is not None:
+        shares = weights / np.sum(weights)
     if groups is not None:
-        sums = np.bincount(groups, influence)[np.bincount(groups) > 0]
+        sizes = np.bincount(groups, minlength=1)
+        sums = np.bincount(groups, influence, len(sizes))[sizes > 0]
+        shares = sizes[sizes > 0] / len(groups)
     units = len(sums)
+    told = describe_units(units, fewest, examples=None if groups is None else len(groups))
     if units < 2 or not math.isfinite(value):
-        return MetricEstimate(value, value, value, few=True)
+        return MetricEstimate(value, value, value, few=True, units=told)
     slope, step_from = scale
-    variance = units / (units - 1) * float(np.sum(np.square(sums))) / len(influence) ** 2
-    step = student_t(units - 1) * math.sqrt(variance) * slope(value)
-    few = few or units < FEW
-    return checked(MetricEstimate(value, step_from(value, -step), step_from(value, step), few))
+    effective = 1 / float(np.sum(np.square(shares)))
+    left = float(np.sum(np.square(sums / (1 - shares))))
+    variance = (units - 1) / units * left / len(influence) ** 2
+    step = student_t(effective - 1) * math.sqrt(variance) * slope(value)
+    few = min(units, units if fewest is None else fewest) < FEW
+    return checked(
+        MetricEstimate(value, step_from(value, -step), step_from(value, step), few, units=told)
+    )
+
+
+def describe_units(
+    units: int, fewest: int | None = None, *, examples: int | None = None, which: str = ""
+) -> str:
+    """Returns `MetricEstimate.units`, of groups if their `examples` are given: those of the label
+    with the `fewest` if these alone are too few."""
+    if fewest is not None and fewest < FEW <= units:
+        units, which = fewest, " of one label"
+    if examples is None:
+        return f"{RECORDS}: {units:,}{which}"
+    return f"{GROUPS}: {units:,}{which}, of {examples:,} {RECORDS}"
 
 
 def checked(found: MetricEstimate) -> MetricEstimate:
@@ -78,7 +112,8 @@ def checked(found: MetricEstimate) -> MetricEstimate:
 def unknown(found: MetricEstimate) -> MetricEstimate:
     """Returns an estimate without an interval, of examples that are all alike."""
     alike = (found.alike or not found.few) and math.isfinite(found.value)
-    return MetricEstimate(found.value, found.value, found.value, few=True, alike=alike)
+    value = found.value
+    return MetricEstimate(value, value, value, few=True, alike=alike, units=found.units)
 
 
 def are_alike(values: np.ndarray) -> bool:
@@ -87,10 +122,10 @@ def are_alike(values: np.ndarray) -> bool:
 
 
 def wider(one: MetricEstimate, other: MetricEstimate) -> MetricEstimate:
-    """Returns `one` with an interval that covers that of `other` too."""
+    """Returns `one` with an interval that covers that of `other` too, and the units of that."""
     low, high = min(one.low, other.low), max(one.high, other.high)
     few = any(each.few and not each.alike for each in (one, other))
-    return checked(MetricEstimate(one.value, low, high, few))
+    return checked(MetricEstimate(one.value, low, high, few, units=other.units))
 
 
 def count_units(groups: np.ndarray | None, chosen: np.ndarray) -> int:
@@ -108,20 +143,37 @@ def share(hits: np.ndarray, groups: np.ndarray | None = None) -> MetricEstimate:
         return found
     if not 0 < found.value < 1:
         units = len(np.unique(groups))
-        return wilson(round(found.value) * units, units)
+        return wilson(round(found.value) * units, units, examples=len(hits))
     return wider(found, by_influence(found.value, hits - found.value, LOGIT, groups=groups))
 
 
-def wilson(hits: int, n: int) -> MetricEstimate:
+def wilson(hits: int, n: int, *, examples: int | None = None) -> MetricEstimate:
     """Returns the share of `hits` among `n`, with Wilson's interval (1927); with `n` = 0 it is
-    unknown: 1, from 0 to 1."""
+    unknown: 1, from 0 to 1. They are groups if their `examples` are given."""
     if not n:
-        return MetricEstimate(1.0, 0.0, 1.0, few=True)
+        return MetricEstimate(1.0, 0.0, 1.0, few=True, units=describe_units(0, examples=examples))
     p = hits / n
     middle = (p + _Z**2 / (2 * n)) / (1 + _Z**2 / n)
     half = _Z / (1 + _Z**2 / n) * math.sqrt(p * (1 - p) / n + _Z**2 / (4 * n**2))
     low, high = max(0.0, min(p, middle - half)), min(1.0, max(p, middle + half))
-    return MetricEstimate(p, low, high, n < FEW)
+    return MetricEstimate(p, low, high, n < FEW, units=describe_units(n, examples=examples))
+
+
+def fraction(
+    values: np.ndarray,
+    *,
+    weights: np.ndarray | None = None,
+    groups: np.ndarray | None = None,
+) -> MetricEstimate:
+    """Returns the mean of `[examples]` values from 0 to 1, with its interval."""
+    share_of = None if weights is None else weights / np.mean(weights)
+    value = float(np.mean(values if share_of is None else values * share_of))
+    if value <= 0 or value >= 1:
+        # All alike: as sure as a share.
+        units = count_units(groups, np.ones(len(values), bool))
+        return wilson(round(value * units), units, examples=None if groups is None else len(values))
+    influence = (values - value) * (1.0 if share_of is None else share_of)
+    return by_influence(value, influence, LOGIT, groups=groups, weights=share_of)
 
 
 def mean(values: np.ndarray) -> MetricEstimate:
@@ -130,27 +182,49 @@ def mean(values: np.ndarray) -> MetricEstimate:
     examples that are all alike."""
     n, value = len(values), float(np.mean(values))
     if n < 2 or not value:
-        return checked(MetricEstimate(value, value, value, n < FEW))
+        return checked(MetricEstimate(value, value, value, n < FEW, units=describe_units(n)))
     ratio = math.exp(student_t(n - 1) * float(np.std(values, ddof=1)) / math.sqrt(n) / value)
-    return checked(MetricEstimate(value, value / ratio, value * ratio, n < FEW))
+    return checked(
+        MetricEstimate(value, value / ratio, value * ratio, n < FEW, units=describe_units(n))
+    )
 
 
-def student_t(freedom: int) -> float:
-    """Returns the 97.5 % point of Student's t, by its expansion (Abramowitz and Stegun, 26.7.5)."""
+def plain_mean(values: np.ndarray) -> MetricEstimate:
+    """Returns the mean of `[examples]` values of any sign, with its interval."""
+    value = float(np.mean(values))
+    return by_influence(value, values - value, PLAIN)
+
+
+def student_t(freedom: float) -> float:
+    """Returns the 97.5 % point of Student's t, by its expansion (Abramowitz and Stegun, 26.7.5);
+    below three degrees of freedom, where that is too small, the point of the whole number below."""
+    if freedom < 3:
+        return 12.7062 if freedom < 2 else 4.3027
     z = _Z
     terms = (
         (z**3 + z) / 4,
         (5 * z**5 + 16 * z**3 + 3 * z) / 96,
         (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
+        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
     )
     return z + sum(term / freedom**power for power, term in enumerate(terms, 1))
+
+
+def half_of_means(*samples: np.ndarray) -> float:
+    """Returns half the width of the interval of a sum or difference of the means of independent
+    samples, each of two or more: by the t of Welch (1947)."""
+    parts = [(float(np.var(one, ddof=1)) / len(one), len(one) - 1) for one in samples]
+    variance = sum(part for part, _ in parts)
+    if not variance:
+        return 0.0
+    return student_t(variance**2 / sum(part**2 / n for part, n in parts)) * math.sqrt(variance)
 
 
 def root_mean_square(values: np.ndarray) -> MetricEstimate:
     """Returns the root of the mean square, with the roots of the ends of its interval."""
     square = mean(np.square(values))
     low, value, high = (math.sqrt(x) for x in (square.low, square.value, square.high))
-    return MetricEstimate(value, low, high, square.few, square.alike)
+    return dataclasses.replace(square, value=value, low=low, high=high)
 
 
 def area_under_roc(
@@ -174,16 +248,27 @@ def area_under_roc(
     area = float(np.mean(above))
     low, high = _newcombe(area, *(counts if 0 < area < 1 else units))
     if min(counts) > 1 and 0 < area < 1:
-        variance = sum(float(np.var(x, ddof=1)) / len(x) for x in (above, below))
-        half, middle = _Z * math.sqrt(variance) / (area * (1 - area)), math.log(area / (1 - area))
+        half = half_of_means(above, below) / (area * (1 - area))
+        middle = math.log(area / (1 - area))
         low, high = min(low, _logistic(middle - half)), max(high, _logistic(middle + half))
-    found = MetricEstimate(area, low, high, min(units) < FEW)
+    every = count_units(groups, np.ones(len(labels), bool))
+    told = describe_units(every, min(units), examples=None if groups is None else len(labels))
+    found = MetricEstimate(area, low, high, min(units) < FEW, units=told)
     if groups is None or not 0 < area < 1:
         return found
     influence = np.empty(len(labels))
     influence[labels == 1] = (above - area) * len(labels) / counts[0]
     influence[labels != 1] = (below - area) * len(labels) / counts[1]
-    return wider(found, by_influence(area, influence, LOGIT, groups=groups))
+    clustered = by_influence(area, influence, LOGIT, groups=groups, fewest=min(units))
+    return wider(found, clustered)
+
+
+def narrow(found: MetricEstimate, every: int, value: float) -> MetricEstimate:
+    """Returns the interval of a figure of all examples, `value`, from the estimate of every n-th of
+    them: by the root of n narrower."""
+    by, value = math.sqrt(every), float(value)
+    low, high = value - (found.value - found.low) / by, value + (found.high - found.value) / by
+    return dataclasses.replace(found, value=value, low=low, high=high)
 
 
 def share_below(scores: np.ndarray, others: np.ndarray) -> np.ndarray:

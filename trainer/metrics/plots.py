@@ -251,7 +251,7 @@ def _residuals(found: PredictedNumbers) -> str:
 
 def _ends(one: MetricEstimate) -> str:
     if one.few:
-        return figures.interval(one.low, one.high, few=one.few, alike=one.alike)
+        return figures.interval(one.low, one.high, few=one.few, alike=one.alike, units=one.units)
     return f"[{one.low:,.3g}, {one.high:,.3g}]"
 
 

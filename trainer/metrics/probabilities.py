@@ -39,27 +39,32 @@ class Scored:
 
     @functools.cached_property
     def losses(self) -> np.ndarray:
-        """The log loss of each example, in nats. Probabilities are clipped to what their type can
-        tell from 0 and 1, as scikit-learn does: 1.2e-7 and 1 - 1.2e-7 for float32."""
-        eps = np.finfo(self.likelihood.dtype).eps
-        clipped = np.clip(self.likelihood, eps, 1 - eps)
-        return np.asarray(-np.log(clipped.astype(np.float64)))
+        """The log loss of each example, in nats."""
+        return losses(self.likelihood)
+
+
+def losses(likelihood: np.ndarray) -> np.ndarray:
+    """Returns the log loss of each example, in nats, by the probability of its label: clipped to
+    what its type can tell from 0 and 1, as scikit-learn does, 1.2e-7 and 1 - 1.2e-7 for float32."""
+    eps = np.finfo(likelihood.dtype).eps
+    clipped = np.clip(likelihood, eps, 1 - eps)
+    return np.asarray(-np.log(clipped.astype(np.float64)))
 
 
 @dataclasses.dataclass(frozen=True)
 class Influenced:
-    """A metric, and the `[examples]` influence values that its interval comes from; `few` if there
-    are too few examples of a label to say anything by it."""
+    """A metric, and the `[examples]` influence values that its interval comes from; `fewest` are
+    the examples (or groups) of the label that has fewest, where it takes both."""
 
     value: float
     influence: np.ndarray
     scale: intervals.Scale
-    few: bool = False
+    fewest: int | None = None
 
     def estimate(self, groups: np.ndarray | None) -> MetricEstimate:
         """Returns the metric with its interval."""
         return intervals.by_influence(
-            self.value, self.influence, self.scale, groups=groups, few=self.few
+            self.value, self.influence, self.scale, groups=groups, fewest=self.fewest
         )
 
 
@@ -99,8 +104,8 @@ def calibration(scored: Scored) -> Influenced | None:
         return None
     value = mean / rate
     influence = value * ((probability - mean) / mean - (scored.positive - rate) / rate)
-    few = intervals.count_units(scored.groups, scored.positive) < intervals.FEW
-    return Influenced(value, influence, intervals.LOG, few)
+    fewest = intervals.count_units(scored.groups, scored.positive)
+    return Influenced(value, influence, intervals.LOG, fewest)
 
 
 def average_precision(scored: Scored) -> Influenced | None:
@@ -117,11 +122,11 @@ def average_precision(scored: Scored) -> Influenced | None:
     unknown = bool(np.isnan(scored.probability).any())
     value = math.nan if unknown else min(1.0, float(np.sum(here * precision)) / positives)
     of = (scored.positive, ~scored.positive)
-    few = min(intervals.count_units(scored.groups, one) for one in of) < intervals.FEW
+    fewest = min(intervals.count_units(scored.groups, one) for one in of)
     # Of an example: its own precision, if positive, and what it does to that of lower positives.
     gain = (precision + np.cumsum(here / called) - value)[place] * scored.positive
     cost = np.cumsum(here * precision / called)[place]
-    return Influenced(value, (gain - cost) / scored.rate, intervals.LOGIT, few)
+    return Influenced(value, (gain - cost) / scored.rate, intervals.LOGIT, fewest)
 
 
 def influences(scored: Scored) -> dict[str, Influenced]:
@@ -133,7 +138,11 @@ def influences(scored: Scored) -> dict[str, Influenced]:
 def _estimate(name: str, one: Influenced, scored: Scored) -> MetricEstimate:
     if name == "average_precision" and one.value == 1:
         units = intervals.count_units(scored.groups, scored.positive)
-        return MetricEstimate(1.0, intervals.wilson(units, units).low, 1.0, one.few)
+        every = intervals.count_units(scored.groups, np.ones(len(scored.positive), bool))
+        examples = None if scored.groups is None else len(scored.positive)
+        told = intervals.describe_units(every, one.fewest, examples=examples)
+        few = one.fewest is not None and one.fewest < intervals.FEW
+        return MetricEstimate(1.0, intervals.wilson(units, units).low, 1.0, few, units=told)
     found = one.estimate(scored.groups)
     if name == "normalized_entropy" and intervals.are_alike(scored.losses):
         return intervals.unknown(found)  # the labels vary, the losses do not

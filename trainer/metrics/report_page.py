@@ -38,7 +38,7 @@ _WIDTH = 200
 
 def interval(one: MetricEstimate) -> str:
     """Returns the interval as text."""
-    return figures.interval(one.low, one.high, few=one.few, alike=one.alike)
+    return figures.interval(one.low, one.high, few=one.few, alike=one.alike, units=one.units)
 
 
 def cells(found: Found) -> list[tuple[str, ...]]:

@@ -107,3 +107,14 @@ def test_scores_that_are_not_numbers_come_last():
         np.zeros(3, int), np.array([True, False, False]), np.array([np.nan, 1.0, 2.0]), top=10
     )
     assert (ranked.area, ranked.reciprocal_rank) == ([0.0], [pytest.approx(1 / 3)])
+
+
+def test_a_group_with_most_of_the_records_is_nearly_all_there_is():
+    """The others vary, and it is not known how it would."""
+    numbers = np.concatenate([np.repeat(np.arange(20), 2), np.full(2000, 20)])
+    rng = np.random.default_rng(8)
+    positive = np.concatenate([np.tile([True, False], 20), rng.random(2000) < 0.5])
+    found = groups.metrics(groups.rank(numbers, positive, rng.random(2040), top=10), 10)
+    area, gain = found["grouped_auc"], found["ndcg@10"]
+    assert area.high - area.low > 0.9 and gain.high - gain.low < 0.4
+    assert area.units == gain.units == "groups: 21 with both labels, of 2,040 records"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import statistics
 
 import numpy as np
@@ -96,7 +97,9 @@ def test_an_area_is_as_sure_as_the_scores_that_lie_uneven():
 
 
 def test_one_example():
-    assert intervals.mean(np.array([2.0])) == intervals.MetricEstimate(2.0, 2.0, 2.0, few=True)
+    assert intervals.mean(np.array([2.0])) == intervals.MetricEstimate(
+        2.0, 2.0, 2.0, few=True, units="records: 1"
+    )
 
 
 def test_means_of_errors_are_above_zero():
@@ -140,14 +143,16 @@ def test_positives_of_few_groups_are_few():
 def test_groups_count_at_the_edges_of_a_share(hit):
     for count, few in ((2, True), (20, False)):
         found = intervals.share(np.full(80, hit), np.arange(80) % count)
-        assert found == intervals.wilson(count * hit, count)
+        assert found == intervals.wilson(count * hit, count, examples=80)
         assert found.few == few
-    assert intervals.share(np.ones(0, bool), np.zeros(0, int)) == intervals.wilson(0, 0)
+    assert intervals.share(np.ones(0, bool), np.zeros(0, int)) == intervals.wilson(0, 0, examples=0)
 
 
 def test_groups_that_are_all_alike_leave_the_interval_of_examples():
     hits, groups = np.arange(80) % 2 == 0, np.arange(80) // 2
-    assert intervals.share(hits, groups) == intervals.share(hits)
+    found = intervals.share(hits)
+    told = dataclasses.replace(found, units="groups: 40, of 80 records")
+    assert intervals.share(hits, groups) == told
 
 
 def test_student():
@@ -169,3 +174,40 @@ def test_the_interval_of_few_examples_or_groups_is_that_of_student():
     again, groups = np.repeat(values, 10), np.repeat(np.arange(6), 10)
     grouped = intervals.by_influence(mean, again - mean, plain, groups=groups)
     assert (grouped.low, grouped.high) == pytest.approx((found.low, found.high))
+
+
+@pytest.mark.parametrize(("units", "held"), [(5, 0.91), (20, 0.92), (200, 0.93)])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_intervals_of_means_of_groups_hold_the_truth_of_few_and_uneven_ones(units, held, weighted):
+    """With weights, one group has most of the examples, and so nearly is the estimate."""
+    rng = np.random.default_rng(6)
+    found = []
+    for _ in range(1000):
+        sizes = 1 + rng.poisson(5.0, units)
+        if weighted:
+            sizes[0] = 10 * units
+        values = rng.beta(8, 2, units)
+        found.append(intervals.fraction(values, weights=sizes if weighted else None))
+    assert held <= np.mean([one.low <= 0.8 <= one.high for one in found]) <= 1
+
+
+def test_groups_that_are_nearly_alike_are_as_many_as_they_are():
+    values = np.array([0.8, 0.801, 0.799, 0.8, 0.802])
+    found = intervals.fraction(values)
+    half = 2.776 * values.std(ddof=1) / 5**0.5
+    assert (found.high - found.low) / 2 == pytest.approx(half, rel=1e-2)
+    assert found.few and found.units == "records: 5"
+
+
+def test_student_of_one_and_two_degrees_of_freedom():
+    assert intervals.student_t(0.4) == intervals.student_t(1) == pytest.approx(12.706, abs=1e-3)
+    assert intervals.student_t(2) == pytest.approx(4.303, abs=1e-3)
+    assert intervals.student_t(3) == pytest.approx(3.182, abs=6e-3)
+
+
+def test_what_is_independent_is_told():
+    hits, groups = np.arange(80) % 2 == 0, np.arange(80) // 20
+    assert intervals.share(hits).units == "records: 80"
+    assert intervals.share(hits, groups).units == "groups: 4, of 80 records"
+    area = intervals.area_under_roc(np.arange(80) // 76, np.arange(80) % 7)
+    assert (area.few, area.units) == (True, "records: 4 of one label")
