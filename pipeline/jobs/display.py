@@ -19,7 +19,7 @@ from pipeline.jobs.epoch_lines import EpochLines
 from pipeline.jobs.job import Job
 from pipeline.jobs.role_lines import RoleLines
 from pipeline.records import quarantine
-from pipeline.reports import few_records, page, unlearned
+from pipeline.reports import certainty, page, unlearned
 from pipeline.runs import run_folder
 from pipeline.runs.run_folder import Status
 from pipeline.runs.run_record import ALL_STEPS, RunRecord
@@ -197,7 +197,10 @@ def _each_step(job: config.Config) -> str:
 def summary(job: Job, record: RunRecord) -> str:
     """Returns what is printed when a run is done: the result, the time, the places, what to try."""
     lines = [f"result   {_result(record)}"]
-    if unlearnt := unlearned.of_result(record.metrics, record.baselines, record.evaluated):
+    unlearnt = unlearned.of_result(
+        record.metrics, record.baselines, record.evaluated, intervals=record.intervals
+    )
+    if unlearnt:
         lines.append(f"warning  {unlearnt}")
     if record.seconds:
         lines.append(f"time     {_time(record)}")
@@ -261,24 +264,27 @@ def _result(record: RunRecord) -> str:
         ]
     best = record.best
     if best:
-        few = few_records.of_best(record)
+        said, cause = _in_line(certainty.describe_best(record))
         parts.append(
-            f"best {best['metric']} {figure(best['value'])} at step {best['step']}"
-            + (f" ({few})" if few else "")
+            f"best {best['metric']} {figure(best['value'])}{said} at step {best['step']}"
+            + (f" ({cause})" if cause else "")
         )
     return ", ".join(parts)
 
 
 def _beside(record: RunRecord, split: str, name: str) -> str:
-    """Returns what a metric is to be read with: that of a constant answer, and that it is of too
-    few records."""
+    """Returns what a metric is to be read with: its interval, what a constant answer has,
+    and that it is of too few records."""
+    interval, cause = _in_line(certainty.describe(record, split, name))
     simple = record.baselines.get(split, {})
     said = [f"baseline {figure(simple[name])}"] if name in simple else []
-    said += filter(
-        None,
-        [few_records.describe_shortage(name, record.metrics[split], record.evaluated.get(split))],
-    )
-    return f" ({', '.join(said)})" if said else ""
+    said += filter(None, [cause])
+    return interval + (f" ({', '.join(said)})" if said else "")
+
+
+def _in_line(sure: str) -> tuple[str, str]:
+    """Returns an interval, to go after its value, and why there is none; one of them is empty."""
+    return (f" {sure}", "") if sure.startswith("[") else ("", sure)
 
 
 def _is_said(name: str, metric: str | None, values: Mapping[str, float]) -> bool:

@@ -96,6 +96,14 @@ def gather(run: RunFolder, now: float | None = None) -> Facts:
 
 
 def _slices(run: RunFolder, record: RunRecord) -> dict[str, list[dict[str, Any]]]:
+    """Returns those of an export, unless only `make evaluate` has broken metrics down."""
+    exported = _exported_slices(run, record)
+    if any(row["slice"] != "all" for rows in exported.values() for row in rows):
+        return exported
+    return evaluated.slices(run, record.final_step) or exported
+
+
+def _exported_slices(run: RunFolder, record: RunRecord) -> dict[str, list[dict[str, Any]]]:
     for kind in ("final", "best"):
         path = record.exports.get(kind)
         if not path:
@@ -107,7 +115,7 @@ def _slices(run: RunFolder, record: RunRecord) -> dict[str, list[dict[str, Any]]
             continue
         if slices := {split: rows for split, rows in found.items() if rows}:
             return slices
-    return evaluated.slices(run, record.final_step)
+    return {}
 
 
 def goodput_of(facts: Facts) -> list[goodput.CauseShare]:

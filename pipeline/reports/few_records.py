@@ -7,7 +7,6 @@ import math
 from collections.abc import Mapping
 
 from pipeline.console.figures import FEW, TOO_FEW
-from pipeline.runs.run_record import RunRecord
 
 # They need records of both labels, of two classes.
 _OF_BOTH = ("auc", "average_precision")
@@ -20,19 +19,11 @@ def describe_shortage(name: str, metrics: Mapping[str, float], records: int | No
     if not records or name == "global_step":
         return ""
     if records < FEW:
-        return f"{TOO_FEW}: {records}"
+        return f"{TOO_FEW} records: {records}"
     label, slash, own = name.rpartition("/")
     rate = metrics.get(f"{label}{slash}label/mean", math.nan)
     if own not in (*_OF_BOTH, *_OF_POSITIVES) or not 0 <= rate <= 1:
         return ""
     positives = round(rate * records)
     fewest = positives if own in _OF_POSITIVES else min(positives, records - positives)
-    return f"{TOO_FEW}: {fewest} of one label" if fewest < FEW else ""
-
-
-def of_best(record: RunRecord) -> str:
-    """Returns the same of the best checkpoint of a run, which is found on the eval split."""
-    if not record.best:
-        return ""
-    found = record.metrics.get("eval", {})
-    return describe_shortage(record.best["metric"], found, record.evaluated.get("eval"))
+    return f"{TOO_FEW} records: {fewest} of one label" if fewest < FEW else ""

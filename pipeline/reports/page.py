@@ -17,9 +17,9 @@ from pipeline.console.progress import duration
 from pipeline.pages import charts, document
 from pipeline.pages.charts import Frame
 from pipeline.reports import (
+    certainty,
     data,
     evaluated,
-    few_records,
     goodput,
     processes,
     timeline,
@@ -60,8 +60,9 @@ def _lead(facts: Facts, parts: Sequence[goodput.CauseShare]) -> str:
     state = facts.state + (f": {facts.reason}" if facts.reason else "")
     pairs = [("state", facts.state), ("step", _step(facts))]
     if record.best:
-        few = few_records.of_best(record)
-        title = f"best {record.best['metric']}" + (f", {few}" if few else "")
+        sure = certainty.describe_best(record)
+        title = f"best {record.best['metric']}"
+        title += f" {sure}" if sure.startswith("[") else f", {sure}" if sure else ""
         pairs.append((title, figure(record.best["value"])))
     if facts.seconds:
         pairs.append(("time", duration(facts.seconds)))
@@ -99,8 +100,10 @@ def _result(facts: Facts) -> str:
     drawn = [document.table(("metric", *splits), rows, right=range(1, 1 + len(splits)))]
     if unlearnt := _unlearned(facts):
         drawn.append(f"<p class=note>{html.escape(unlearnt)}.</p>")
-    if facts.slices:
-        drawn.append("<p class=note>In brackets: 95 % intervals.</p>")
+    said = map(html.escape, certainty.list_causes(facts.record.intervals))
+    if facts.slices or facts.record.intervals:
+        note = " ".join(["In brackets: 95 % intervals.", *said])
+        drawn.append(f"<p class=note>{note}</p>")
     elif facts.job.data.has_records and not storage.exists(
         storage.join(facts.run.path, evaluated.PAGE)
     ):
@@ -111,22 +114,27 @@ def _result(facts: Facts) -> str:
 
 def _unlearned(facts: Facts) -> str | None:
     """Says so if the result is no better than a constant answer, by intervals if there are any."""
-    if facts.slices:
-        return unlearned.of_rows(facts.slices)
     record = facts.record
-    return unlearned.of_result(record.metrics, record.baselines, record.evaluated)
+    if facts.slices and not record.intervals:  # of an earlier version
+        return unlearned.of_rows(facts.slices)
+    return unlearned.of_result(
+        record.metrics, record.baselines, record.evaluated, intervals=record.intervals
+    )
 
 
 def _value(facts: Facts, split: str, name: str) -> str:
-    """Returns a metric, with its interval if the export's slices have one of all records."""
-    value = facts.record.metrics[split].get(name)
+    """Returns a metric, with its interval: that of the slice of all records in runs of earlier
+    versions, which do not record it."""
+    record = facts.record
+    value = record.metrics[split].get(name)
     if value is None:
         return ""
     whole = (row for row in facts.slices.get(split, []) if row["slice"] == "all")
     one = next((row["metrics"].get(name) for row in whole), None)
-    record = facts.record
-    few = few_records.describe_shortage(name, record.metrics[split], record.evaluated.get(split))
-    return " ".join(filter(None, [figure(value, 5), _interval(one) if one else few]))
+    sure = certainty.describe(record, split, name)
+    if one and split not in record.intervals:
+        sure = _interval(one)
+    return " ".join(filter(None, [figure(value, 5), sure]))
 
 
 def _curves(facts: Facts) -> str:
@@ -185,6 +193,8 @@ def _ledger(facts: Facts) -> str:
 def _slices(facts: Facts) -> str:
     drawn = []
     for split, rows in facts.slices.items():
+        if split in facts.record.intervals and all(row["slice"] == "all" for row in rows):
+            continue  # the result has them
         cells = [_slice(row, name, one) for row in rows for name, one in row["metrics"].items()]
         head = ("slice", "records", "metric", "value", "95 % interval")
         drawn.append(document.figure(split, document.table(head, cells, right={1, 3})))
@@ -196,8 +206,8 @@ def _slice(row: dict[str, Any], name: str, one: dict[str, Any]) -> tuple[str, ..
 
 
 def _interval(one: dict[str, Any]) -> str:
-    few, alike = (one.get(key, False) for key in ("few", "alike"))
-    return figures.interval(one["low"], one["high"], few=few, alike=alike)
+    known = {key: one[key] for key in ("few", "alike", "units") if key in one}
+    return figures.interval(one["low"], one["high"], **known)
 
 
 def _config(facts: Facts) -> str:

@@ -54,27 +54,26 @@ def of_result(
     metrics: Mapping[str, Mapping[str, float]],
     baselines: Mapping[str, Mapping[str, float]],
     records: Mapping[str, int],
+    *,
+    intervals: Mapping[str, Mapping[str, Sequence[float] | str]] | None = None,
 ) -> str | None:
-    """Returns the `warning` of metrics that have no intervals, by split, of so many `records`.
+    """Returns the `warning` of metrics, by split, of so many `records`, some with `intervals`.
 
-    An area under the ROC of two classes gets the interval that an area of a half has by chance:
-    with n records in two classes, n1 and n0, its variance is (n + 1) / (12 n1 n0) (Mann and
+    Without one an area under the ROC of two classes gets the interval that an area of a half has by
+    chance: with n records in two classes, n1 and n0, its variance is (n + 1) / (12 n1 n0) (Mann and
     Whitney, 1947). All others count as they are.
     """
-    found = {
-        split: {
-            name: _around(value, _by_chance(baselines.get(split, {}), records.get(split, 0)))
-            if name == "auc"
-            else (value, value, value)
-            for name, value in of.items()
-        }
-        for split, of in metrics.items()
-    }
+    found: dict[str, dict[str, Interval]] = {}
+    for split, of in metrics.items():
+        known = (intervals or {}).get(split, {})
+        chance = _by_chance(baselines.get(split, {}), records.get(split, 0))
+        found[split] = {}
+        for name, value in of.items():
+            width, ends = chance if name == "auc" else 0.0, known.get(name)
+            around = (value - width, value + width)
+            low, high = around if ends is None or isinstance(ends, str) else ends
+            found[split][name] = value, low, high
     return warning(found, baselines)
-
-
-def _around(value: float, width: float) -> Interval:
-    return value, value - width, value + width
 
 
 def _by_chance(simple: Mapping[str, float], records: int) -> float:

@@ -212,6 +212,7 @@ EXCLUDED = "excluded.json"
 # What the evaluating process writes when the final checkpoint has been evaluated and exported.
 # {"final_step": int, "epochs": those that all steps were made of, or null,
 # "metrics": {"eval": {...}, "test": {...}}, "baselines": the same of a constant answer,
+# "intervals": the same, of both ends or of why there are none,
 # "evaluated": records by split, "exports": {...}, "best": {...},
 # "skipped": [step of a checkpoint that was not evaluated], ...}
 # Paths of exports are relative to the run's folder.
@@ -221,8 +222,9 @@ RESULT = "RESULT.json"
 # last finite checkpoint.
 DIVERGENCE = "divergence"
 # The best model of a run so far: {"step": int, "metric": str, "value": float, "checkpoint": path
-# prefix, "export": path, "sha256": {file: digest}}; while its export is being replaced, also
-# "replacement", the same of the model that is to come.
+# prefix, "interval": the ends of that of the value, or why there is none, "export": path, "sha256":
+# {file: digest}}; while its export is being replaced, also "replacement", the same of the model
+# that is to come.
 BEST = "best.json"
 
 

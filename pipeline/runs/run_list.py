@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from pipeline import errors, storage
-from pipeline.console import text_table
+from pipeline.console import figures, text_table
 from pipeline.console.figures import figure
 from pipeline.console.progress import duration
 from pipeline.runs import accounts, launches, liveness, run_folder, run_record, run_search, tags
@@ -46,7 +46,7 @@ _NAME = re.compile(r"^name: *['\"]?([^'\"\n]+)", re.MULTILINE)
 class Row:
     """One run. `started` is the Unix time of its first launch, `launched` that of its newest;
     `seconds` is how long all of them took, or have taken, without the time between. `best` is
-    {"metric": str, "value": float, "step": int}."""
+    {"metric": str, "value": float, "step": int, "interval": its ends, or why there are none}."""
 
     name: str
     config: str
@@ -54,7 +54,7 @@ class Row:
     started: float
     launched: float
     step: int | None = None
-    best: dict[str, float | str] | None = None
+    best: dict[str, Any] | None = None
     seconds: float | None = None
     tags: tuple[str, ...] = ()
     higher_is_better: bool = True
@@ -200,9 +200,16 @@ def _step(run: RunFolder, record: RunRecord | None, statuses: dict[str, Status])
     return max(steps) if steps else run_folder.saved_step(run)
 
 
+def _shown(best: dict[str, Any]) -> str:
+    """Returns a metric with its interval, if it has one."""
+    ends = best.get("interval")
+    sure = f" {figures.interval(*ends)}" if isinstance(ends, list) else ""
+    return f"{best['metric']} {figure(float(best['value']))}{sure}"
+
+
 def cells(row: Row) -> tuple[str, ...]:
     """Returns the text of the `COLUMNS`."""
-    best = "" if row.best is None else f"{row.best['metric']} {figure(float(row.best['value']))}"
+    best = "" if row.best is None else _shown(row.best)
     return (
         row.name,
         row.config,

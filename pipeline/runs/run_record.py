@@ -112,6 +112,8 @@ class RunRecord(pydantic.BaseModel):
     metrics: dict[str, dict[str, float]] = {}
     # Split to metric to the value of a constant answer, where it is known.
     baselines: dict[str, dict[str, float]] = {}
+    # Split to metric to both ends of its 95 % interval, or to why it has none.
+    intervals: dict[str, dict[str, list[float] | str]] = {}
     # Split to the records that these are of, where they are counted.
     evaluated: dict[str, int] = {}
     best: dict[str, Any] | None = None
@@ -279,6 +281,7 @@ def add_result(record: RunRecord, run: RunFolder) -> None:
     record.final_step = result["final_step"]
     record.metrics = result.get("metrics", {})
     record.baselines = result.get("baselines", {})
+    record.intervals = result.get("intervals", {})
     record.evaluated = result.get("evaluated", {})
     record.best = result.get("best")
     record.exports = result.get("exports", {})

@@ -104,6 +104,8 @@ class BestExporter(tf.estimator.Exporter):
             "records": self._evaluated_on,
             "checkpoint": self._run.relative(kept),
         }
+        intervals = self._publisher.intervals(checkpoint_path, {"eval": metrics})["eval"]
+        new["interval"] = intervals[metric]
         if (meaning := best.meaning(metric)) is not None:
             new["meaning"] = meaning
         path = self.publish(estimator, checkpoint_path, metrics, old=old, new=new)

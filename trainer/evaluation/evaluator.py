@@ -258,6 +258,7 @@ class RunEvaluator:
                 "epochs": self._job.train.epochs if done.get("reason") == "steps" else None,
                 "metrics": metrics,
                 "baselines": self._baselines(metrics),
+                "intervals": self._publisher.intervals(checkpoint, metrics),
                 "evaluated": self._evaluated(metrics),
                 "best": best,
                 "exports": {

@@ -33,7 +33,7 @@ from trainer.features.transforms import Transforms
 from trainer.heads import heads
 from trainer.input import parsing
 from trainer.input.dataset import RecordDataset
-from trainer.metrics import one_pass, report_page, slice_metrics
+from trainer.metrics import one_pass, report_page, reported, slice_metrics
 from trainer.monitoring.status_reporter import Reporter
 
 _STAGING = ".staging-"
@@ -57,6 +57,12 @@ class Publishing(abc.ABC):
     def evaluated(self, split: str, checkpoint: str) -> None:
         """Keeps what these hooks have found in the last evaluation of a split."""
         assert not self.hooks(split)
+
+    def intervals(
+        self, checkpoint: str, metrics: model_card.Metrics
+    ) -> dict[str, reported.Intervals]:
+        """Returns the intervals of the `metrics` of a checkpoint, by split, or why none."""
+        return {split: reported.find_intervals(found, {}) for split, found in metrics.items()}
 
     @abc.abstractmethod
     def _receiver(self) -> Any:
@@ -205,11 +211,10 @@ class Publisher(Publishing):
         return bool(self._job.eval.slices) or self._job.eval.group is not None
 
     def hooks(self, split: str) -> Sequence[Any]:
-        """Returns the hook that evaluates slices in the same pass, if there are any."""
-        if not self._has_slices:
-            return ()
+        """Returns the hook that evaluates slices, and all records, in the same pass."""
+        every = 1 if self._has_slices else slice_metrics.find_stride(self._records, split)
         hook = self._slice_hooks.get(split) or one_pass.SliceHook(
-            self._records, self._job.eval.slices
+            self._records, self._job.eval.slices, every=every
         )
         self._slice_hooks[split] = hook
         return (hook,)
@@ -231,15 +236,29 @@ class Publisher(Publishing):
     def _results_of(
         self, estimator: Any, checkpoint: str, split: str
     ) -> Mapping[str | None, slice_metrics.SliceResult]:
-        by = self._job.eval.slices
-        if not self._has_slices:
+        by, known = self._job.eval.slices, self._of(checkpoint)
+        if split not in known and not self._has_slices:
+            # It would be read again, for what nobody has asked for.
             return dict.fromkeys(self._job.labels or (None,), slice_metrics.SliceResult([]))
-        known = self._of(checkpoint)
         if split not in known:
             known[split] = slice_metrics.evaluate(
                 self._records, estimator, checkpoint, split=split, slices=by, hooks=self._hooks
             )
         return known[split]
+
+    def intervals(
+        self, checkpoint: str, metrics: model_card.Metrics
+    ) -> dict[str, reported.Intervals]:
+        """Returns the intervals of the `metrics` of a checkpoint, by split, or why none."""
+        plan, known = self._records.transforms.plan, self._of(checkpoint)
+        weighted = any(
+            one.weight is not None or one.class_weights is not None
+            for one in (plan.label, *(goal.label for goal in plan.goals))
+        )
+        return {
+            split: reported.find_intervals(found, known.get(split, {}), weighted=weighted)
+            for split, found in metrics.items()
+        }
 
     def _extras(
         self, estimator: Any, checkpoint: str, step: int, *, metrics: model_card.Metrics
@@ -254,7 +273,9 @@ class Publisher(Publishing):
             {split: report_page.content(one)[name] for split, one in results.items()}
             for name in ("slices", "notes")
         )
-        found = {"step": step, "metrics": metrics, "slices": slices, "notes": notes}
+        ends = self.intervals(checkpoint, metrics)
+        found = {"step": step, "metrics": metrics, "intervals": ends}
+        found |= {"slices": slices, "notes": notes}
         extras = {
             "metrics.json": strict_json.dumps(found, indent=1) + "\n",
             "model_card.md": model_card.render(
@@ -263,6 +284,7 @@ class Publisher(Publishing):
                 self._records.transforms.plan,
                 step=step,
                 metrics=metrics,
+                intervals=ends,
                 results=results,
                 warnings=(
                     *quarantine.describe(self._records.left_out),

@@ -13,8 +13,8 @@ from pipeline import config
 from pipeline.config import strategy_table
 from pipeline.console.figures import bound, figure
 from pipeline.records import feature_plan, manifest
-from pipeline.reports import few_records
-from trainer.metrics import report_page
+from pipeline.reports import certainty
+from trainer.metrics import report_page, reported, slice_metrics
 from trainer.metrics.slice_metrics import SliceResult
 
 # Split to metric to value.
@@ -29,11 +29,12 @@ def render(
     *,
     step: int,
     metrics: Metrics,
+    intervals: Mapping[str, reported.Intervals],
     results: Mapping[str, SliceResult],
     warnings: Sequence[str] = (),
 ) -> str:
-    """Returns the card of the model of `job` at a step; `results` is by split, with its slices;
-    `warnings` are of its data."""
+    """Returns the card of the model of `job` at a step; `metrics`, their `intervals` and `results`,
+    with slices, are by split; `warnings` are of its data."""
     parts = [
         f"# {job.name}, step {step}",
         _model(job, step),
@@ -43,7 +44,7 @@ def render(
         "## Features",
         _features(plan),
         "## Metrics",
-        _metrics(metrics, {split: of.records for split, of in contents.splits.items()}),
+        _metrics(metrics, intervals, {split: of.records for split, of in contents.splits.items()}),
         "## Metrics by slice",
         _slices(results),
         "## Limits",
@@ -117,31 +118,39 @@ def _setting(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def _metrics(metrics: Metrics, records: Mapping[str, int]) -> str:
+def _metrics(
+    metrics: Metrics, intervals: Mapping[str, reported.Intervals], records: Mapping[str, int]
+) -> str:
     names = sorted({name for of in metrics.values() for name in of} - {"global_step"})
-    rows = (
-        (split, *(_value(name, of, records.get(split)) if name in of else "" for name in names))
+
+    def value(split: str, name: str) -> str:
+        of = metrics[split]
+        ends = intervals.get(split, {}).get(name)
+        sure = certainty.describe_metric(name, of, records.get(split), ends=ends)
+        return " ".join(filter(None, [figure(of[name], 5), certainty.bracket(sure)]))
+
+    rows = [
+        (split, *(value(split, name) if name in of else "" for name in names))
         for split, of in metrics.items()
-    )
-    return _table(("split", *names), rows)
-
-
-def _value(name: str, of: Mapping[str, float], records: int | None) -> str:
-    few = few_records.describe_shortage(name, of, records)
-    return f"{figure(of[name], 5)} ({few})" if few else figure(of[name], 5)
+    ]
+    notes = ["In brackets: 95 % intervals.", *certainty.list_causes(intervals)] if intervals else []
+    return "\n\n".join(filter(None, [_table(("split", *names), rows), " ".join(notes)]))
 
 
 def _slices(results: Mapping[str, SliceResult]) -> str:
     cells = report_page.cells({split: one.rows for split, one in results.items()})
+    none = "`eval.slices` names no column. Those of groups in a split may be worse."
+    said = report_page.describe(results)
     if not cells:
-        return "None: `eval.slices` names no column. Those of groups in a split may be worse."
+        return "\n\n".join([f"None: {none}", *said])
     lead = (
         "Intervals take examples for independent, or with `eval.group` groups. The baseline is the "
         "most frequent label, or the mean, of the split; for probabilities the share of positives, "
         "for an area under the ROC a half, and within groups an order by chance. Each record "
         "counts once."
     )
-    notes = "\n".join(f"- {line}" for line in report_page.describe(results))
+    sliced = any(row.slice != slice_metrics.ALL for one in results.values() for row in one.rows)
+    notes = "\n".join(f"- {line}" for line in (*said, *([] if sliced else [none])))
     return f"{lead}\n\n{_table(report_page.COLUMNS, cells)}" + (f"\n\n{notes}" if notes else "")
 
 

@@ -92,7 +92,8 @@ class InputFnPublisher(exporters.Publishing):
     def _extras(
         self, estimator: Any, checkpoint: str, step: int, *, metrics: model_card.Metrics
     ) -> dict[str, str]:
-        found = {"step": step, "metrics": metrics, "slices": {}, "notes": {}}
+        ends = self.intervals(checkpoint, metrics)
+        found = {"step": step, "metrics": metrics, "intervals": ends, "slices": {}, "notes": {}}
         return {
             "metrics.json": strict_json.dumps(found, indent=1) + "\n",
             "model_card.md": _card(self._job, step, metrics),

@@ -22,8 +22,9 @@ Metrics = tuple[dict[str, MetricEstimate], dict[str, float]]
 class Answers:
     """What a model said of records, `[records]` each.
 
-    Of two classes, `probability` is that of the second and `likelihood` that of the label; `groups`
-    are whole numbers from 0 on, below 0 for records that are in none. What there is not is `None`.
+    `likelihood` is the probability of the label; of two classes `probability` is that of the
+    second. `groups` are whole numbers from 0 on, below 0 for records that are in none. What there
+    is not is `None`.
     """
 
     labels: np.ndarray
@@ -55,16 +56,22 @@ def grouped(ids: np.ndarray, missing: int) -> np.ndarray:
 
 def metrics_by_mask(split: Answers, top: int) -> Callable[[np.ndarray], Metrics]:
     """Returns a function from a mask of the split's records to their metrics. The baseline says the
-    most frequent label, or the share of positives, of the whole split; `top` is the k of groups."""
+    most frequent label, or the share of each label, of the split; `top` is the k of groups."""
     distinct, counts = np.unique(split.labels, return_counts=True)
-    frequent, rate = distinct[np.argmax(counts)], float(np.mean(split.labels == 1))
+    frequent, shares = distinct[np.argmax(counts)], counts / len(split.labels)
+    rate = float(np.mean(split.labels == 1))
 
     def of(chosen: np.ndarray) -> Metrics:
         here = split.where(chosen)
         units, labels = here.units, here.labels
         found = {"accuracy": intervals.share(here.classes == labels, units)}
         baseline = {"accuracy": float(np.mean(labels == frequent))}
-        if here.probability is None or here.likelihood is None:
+        if here.likelihood is None:
+            return found, baseline
+        if here.probability is None:
+            found["log_loss"] = intervals.mean(probabilities.losses(here.likelihood))
+            said = shares[np.searchsorted(distinct, labels)]
+            baseline["log_loss"] = float(np.mean(-np.log(said)))
             return found, baseline
         area = intervals.area_under_roc(labels, here.probability, units)
         if area:
@@ -75,6 +82,32 @@ def metrics_by_mask(split: Answers, top: int) -> Callable[[np.ndarray], Metrics]
         return found, baseline
 
     return of
+
+
+def reported_metrics(
+    split: Answers, found: Mapping[str, MetricEstimate]
+) -> dict[str, MetricEstimate]:
+    """Returns by the names that models report the metrics `found` of all records of a split, and
+    those that models have besides."""
+    more = {"average_loss": found["log_loss"]} if "log_loss" in found else {}
+    probability, units = split.probability, split.units
+    if probability is None:
+        return {**found, **more}
+    positive, called = split.labels == 1, split.classes == 1
+    rate = intervals.share(positive, units)
+    return {
+        **found,
+        **more,
+        "label/mean": rate,
+        "accuracy_baseline": max(
+            rate, intervals.share(~positive, units), key=lambda one: one.value
+        ),
+        "prediction/mean": intervals.fraction(
+            np.clip(probability, 0, 1).astype(float), groups=units
+        ),
+        "precision": intervals.share(positive[called], None if units is None else units[called]),
+        "recall": intervals.share(called[positive], None if units is None else units[positive]),
+    }
 
 
 def _of_groups(here: Answers, top: int) -> Metrics:

@@ -22,28 +22,53 @@ from trainer.metrics.slice_metrics import SliceResult
 # A collection of a graph: for each replica its index and tensors. Not named by a text, which would
 # have it written with the graph (`Graph.get_all_collection_keys`).
 _PREDICTED = (__name__,)
+# What a model predicts, and the probability of the label, in place of those of all of many classes.
+_CLASS, _CHANCES, _NUMBER, _LIKELIHOOD = "class", "probabilities", "prediction", "likelihood"
 # By one of these sets of predictions a model can be evaluated.
-_ENOUGH = ({"class", "probabilities"}, {"prediction"})
+_ENOUGH = ({_CLASS, _CHANCES}, {_CLASS, _LIKELIHOOD}, {_NUMBER})
 
 
 def watch(predictions: Any, labels: Any, extras: Mapping[str, tf.Tensor]) -> None:
     """Keeps what one replica predicts of a batch for `SliceHook`, with its labels and what slices
     are made by."""
     served = heads.rename_predictions(predictions)
-    known = set().union(*_ENOUGH)
+    known = (_CLASS, _CHANCES, _NUMBER)
     given = served.items() if isinstance(served, Mapping) else ()
     found = {name: values for name, values in given if name.rpartition("/")[2] in known}
-    entry = replicas.index(), {**found, **slice_metrics.of_labels(labels), **extras}
+    by_label = slice_metrics.of_labels(labels)
+    for name, label in by_label.items():
+        prefix = name.removeprefix(slice_metrics.LABEL).removeprefix("/")
+        prefix += "/" if prefix else ""
+        if _is_of_many(found.get(prefix + _CHANCES), label):
+            found[prefix + _LIKELIHOOD] = _likelihood(found.pop(prefix + _CHANCES), label)
+    entry = replicas.index(), {**found, **by_label, **extras}
     tf.compat.v1.add_to_collection(_PREDICTED, entry)
+
+
+def _is_of_many(chances: Any, label: Any) -> bool:
+    """Tells if there are probabilities of more than two classes, which a label is the number of."""
+    if (
+        not isinstance(label, tf.Tensor)
+        or chances is None
+        or chances.shape.rank != 2
+        or chances.shape[1] in (None, 2)
+    ):
+        return False
+    return bool(label.dtype.is_integer and label.shape.rank == 1)
+
+
+def _likelihood(chances: tf.Tensor, label: tf.Tensor) -> tf.Tensor:
+    number = tf.clip_by_value(tf.cast(label, tf.int64), 0, chances.shape[1] - 1)
+    return tf.gather(chances, number, batch_dims=1)
 
 
 class SliceHook(tf.compat.v1.train.SessionRunHook):
     """Evaluates what is predicted while the metrics of an evaluation are updated; of one
     evaluation after the other."""
 
-    def __init__(self, records: RecordDataset, slices: Sequence[str]) -> None:
-        """The input must have read the columns of `slices`."""
-        self._records, self._slices = records, slices
+    def __init__(self, records: RecordDataset, slices: Sequence[str], *, every: int = 1) -> None:
+        """The input must have read the columns of `slices`; of `every` see `SliceEvaluation`."""
+        self._records, self._slices, self._every = records, slices, every
         self._by_label: dict[str | None, slice_metrics.SliceEvaluation] = {}
         self._fetched: list[dict[str, tf.Tensor]] = []
         self._sizes: list[tf.Tensor] = []
@@ -55,7 +80,11 @@ class SliceHook(tf.compat.v1.train.SessionRunHook):
         of_each = [tensors for _, tensors in sorted(found, key=lambda entry: entry[0])]
         is_enough = all(_is_enough(tensors, labels) for tensors in of_each)
         self._fetched = of_each if is_enough else []
-        self._by_label = slice_metrics.evaluations(self._records, self._slices) if is_enough else {}
+        self._by_label = (
+            slice_metrics.evaluations(self._records, self._slices, every=self._every)
+            if is_enough
+            else {}
+        )
         label = next(iter(slice_metrics.of_labels(dict.fromkeys(labels) or None)))
         self._sizes = [tf.shape(tensors[label])[0] for tensors in of_each]
 
@@ -80,8 +109,27 @@ class SliceHook(tf.compat.v1.train.SessionRunHook):
 def _is_enough(tensors: Mapping[str, Any], labels: Sequence[str]) -> bool:
     return all(
         any({prefix + name for name in names} <= tensors.keys() for names in _ENOUGH)
-        for prefix in [f"{label}/" for label in labels] or [""]
+        and all(
+            _is_of_kind(tensors[prefix + name], tensors[label])
+            for name in (_CLASS, _NUMBER)
+            if prefix + name in tensors
+        )
+        for prefix, label in _parts(labels)
     )
+
+
+def _parts(labels: Sequence[str]) -> list[tuple[str, str]]:
+    """Returns what predictions of each label begin with, and the name of its values."""
+    several = [(f"{label}/", f"{slice_metrics.LABEL}/{label}") for label in labels]
+    return several or [("", slice_metrics.LABEL)]
+
+
+def _is_of_kind(values: Any, label: Any) -> bool:
+    """True for one value a record that can be compared with its label: not for the classes of each
+    pixel, or names of classes by numbers, as a model of the user's own may have them."""
+    if any(one.shape.rank not in (None, 1) for one in (values, label)):
+        return False
+    return bool((values.dtype == tf.string) == (label.dtype == tf.string))
 
 
 @dataclasses.dataclass(frozen=True)

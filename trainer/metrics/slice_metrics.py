@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -22,13 +23,16 @@ from trainer.metrics.intervals import MetricEstimate
 from trainer.metrics.summaries import Binary, Classes, PredictedNumbers, Summary
 
 ALL = "all"
+# So many records are kept for the intervals of a split without slices, about 30 bytes each: of a
+# million the ends are known to a thousandth of the width.
+_KEPT = 1_000_000
 # The most frequent values of a column are slices of their own.
 _VALUES = 20
 LABEL = "input/label"
 SLICE, GROUP = slicing.SLICE, grouping.FEATURE
 # What a model predicts that can be evaluated.
 KINDS = ("class", "prediction")
-# Of two classes: the probability of the second, and of the one that was observed.
+# The probability of the second of two classes, and of the class that was observed.
 _POSITIVE, _LIKELIHOOD = "positive", "likelihood"
 
 
@@ -45,7 +49,8 @@ class SliceRow:
 
 @dataclasses.dataclass(frozen=True)
 class SliceResult:
-    """A split: a row for all of it, then one for each slice, and what its plots need."""
+    """A split: a row for all of it, then one for each slice, and what its plots need. There are no
+    rows if only some of its records were looked at one by one."""
 
     rows: list[SliceRow]
     summary: Summary | None = None
@@ -53,6 +58,9 @@ class SliceResult:
     names: tuple[str, ...] = ()
     # What a reader must know of the metrics, a sentence each.
     notes: tuple[str, ...] = ()
+    # Of all records, by the names that models report; each is of one record in `every`.
+    reported: Mapping[str, MetricEstimate] = dataclasses.field(default_factory=dict)
+    every: int = 1
 
 
 class SliceEvaluation:
@@ -64,10 +72,17 @@ class SliceEvaluation:
     """
 
     def __init__(
-        self, records: RecordDataset, slices: Sequence[str], label: str | None = None
+        self,
+        records: RecordDataset,
+        slices: Sequence[str],
+        label: str | None = None,
+        *,
+        every: int = 1,
     ) -> None:
-        """Of several labels it is by one, where that is not missing."""
+        """Of several labels it is by one, where that is not missing. Of records without slices one
+        in `every` is kept."""
         self._records, self._slices, self._label = records, slices, label
+        self._every, self._seen = every, 0
         self._kind: str | None = None
         self._begun = False
         self._summary: Summary | None = None
@@ -88,7 +103,10 @@ class SliceEvaluation:
             self._begin(batch)
         if self._kind is not None:
             _count(self._summary, batch, self._kind)
-            self._kept.append(_needed(batch, self._kind))
+            first = -self._seen % self._every
+            self._seen += len(batch[LABEL])
+            needed = _needed(batch, self._kind)
+            self._kept.append({name: x[first :: self._every].copy() for name, x in needed.items()})
 
     def _begin(self, batch: Mapping[str, np.ndarray]) -> None:
         self._begun = True
@@ -115,8 +133,21 @@ class SliceEvaluation:
         masks = slice_masks(found, self._slices, self._records.job.data.columns)
         if self._kind == "prediction":
             rows = [SliceRow(name, int(m.sum()), *of_numbers(found, m)) for name, m in masks]
-            return SliceResult(rows, self._summary)
-        return self._of_classes(found, masks)
+            reported = {**rows[0].metrics, **_reported_of_numbers(found)}
+            result = SliceResult(rows, self._summary, reported=reported)
+        else:
+            result = self._of_classes(found, masks)
+        if self._every == 1:
+            return result
+        return dataclasses.replace(
+            result, rows=[], every=self._every, notes=(self._sampled(found),)
+        )
+
+    def _sampled(self, found: Mapping[str, np.ndarray]) -> str:
+        return (
+            f"Intervals are of one record in {self._every:,}, {len(found[LABEL]):,} of "
+            f"{self._seen:,}, and narrower by the root of that."
+        )
 
     def _of_classes(
         self, found: Mapping[str, np.ndarray], masks: Iterator[tuple[str, np.ndarray]]
@@ -134,13 +165,22 @@ class SliceEvaluation:
         by_slice = [(row.slice, row.metrics) for row in rows]
         notes = class_metrics.explain(answers, by_slice, job.eval.group, top=job.eval.top_k)
         names = _planned(self._records, self._label).values or ()
-        return SliceResult(rows, self._summary, tuple(map(_shown, names)), tuple(notes))
+        reported = class_metrics.reported_metrics(answers, rows[0].metrics)
+        shown = tuple(map(_shown, names))
+        return SliceResult(rows, self._summary, shown, tuple(notes), reported)
 
 
-def evaluations(records: RecordDataset, slices: Sequence[str]) -> dict[str | None, SliceEvaluation]:
+def find_stride(records: RecordDataset, split: str) -> int:
+    """Returns of how many records of a split one has to be kept, for intervals without slices."""
+    return max(1, math.ceil(int(records.blocks(split).due.sum()) / _KEPT))
+
+
+def evaluations(
+    records: RecordDataset, slices: Sequence[str], *, every: int = 1
+) -> dict[str | None, SliceEvaluation]:
     """Returns what evaluates a split by each label of the job; a single one is called `None`."""
     labels: Sequence[str | None] = list(records.job.labels) or [None]
-    return {label: SliceEvaluation(records, slices, label) for label in labels}
+    return {label: SliceEvaluation(records, slices, label, every=every) for label in labels}
 
 
 def evaluate(
@@ -173,10 +213,15 @@ def _is_binary(batch: Mapping[str, np.ndarray]) -> bool:
 
 
 def _needed(batch: Mapping[str, np.ndarray], kind: str) -> dict[str, np.ndarray]:
-    kept = {n: x for n, x in batch.items() if n in (LABEL, GROUP, kind) or n.startswith(SLICE)}
+    ours = (LABEL, GROUP, _LIKELIHOOD, kind)
+    kept = {n: x for n, x in batch.items() if n in ours or n.startswith(SLICE)}
+    labels, chances = batch[LABEL], batch.get("probabilities")
     if _is_binary(batch):
         first, kept[_POSITIVE] = batch["probabilities"].T
-        kept[_LIKELIHOOD] = np.where(batch[LABEL] == 1, kept[_POSITIVE], first)
+        kept[_LIKELIHOOD] = np.where(labels == 1, kept[_POSITIVE], first)
+    elif chances is not None and chances.ndim == 2 and labels.dtype.kind in "biu":
+        inside = np.clip(labels.astype(int), 0, chances.shape[1] - 1)
+        kept[_LIKELIHOOD] = chances[np.arange(len(labels)), inside]
     return kept
 
 
@@ -301,6 +346,16 @@ def _quarters(
 def _shown(value: Any) -> str:
     text = value.decode(errors="replace") if isinstance(value, bytes) else str(value)
     return text or "(empty)"
+
+
+def _reported_of_numbers(found: Mapping[str, np.ndarray]) -> dict[str, MetricEstimate]:
+    """Returns what models of numbers report besides, of all records."""
+    labels, predicted = (found[name].astype(float) for name in (LABEL, "prediction"))
+    means = {"label/mean": labels, "prediction/mean": predicted}
+    return {
+        "average_loss": intervals.mean(np.square(predicted - labels)),
+        **{name: intervals.plain_mean(values) for name, values in means.items()},
+    }
 
 
 def of_numbers(found: Mapping[str, np.ndarray], chosen: np.ndarray) -> class_metrics.Metrics:

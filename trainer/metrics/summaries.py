@@ -68,8 +68,10 @@ class Binary:
         self.confusion = np.zeros((2, 2), np.int64)
 
     def add(self, labels: np.ndarray, probabilities: np.ndarray) -> None:
-        """Counts a batch: `[examples]` labels of 0 and 1, and probabilities of 1."""
-        positive, p = labels == 1, probabilities.astype(float)
+        """Counts a batch: `[examples]` labels of 0 and 1, and probabilities of 1; what is none,
+        such as NaN, is left out."""
+        known = (probabilities >= 0) & (probabilities <= 1)
+        positive, p = labels[known] == 1, probabilities[known].astype(float)
         with np.errstate(divide="ignore"):
             logits = np.clip(np.log(p) - np.log1p(-p), -_LOGIT, _LOGIT)
         bins = np.minimum((logits + _LOGIT) * (_BINS / (2 * _LOGIT)), _BINS - 1).astype(int)

@@ -355,3 +355,23 @@ def test_of_a_script_steps_are_shown_without_an_end_and_then_its_end(stream):
     *_, line, end = stream.getvalue().splitlines()
     assert line.startswith("training: 40 steps, ") and line.endswith("/s, loss 0.5000")
     assert end == "training: 40 steps made; the script does the rest"
+
+
+def test_the_result_has_intervals_and_counts_groups(wanted, record):
+    few = "too few groups: 5, of 300 records"
+    given = {
+        "intervals": {
+            "eval": {"accuracy": [0.981, 0.995], "average_loss": "unknown: all alike"},
+            "test": {"accuracy": few},
+        },
+        "baselines": {"eval": {"accuracy": 0.125}, "test": {"accuracy": 0.25}},
+        "evaluated": {"eval": 3000, "test": 300},
+        "best": {**record.best, "interval": few},
+    }
+    text = display.summary(wanted, record.model_copy(update=given))
+    assert " ".join(text.split()).startswith(
+        f"result step 1501, test accuracy 0.9912 (baseline 0.2500, {few}), "
+        "eval accuracy 0.9900 [0.9810, 0.9950] (baseline 0.1250), "
+        "eval average_loss 0.0300 (unknown: all alike), "
+        f"best accuracy 0.9905 at step 1200 ({few})"
+    )

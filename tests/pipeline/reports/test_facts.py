@@ -126,6 +126,10 @@ def test_slices_are_those_of_the_final_export(tmp_path):
     record.exports = {"final": "export/final/200", "best": None}
     run_record.write(run, record)
     assert facts.gather(run).slices == {"eval": [row]}
+    part = {**row, "slice": "day=1"}
+    run.write("evaluation.json", [{"step": 200, "split": "eval", "slices": [row, part]}])
+    assert facts.gather(run).slices == {"eval": [row, part]}
+    (pathlib.Path(run.path) / "evaluation.json").unlink()
     (extras / "metrics.json").write_text("{")
     assert facts.gather(run).slices == {}
 

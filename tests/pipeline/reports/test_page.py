@@ -195,3 +195,26 @@ def test_long_runs_have_small_pages(tmp_path):
     many = (event_files.scalar(scene.BEGAN + 90 + n, 300 + n, loss=1.0) for n in range(20_000))
     event_files.write(pathlib.Path(run.path), *many, name="2.h")
     assert len(_page(run)) < 100_000
+
+
+def test_the_result_has_intervals_or_says_why_not(tmp_path):
+    run = scene.make(tmp_path)
+    record = run_record.read(run)
+    record.metrics["eval"] |= {"auc": 1.0, "average_loss": 0.25}
+    record.intervals = {
+        "eval": {
+            "accuracy": [0.85, 0.95],
+            "auc": "too few groups: 5, of 300 records",
+            "average_loss": "unknown: all alike",
+            "loss": "in <units> of its own",
+        }
+    }
+    record.best["interval"] = [0.85, 0.95]
+    run_record.write(run, record)
+    text = _page(run)
+    assert ">0.90000 [0.8500, 0.9500]</td>" in text
+    assert ">1.00000 too few groups: 5, of 300 records</td>" in text
+    assert ">0.25000 unknown: all alike</td>" in text and ">0.30000</td>" in text
+    assert "In brackets: 95 % intervals. No interval: loss (in &lt;units&gt; of its own)." in text
+    assert "best accuracy [0.8500, 0.9500]<b>0.9000</b>" in text
+    assert "make evaluate" not in text

@@ -43,6 +43,7 @@ FIELDS = {
     "command",
     "baselines",
     "evaluated",
+    "intervals",
     "earlier",
     "ended",
 }
@@ -51,6 +52,7 @@ RESULT = {
     "metrics": {"test": {"accuracy": 0.99}},
     "baselines": {"test": {"accuracy": 0.25}},
     "evaluated": {"test": 99},
+    "intervals": {"test": {"accuracy": [0.98, 0.995], "loss": "why"}},
     "best": {"step": 1200},
     "exports": {"final": "export/final/1500", "best": None},
 }
@@ -132,6 +134,7 @@ def test_the_result_is_taken_over(run, job):
     run_record.add_result(record, run)
     assert record.final_step == 1500 and record.metrics["test"]["accuracy"] == 0.99
     assert record.baselines == RESULT["baselines"]
+    assert record.intervals == RESULT["intervals"]
     assert record.best == {"step": 1200} and record.exports == RESULT["exports"]
 
 

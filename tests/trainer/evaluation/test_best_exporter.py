@@ -15,6 +15,7 @@ from tests.trainer.saved_again import parameters, save_again
 from tests.trainer.scene import Scene
 from trainer.checkpoints import checkpoint_files, cleanup
 from trainer.evaluation import best, best_exporter
+from trainer.metrics import reported
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 
@@ -32,6 +33,7 @@ def test_the_best_survives_a_restart_with_a_worse_evaluation(scene):
         "step": 100,
         "metric": "accuracy",
         "value": pytest.approx(0.9),
+        "interval": reported.OWN,
         "records": scene.records.identity("eval"),
         "checkpoint": "best/model.ckpt-100",
         "export": "export/best/100",

@@ -95,6 +95,11 @@ def test_follows_until_training_is_done(finished, evaluation_of, side_of, tmp_pa
     constant = np.bincount(labels).max() / len(labels)
     assert result["baselines"]["test"] == pytest.approx({"accuracy": constant})
     assert result["evaluated"]["test"] == len(labels)
+    for split, found in result["metrics"].items():
+        assert result["intervals"][split].keys() == found.keys() - {"global_step"}
+        for name, (low, high) in result["intervals"][split].items():
+            assert low < found[name] < high
+    assert result["best"]["interval"][0] < result["best"]["value"]
     assert set(result["exports"]) == {"final", "best"}
     for path in result["exports"].values():
         assert (pathlib.Path(run.path) / path / "saved_model.pb").exists()

@@ -21,6 +21,7 @@ from tests.trainer import small_table
 from tests.trainer.saved_again import parameters, save_again
 from tests.trainer.scene import Scene
 from trainer import experiment
+from trainer.evaluation import best_exporter
 from trainer.export import exporters
 from trainer.metrics import slice_metrics
 
@@ -186,6 +187,7 @@ def test_the_files_next_to_the_model(finished, small_records):
         assert sorted(path.name for path in extra.iterdir()) == [
             "checkpoint.sha256",
             "config.yaml",
+            "evaluation.html",
             "manifest.sha256",
             "metrics.json",
             "model_card.md",
@@ -195,6 +197,9 @@ def test_the_files_next_to_the_model(finished, small_records):
         found = json.loads((extra / "metrics.json").read_text())
         assert set(found["metrics"]) == metrics
         assert found["step"] == int(folder.name)
+        for split, of in found["metrics"].items():
+            for name, (low, high) in found["intervals"][split].items():
+                assert low < of[name] < high
         assert "## Limits" in (extra / "model_card.md").read_text()
     assert found["metrics"]["eval"]["global_step"] == int(folder.name)
 
@@ -233,6 +238,29 @@ def test_an_evaluation_has_slices_for_its_export(tmp_path, monkeypatch):
     )
     slices = json.loads((pathlib.Path(found.path) / "assets.extra/metrics.json").read_text())
     assert slices["slices"]["eval"] == json.loads(json.dumps(list(map(dataclasses.asdict, wanted))))
+
+
+def test_a_large_split_has_intervals_of_some_of_its_records(tmp_path, monkeypatch):
+    """Memory does not grow with it."""
+    monkeypatch.setattr(slice_metrics, "_KEPT", 30)
+    table = small_table.Table(tmp_path)
+    publisher = exporters.Publisher(table.job, table.run, table.records)
+    metrics = table.estimator.evaluate(
+        table.records.eval_input_fn("eval"),
+        hooks=publisher.hooks("eval"),
+        checkpoint_path=table.checkpoint,
+    )
+    publisher.evaluated("eval", table.checkpoint)
+    metrics = best_exporter.as_floats(metrics)
+    found = publisher.publish(
+        table.estimator, "final", table.checkpoint, step=20, metrics={"eval": metrics}
+    )
+    extra = pathlib.Path(found.path) / "assets.extra"
+    content = json.loads((extra / "metrics.json").read_text())
+    low, high = content["intervals"]["eval"]["accuracy"]
+    assert low < metrics["accuracy"] < high
+    assert content["slices"]["eval"] == []
+    assert "one record in 4, 25 of 100" in (extra / "model_card.md").read_text()
 
 
 def test_the_signatures_have_plain_names(finished):

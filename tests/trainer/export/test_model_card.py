@@ -20,7 +20,7 @@ def card(tmp_path):
         table = small_table.Table(tmp_path, *overrides, **others)
         plan = table.records.transforms.plan
         return table, model_card.render(
-            table.job, table.contents, plan, step=20, metrics=METRICS, results={}
+            table.job, table.contents, plan, step=20, metrics=METRICS, intervals={}, results={}
         )
 
     return render
@@ -61,7 +61,9 @@ def test_what_statistics_filled_in_is_reported(tmp_path, step, filled, told):
     plan = table.records.transforms.plan
     first = dataclasses.replace(plan.features[0], steps=(step.model_copy(update=filled),))
     plan = dataclasses.replace(plan, features=(first,))
-    text = model_card.render(table.job, table.contents, plan, step=20, metrics=METRICS, results={})
+    text = model_card.render(
+        table.job, table.contents, plan, step=20, metrics=METRICS, intervals={}, results={}
+    )
     assert f"`{step.step} {told}` |" in text
 
 
@@ -73,7 +75,9 @@ def test_metrics_of_too_few_records_say_so(card, tmp_path):
     }
     few = table.contents.model_copy(update={"splits": splits})
     plan = table.records.transforms.plan
-    text = model_card.render(table.job, few, plan, step=20, metrics=METRICS, results={})
+    text = model_card.render(
+        table.job, few, plan, step=20, metrics=METRICS, intervals={}, results={}
+    )
     assert "| eval | 0.75000 (too few records: 4) |  |" in text
 
 
@@ -84,7 +88,7 @@ def test_slices_are_in_a_table_with_their_baseline(tmp_path):
     plan = table.records.transforms.plan
     results = {"test": slice_metrics.SliceResult([row], notes=("Only one label occurs in a=b.",))}
     text = model_card.render(
-        table.job, table.contents, plan, step=20, metrics=METRICS, results=results
+        table.job, table.contents, plan, step=20, metrics=METRICS, intervals={}, results=results
     )
     line = "| test | carrier=AA | 1,200 | accuracy | 0.7500 | [0.5000, 0.9000] | 0.2500 |"
     assert f"| --- |\n{line}\n\n- test: Only one label occurs in a=b.\n\n## Limits" in text
@@ -99,6 +103,7 @@ def test_what_is_wrong_with_its_data_comes_first_of_its_limits(tmp_path):
         plan,
         step=20,
         metrics=METRICS,
+        intervals={},
         results={},
         warnings=["9 are left out"],
     )
@@ -117,3 +122,23 @@ def test_a_line_break_or_bar_in_a_name_keeps_the_table_whole(card):
     broken = small_table.CONFIG.replace("unused:", '"un|us\\ned":')
     _, text = card(text=broken)
     assert "| `un\\|us ed` | string |  | not used |" in text
+
+
+def test_metrics_have_their_intervals(tmp_path):
+    table = small_table.Table(tmp_path)
+    found = {
+        "eval": {"accuracy": [0.7, 0.8]},
+        "test": {"accuracy": "too few records: 7", "loss": "x"},
+    }
+    text = model_card.render(
+        table.job,
+        table.contents,
+        table.records.transforms.plan,
+        step=20,
+        metrics=METRICS,
+        intervals=found,
+        results={},
+    )
+    assert "| eval | 0.75000 [0.7000, 0.8000] |  |" in text
+    assert "| test | 0.50000 (too few records: 7) | 0.10000 |" in text
+    assert "In brackets: 95 % intervals. No interval: loss (x)." in text

@@ -7,6 +7,7 @@ import re
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from sklearn import metrics as sklearn_metrics
 
 from pipeline.console import work
@@ -52,7 +53,12 @@ def _values(row):
         (name, part): value
         for name, estimate in row.metrics.items()
         for part, value in dataclasses.asdict(estimate).items()
+        if part != "units"
     }
+
+
+def _units(row):
+    return {name: estimate.units for name, estimate in row.metrics.items()}
 
 
 @pytest.mark.parametrize(
@@ -87,6 +93,7 @@ def test_it_finds_what_two_passes_find(tmp_path, overrides, text):
     for ours, theirs in zip(result.rows, served[None].rows, strict=True):
         assert (ours.slice, ours.records) == (theirs.slice, theirs.records)
         assert ours.baseline == theirs.baseline
+        assert _units(ours) == _units(theirs)
         assert _values(ours) == pytest.approx(_values(theirs), rel=1e-5)  # of another graph
     assert result.notes == served[None].notes
 
@@ -127,3 +134,34 @@ def test_records_are_counted_as_they_are_read(tmp_path):
     with work.count_work(counts.append):
         _evaluated(table, slices=())
     assert counts == [40, 40, 20]
+
+
+def test_of_a_large_split_one_record_in_so_many_is_kept(tmp_path):
+    table = _table(tmp_path)
+    hook = one_pass.SliceHook(table.records, [], every=3)
+    table.estimator.evaluate(
+        table.records.eval_input_fn("eval"), hooks=[hook], checkpoint_path=table.checkpoint
+    )
+    found = hook.results()[None]
+    assert (found.rows, found.every) == ([], 3)
+    assert found.notes == (
+        "Intervals are of one record in 3, 34 of 100, and narrower by the root of that.",
+    )
+    records = [tf.train.Example.FromString(one) for one in small_table.payloads("eval")]
+    labels = [one.features.feature["late"].int64_list.value[0] for one in records]
+    assert found.reported["label/mean"].value == pytest.approx(np.mean(labels[::3]))
+    assert sum(one.count for one in found.summary.calibration()) == 100
+
+
+@pytest.mark.parametrize(
+    ("classes", "shape"), [(np.zeros([2, 4], int), [2, 4, 3]), (np.array([b"a", b"b"]), [2, 3])]
+)
+def test_a_model_whose_classes_are_no_labels_is_not_evaluated_by_record(tmp_path, classes, shape):
+    """One that names a class for each pixel, or by its name where labels are numbers."""
+    table = _table(tmp_path)
+    with tf.Graph().as_default():
+        predictions = {"class": tf.constant(classes), "probabilities": tf.zeros(shape)}
+        one_pass.watch(predictions, tf.constant([0, 1]), {})
+        hook = one_pass.SliceHook(table.records, [])
+        hook.begin()
+        assert hook.results() is None

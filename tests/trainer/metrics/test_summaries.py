@@ -174,3 +174,10 @@ def test_equal_predictions_and_odd_numbers():
     found.add(np.array([1.0]), np.array([math.inf]))
     assert found.count == 2
     assert PredictedNumbers(0, 1).deciles() == []
+
+
+def test_probabilities_that_are_none_are_left_out():
+    found = Binary()
+    found.add(np.array([0, 1, 1, 0]), np.array([0.2, np.nan, 0.9, -3.0], np.float32))
+    assert found.confusion.tolist() == [[1, 0], [0, 1]]
+    assert sum(one.count for one in found.calibration()) == 2
