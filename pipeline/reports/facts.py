@@ -88,7 +88,10 @@ def gather(run: RunFolder, now: float | None = None) -> Facts:
         history=history.read(run),
         slices=_slices(run, record),
         launches=launches.list_launches(
-            record, accounts.read(run), now=now if state in liveness.AT_WORK else None
+            record,
+            accounts.read(run),
+            last_sign=run_record.last_sign(run, record),
+            now=now if state in liveness.AT_WORK else None,
         ),
         now=now,
         data=data.read_report(run, job, record),

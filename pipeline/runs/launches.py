@@ -40,17 +40,22 @@ class LaunchSpan:
 
 
 def list_launches(
-    record: RunRecord, known: Iterable[Account] = (), *, now: float | None = None
+    record: RunRecord,
+    known: Iterable[Account] = (),
+    *,
+    last_sign: float | None = None,
+    now: float | None = None,
 ) -> list[LaunchSpan]:
     """Returns all launches, the oldest first. The newest launch of a run at work ends at `now`.
 
-    One that was killed ended with the last sign of life: of its launcher, as the record has it, or
-    of its processes, if their accounts are `known`. One that gave none took no time.
+    One that was killed ended with the last sign of life: that of its launcher, as the record has
+    it, of its processes, if their accounts are `known`, or of the newest launch the `last_sign`.
+    One that gave none took no time.
     """
     known = sorted(known, key=lambda one: one.began)
     if record.started is None and known:  # of an earlier version
         record = record.model_copy(update={"started": known[0].began})
-    recorded = run_record.launches(record)
+    recorded = run_record.launches(record, last_sign)
     if not recorded:
         return []
     begins = [launch.started - _BEFORE for launch in recorded[1:]]

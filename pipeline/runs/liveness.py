@@ -14,8 +14,6 @@ from pipeline.runs import run_folder, run_lock
 from pipeline.runs.run_folder import RunFolder, Status
 from pipeline.runs.run_record import RunRecord
 
-# So many signs of life may be missing.
-_MISSED = 3
 UNEVALUATED = "not evaluated yet: start --job_name=evaluator (a script by its TF_CONFIG)"
 # The state of a run whose folder was made, and that no command has begun.
 NOT_STARTED = "not started"
@@ -23,11 +21,6 @@ NOT_STARTED = "not started"
 AT_WORK = ("starting", "running")
 # Those of a process before a run has made its first step.
 _BEFORE_STEPS = ("preparing", "starting", "waiting", "serving")
-
-
-def silence(run: RunFolder) -> float:
-    """Returns after how many seconds without a sign of life a process counts as gone."""
-    return _MISSED * run_folder.beat_interval(run)
 
 
 def of_process(
@@ -47,7 +40,7 @@ def of_process(
     if status.host == (host or socket.gethostname()) and not is_alive(status.pid):
         return "gone"
     newest = max(status.time, status.seen or 0.0)
-    return "silent" if now - newest > silence(run) else status.state
+    return "silent" if now - newest > run_folder.silence(run) else status.state
 
 
 def why_dead(run: RunFolder, record: RunRecord, now: float, *, host: str | None = None) -> str:
@@ -60,7 +53,7 @@ def why_dead(run: RunFolder, record: RunRecord, now: float, *, host: str | None 
     if launcher.host == (host or socket.gethostname()):
         with contextlib.suppress(OSError):
             return "" if run_lock.has_launcher(run) else f"{who} is gone"
-    if now - launcher.seen <= silence(run):
+    if now - launcher.seen <= run_folder.silence(run):
         return ""
     return f"{who} has given no sign of life for {now - launcher.seen:,.0f} s"
 

@@ -228,13 +228,20 @@ DIVERGENCE = "divergence"
 BEST = "best.json"
 
 
-# Seconds between two signs of life of a process or launcher that has no news.
+# Seconds between two signs of life of a process or launcher that has no news, and how many of them
+# may be missing.
 _BEAT, _REMOTE_BEAT = 10.0, 60.0
+_MISSED = 3
 
 
 def beat_interval(run: RunFolder) -> float:
     """Returns how often the processes of a run give a sign of life, in seconds."""
     return _REMOTE_BEAT if storage.is_remote(run.path) else _BEAT
+
+
+def silence(run: RunFolder) -> float:
+    """Returns after how many seconds without a sign of life a process counts as gone."""
+    return _MISSED * beat_interval(run)
 
 
 # What a save is called as a piece of work: nothing is known of how far it is until it is over.

@@ -165,13 +165,16 @@ def _spans(
     be asked: that takes more files."""
     if record is None:
         return []
-    ends = [one.ended for one in run_record.launches(record)]
+    last_sign = run_record.last_sign(run, record) if now is None else None
+    ends = [one.ended for one in run_record.launches(record, last_sign)]
     if now is not None:
         ends = ends[:-1]
-    return launches.list_launches(record, accounts.read(run) if None in ends else (), now=now)
+    return launches.list_launches(
+        record, accounts.read(run) if None in ends else (), last_sign=last_sign, now=now
+    )
 
 
-def _best(found: dict[str, Any]) -> dict[str, float | str] | None:
+def _best(found: dict[str, Any]) -> dict[str, Any] | None:
     """Returns the best so far, if one is told: the first may be on its way, or not be finite."""
     whole = isinstance(found.get("value"), int | float) and isinstance(found.get("metric"), str)
     return found if whole else None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pydantic
 
 from pipeline import errors, redaction, storage, versions
-from pipeline.runs import export_files, run_folder
+from pipeline.runs import accounts, export_files, run_folder
 from pipeline.runs.run_folder import RunFolder, Status
 
 if TYPE_CHECKING:
@@ -187,19 +187,19 @@ def begin_as(
         launcher=None if by_hand else LauncherProcess(host=socket.gethostname(), pid=os.getpid()),
         launches=earlier.launches + 1 if earlier else 1,
         started=time.time(),
-        earlier=launches(earlier)[-_MOST_LAUNCHES:],
+        earlier=launches(earlier, last_sign(run, earlier))[-_MOST_LAUNCHES:],
         restarts=earlier.restarts if earlier else [],
         new_data=earlier.new_data if earlier else [],
         versions={**versions.installed(), "code": versions.code_version()},
     )
 
 
-def launches(record: RunRecord | None) -> list[Launch]:
+def launches(record: RunRecord | None, ended: float | None = None) -> list[Launch]:
     """Returns the launches of a run so far, the newest last; none of a record of an earlier
-    version, which does not say when."""
+    version, which does not say when. The newest one has `ended` with its last sign of life, if
+    its end was not recorded."""
     if record is None or record.started is None:
         return []
-    # One that was killed gave its last sign of life.
     seen = record.launcher.seen if record.launcher else None
     began = record.started
     if record.ended is not None and "total" in record.seconds:
@@ -207,11 +207,31 @@ def launches(record: RunRecord | None) -> list[Launch]:
         began = min(began, record.ended - record.seconds["total"])
     newest = Launch(
         started=began,
-        ended=record.ended or seen,
+        ended=record.ended or ended or seen,
         topology=record.topology,
         status=record.status,
     )
     return [*record.earlier, newest]
+
+
+def last_sign(run: RunFolder, record: RunRecord | None) -> float | None:
+    """Returns when a launch whose end was not recorded gave its last sign of life, in Unix time;
+    `None` if it was recorded, or there is no sign.
+
+    The processes of a launcher that was killed give theirs more often than it did. What comes long
+    after all others is of a process that was started by hand since.
+    """
+    if record is None or record.ended is not None:
+        return None
+    signs = [max(one.time, one.seen or 0.0) for one in run_folder.read_statuses(run).values()]
+    signs += [one.until for one in accounts.read(run)]
+    found = record.launcher.seen if record.launcher else None
+    if found is None:
+        return max((sign for sign in signs if sign >= (record.started or 0.0)), default=None)
+    for sign in sorted(signs):
+        if found < sign <= found + run_folder.silence(run):
+            found = sign
+    return found
 
 
 def job_at_work(record: RunRecord | None) -> str | None:

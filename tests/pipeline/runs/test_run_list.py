@@ -200,3 +200,23 @@ def test_runs_are_chosen_by_status_and_tags(add, tmp_path):
     assert names(statuses=["failed"], tagged=["good"]) == []
     lines = run_list.lines(rows)
     assert lines[0].split()[-1] == "tags" and lines[1].endswith("base good")
+
+
+def test_a_launcher_that_was_killed_has_taken_until_its_processes_were_last_seen(add, tmp_path):
+    launcher = run_record.LauncherProcess(host="elsewhere", pid=1, seen=NOW - 1010)
+    run = add("killed", 1070, launcher=launcher)
+    state = {"pid": 1, "host": "elsewhere", "state": "training"}
+    run_folder.write_status(run, Status(task="chief-0", time=NOW - 1002, **state))
+    [row] = run_list.read(str(tmp_path), NOW)
+    assert (row.status, row.seconds) == ("died", 68)
+
+
+def test_the_best_has_its_interval(add, tmp_path):
+    best = {"metric": "accuracy", "value": 0.9912, "step": 1200, "interval": [0.985, 0.9951]}
+    add("sure", 9000, status="done", best=best, seconds={"total": 125.0})
+    add("few", 9001, status="done", best={**best, "interval": "too few records: 4"})
+    rows = run_list.read(str(tmp_path), NOW)
+    assert [run_list.cells(row)[4] for row in rows] == [
+        "accuracy 0.9912 [0.9850, 0.9951]",
+        "accuracy 0.9912",
+    ]

@@ -4,8 +4,8 @@ import pytest
 
 from pipeline import storage, versions
 from pipeline.config import config_file
-from pipeline.runs import run_folder, run_record
-from pipeline.runs.run_folder import RunFolder
+from pipeline.runs import accounts, run_folder, run_record
+from pipeline.runs.run_folder import RunFolder, Status
 from pipeline.runs.run_record import Restart
 
 # What other programs may rely on; see the table in the README.
@@ -220,3 +220,36 @@ def test_epochs_are_done_when_all_their_steps_were_made(run, published, epochs, 
     run_record.write(run, run_record.begin(job, run).model_copy(update={"status": "done"}))
     run.write(run_folder.RESULT, {**RESULT, "epochs": made_of})
     assert (run_record.finished(job, run) is not None) is finished
+
+
+def _says(run, task, time, seen=None):
+    run_folder.write_status(run, Status(task, 1, "h", "training", time, seen=seen))
+
+
+def test_a_launch_that_was_killed_ended_with_the_last_sign_of_its_processes(run, job):
+    """They give theirs every second while they train, their launcher every ten."""
+    first = run_record.begin(job, run)
+    first.started, first.launcher.seen = 1000.0, 1050.0
+    run_record.write(run, first)
+    assert run_record.last_sign(run, first) == 1050
+    _says(run, "ps-0", 1041.0, seen=1049.0)
+    _says(run, "chief-0", 1055.0, seen=1055.0)
+    _says(run, "worker-0", 1051.0, seen=1058.5)
+    assert run_record.last_sign(run, first) == 1058.5
+    account = accounts.Account(task="chief-0", began=1002.0, until=1059.0, seconds={"step": 57.0})
+    accounts.write(run, account)
+    _says(run, "evaluator-0", 9000.0)  # started by hand, the next day
+    assert run_record.last_sign(run, first) == 1059
+    second = run_record.begin(job, run)
+    assert [(one.started, one.ended) for one in second.earlier] == [(1000, 1059)]
+    first.ended = 1060.0
+    assert run_record.last_sign(run, first) is None
+
+
+def test_a_run_without_a_launcher_ended_with_the_last_sign_of_its_processes(run, job):
+    record = run_record.begin(job, run, by_hand=True)
+    record.started = 1000.0
+    assert run_record.last_sign(run, record) is None
+    _says(run, "chief-0", 1900.0)
+    _says(run, "worker-0", 20.0)  # of an earlier start
+    assert run_record.last_sign(run, record) == 1900
