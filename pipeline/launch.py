@@ -16,7 +16,7 @@ from absl import flags
 
 from pipeline import cli, places, versions
 from pipeline.config import model_config, own_input, raw_data
-from pipeline.jobs import display, job
+from pipeline.jobs import display, job, table_memory
 from pipeline.launchers import base
 from pipeline.processes import isolation
 from pipeline.runs import run_record
@@ -58,6 +58,7 @@ def main() -> None:
         own_input.refuse(wanted.config, f"--cluster={_CLUSTER.value}", instead="train it here")
     launcher = base.choose(_CLUSTER.value)
     if _DRY_RUN.value:
+        table_memory.check(wanted.config, launcher.room(wanted), None)
         shown = launcher.show(wanted)
         print(shown.document, flush=True)
         print(shown.notes, file=sys.stderr)
@@ -70,6 +71,8 @@ def main() -> None:
         if _CLUSTER.value == places.HERE:
             raw_data.require(wanted.config.data, _CONFIG.value)
         gcs_preflight.check(wanted.storage_root)
+        known = table_memory.known_manifest(wanted)
+        table_memory.check(wanted.config, launcher.room(wanted), known)
         record = launcher.run(wanted, started=started)
     print(display.summary(wanted, record))
 

@@ -8,6 +8,7 @@ with formulas, in docs/features.md.
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Any, Literal
 
 import pydantic
@@ -16,6 +17,8 @@ from pipeline import steps
 from pipeline.sections import Finite, Positive, Section
 from pipeline.steps.base import Step
 
+# Up to so many ids, a network gets one input for each.
+_ONE_HOT = 8
 # In the context of a validation: whether steps of the user's own are imported.
 IMPORT_STEPS = "import_steps"
 
@@ -130,6 +133,23 @@ class Feature(Section):
     def weights(self) -> str | None:
         """The column with a weight for each item."""
         return self.embedding.weights if isinstance(self.embedding, Embedding) else None
+
+    def width(self, ids: int) -> int:
+        """Returns the width of the vectors of so many ids, 0 for one-hot."""
+        wanted, auto = self.embedding, math.ceil(2 * ids**0.25)
+        if isinstance(wanted, Embedding):
+            return auto if wanted.size == "auto" else wanted.size
+        if wanted == "auto":
+            return 0 if ids <= _ONE_HOT else auto
+        return 0 if wanted == "one_hot" else wanted
+
+    def parts(self, *, of_ids: bool) -> tuple[str, ...]:
+        """Returns the parts of `dnn_linear_combined` that get the feature."""
+        if self.part is not None:
+            return ("wide", "deep") if self.part == "both" else (self.part,)
+        if any(step.several for step in self.steps):
+            return ("wide",)
+        return ("wide", "deep") if of_ids else ("deep",)
 
     def reads(self, name: str) -> tuple[str, ...]:
         """Returns the names of all columns or features that a feature called `name` needs."""

@@ -70,3 +70,9 @@ class Optimizer(Section):
     """Strength of L1 regularization. Used only by `ftrl`."""
     l2: AtLeast0 = 0.0
     """Strength of L2 regularization. Used only by `ftrl`."""
+
+    @property
+    def slots(self) -> int:
+        """How many numbers are remembered of each parameter, with the moving average."""
+        own = {"sgd": 0, "momentum": 1, "adagrad": 1}.get(self.name, 2)
+        return own + (self.average is not None)

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 
 from pipeline import errors, places
 from pipeline.jobs.job import Job
+from pipeline.jobs.table_memory import Room
 from pipeline.launchers import checks
 from pipeline.runs.run_record import RunRecord
 
@@ -51,6 +52,11 @@ class Launcher(abc.ABC):
     def require(self, job: Job) -> None:
         """Asks the place whether it would take a job now. Raises the `PipelineError` of what keeps
         it from that, before anything is written."""
+
+    def room(self, job: Job) -> Room | None:
+        """Returns the memory of the processes that hold the variables of a job, which are those of
+        `table_memory.holder`; `None` if it is not known."""
+        return None
 
     def checks(self, storage_root: str) -> Iterator[checks.Finding]:
         """Yields what `make doctor CLUSTER=` finds on this machine, quick checks first."""

@@ -13,7 +13,7 @@ import gc
 import hashlib
 import itertools
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import pydantic
@@ -330,11 +330,7 @@ def write(folder: str, manifest: Manifest, *, new: bool = False) -> None:
 
 def check_schema(manifest: Manifest, data: config.Data, folder: str) -> None:
     """Refuses records that were made for other columns than the config declares."""
-    # By hashes: a default of NaN is not equal to itself.
-    found, wanted = (
-        {name: config.digest(column) for name, column in columns.items()}
-        for columns in (manifest.columns, data.columns)
-    )
+    found, wanted = _digests(manifest.columns), _digests(data.columns)
     if found != wanted or manifest.label != data.label:
         differ = sorted(
             name for name in found.keys() | wanted.keys() if found.get(name) != wanted.get(name)
@@ -344,3 +340,13 @@ def check_schema(manifest: Manifest, data: config.Data, folder: str) -> None:
             f"{config.digest(wanted)[:12]} "
             f"(differs in {', '.join(differ)}). Run make preprocess."
         )
+
+
+def has_columns(manifest: Manifest, data: config.Data) -> bool:
+    """Tells if records have the columns that the config declares."""
+    return _digests(manifest.columns) == _digests(data.columns)
+
+
+def _digests(columns: Mapping[str, config.Column]) -> dict[str, str]:
+    # A default of NaN is not equal to itself.
+    return {name: config.digest(column) for name, column in columns.items()}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -12,12 +11,9 @@ import numpy as np
 import tensorflow as tf
 
 from pipeline import errors
-from pipeline.config.feature_config import Embedding
 from pipeline.records.feature_plan import Planned
 from trainer.features import embedding, packing, positions
 
-# Up to so many ids, a network gets one input for each.
-_ONE_HOT = 8
 # The classes have no public names, and to make one when this is imported would log a deprecation.
 _NUMERIC, _INDICATOR = "NumericColumn", "IndicatorColumn"
 
@@ -138,7 +134,7 @@ def of_part(features: Sequence[Planned], part: str) -> list[Planned]:
 
     Raises `UsageError` if there are none.
     """
-    found = [feature for feature in features if part in _parts(feature)]
+    found = [one for one in features if part in one.feature.parts(of_ids=one.ids is not None)]
     if not found:
         raise errors.UsageError(
             f"features: none is for the {part} part of dnn_linear_combined; say part: {part} at "
@@ -175,13 +171,7 @@ def renamed(features: Mapping[str, Any]) -> dict[str, Any]:
 
 def embedding_width(feature: Planned) -> int:
     """Returns the width of the vectors of ids, 0 for one-hot."""
-    wanted, ids = feature.feature.embedding, feature.ids or 0
-    auto = math.ceil(2 * ids**0.25)
-    if isinstance(wanted, Embedding):
-        return auto if wanted.size == "auto" else wanted.size
-    if wanted == "auto":
-        return 0 if ids <= _ONE_HOT else auto
-    return 0 if wanted == "one_hot" else wanted
+    return feature.feature.width(feature.ids or 0)
 
 
 def table_of(feature: Planned) -> str:
@@ -209,15 +199,6 @@ def _part(column: Any, one_each: Collection[str]) -> PackedFeature | None:
     if kind == _INDICATOR and column.categorical_column.name in one_each:
         return PackedFeature(column.categorical_column.key, column.categorical_column.num_buckets)
     return None
-
-
-def _parts(feature: Planned) -> tuple[str, ...]:
-    wanted = feature.feature.part
-    if wanted is not None:
-        return ("wide", "deep") if wanted == "both" else (wanted,)
-    if any(step.several for step in feature.steps):
-        return ("wide",)
-    return ("wide", "deep") if feature.kind in ("ids", "bag") else ("deep",)
 
 
 def _columns(feature: Planned) -> list[Any]:

@@ -15,7 +15,10 @@ from typing import Any, ClassVar
 
 from pipeline import errors
 from pipeline.config import price_table
+from pipeline.console import figures
+from pipeline.jobs import table_memory
 from pipeline.jobs.job import Job
+from pipeline.jobs.table_memory import Room
 from pipeline.launchers import base, image, image_name, inline_config, remote_records
 from pipeline.launchers.gcp import job_spec, price_list, service_client
 from pipeline.launchers.gcp.service_client import ENDED, WAITING, Service
@@ -50,6 +53,15 @@ class GcpLauncher(RemoteLauncher):
         for note in [*found, *_notes(gcp)]:
             print(f"note: {note}", flush=True)
         return remote_records.with_records(job)
+
+    def room(self, job: Job) -> Room | None:
+        """Returns the memory of a machine, if its type tells."""
+        role = table_memory.holder(job.config.cluster)
+        machine = Gcp.of(job.config).machine(role)
+        if machine.memory is None:
+            return None
+        size = figures.size(round(machine.memory))
+        return Room(machine.memory, f"gcp.machines.{role}.type {machine.type} has at most {size}")
 
     def begin(self, job: Job, record: RunRecord) -> Job:
         """Pins the run to its records."""

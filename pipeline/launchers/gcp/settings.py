@@ -27,6 +27,8 @@ _ONLY_HYPERDISK = ("a3-ultragpu-", "a4-", "a4x-", "c4-", "c4a-", "c4d-", "n4-")
 _TAKEN = ("TF_CONFIG", "CLUSTER_SPEC", "PATH", "PYTHONPATH")
 _TAKEN_FROM = ("AIP_", "CLOUD_ML_", "PIPELINE_")
 _LONGEST_FLEX_START = 24 * 7  # hours
+# The most of all series: https://cloud.google.com/compute/docs/general-purpose-machines
+_GB_OF_PROCESSOR = {"standard": 4, "highmem": 8, "highcpu": 2}
 
 
 class Machine(Section):
@@ -56,6 +58,14 @@ class Machine(Section):
     ) = None
     """Reservation of Compute Engine that machines are taken from; `any` takes from any that
     fits, and else buys on demand. Not set: none."""
+
+    @property
+    def memory(self) -> float | None:
+        """The most bytes of memory that a machine of this type has; `None` of other series."""
+        _, kind, processors = (*self.type.split("-"), "", "")[:3]
+        if kind not in _GB_OF_PROCESSOR or not processors.isdigit():
+            return None
+        return int(processors) * _GB_OF_PROCESSOR[kind] * float(1 << 30)
 
     @property
     def boot_disk(self) -> str:

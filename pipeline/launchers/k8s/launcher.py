@@ -15,12 +15,14 @@ from typing import Any, ClassVar
 from pipeline import errors
 from pipeline.cluster import topology
 from pipeline.config import config_file
+from pipeline.jobs import table_memory
 from pipeline.jobs.job import Job
+from pipeline.jobs.table_memory import Room
 from pipeline.launchers import base, checks, image, remote_records
 from pipeline.launchers.k8s import kubectl, manifest, pod, progress
 from pipeline.launchers.k8s.kubectl import ClusterNamespace
 from pipeline.launchers.k8s.progress import JobProgress, Problem
-from pipeline.launchers.k8s.settings import K8s
+from pipeline.launchers.k8s.settings import K8s, amount
 from pipeline.launchers.remote import Phase, RemoteLauncher, State, failed_for_good
 from pipeline.runs import run_folder, run_record, scalings
 from pipeline.runs.run_folder import RunFolder
@@ -70,6 +72,12 @@ class K8sLauncher(RemoteLauncher):
         known = {"context": cluster.context, "namespace": cluster.namespace, "kind": kind}
         config = job.config.model_copy(update={"k8s": asked.model_copy(update=known)})
         return remote_records.with_records(dataclasses.replace(job, config=config))
+
+    def room(self, job: Job) -> Room | None:
+        """Returns the memory of a pod."""
+        role = table_memory.holder(job.config.cluster)
+        given = K8s.of(job.config).of_role(role).memory
+        return Room(amount(given), f"k8s.resources.{role}.memory is {given}")
 
     def begin(self, job: Job, record: RunRecord) -> Job:
         """Pins the run to its records."""

@@ -18,6 +18,17 @@ Amount = Annotated[str, Like(r"^[0-9]+(\.[0-9]+)?(m|[kMGT]i?)?$", "500m or 10Gi"
 Role = Literal["chief", "worker", "ps", "evaluator"]
 
 
+# Of an amount, by the letters at its end.
+_UNITS = {"m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+_UNITS |= {"ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40}
+
+
+def amount(text: str) -> float:
+    """Returns the number that an `Amount` is, of bytes or processors."""
+    number = text.rstrip("mkMGTi")
+    return float(number) * _UNITS.get(text[len(number) :], 1)
+
+
 class Resources(Section):
     """What each pod of a role asks for."""
 

@@ -14,10 +14,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pipeline import errors, storage
 from pipeline.cluster import compatibility, gpus, scaling, tolerance, topology
 from pipeline.config import strategy_table
-from pipeline.jobs import display, run_setup
+from pipeline.console import figures
+from pipeline.jobs import display, run_setup, table_memory
 from pipeline.jobs.job import Job
+from pipeline.jobs.table_memory import Room
 from pipeline.launchers import base, checks, remote_jobs
-from pipeline.processes import environment, isolation
+from pipeline.processes import environment, isolation, memory
 from pipeline.processes.fork_client import ForkServer, StopRequest, run_command
 from pipeline.records import builds
 from pipeline.runs import run_folder, run_lock, run_record, scalings
@@ -87,6 +89,7 @@ class LocalLauncher(base.Launcher):
                         job = job.with_records(pinned)
                         contents = run_setup.checked_manifest(job)
                         record.manifest = contents.sha256
+                        table_memory.check(job.config, self.room(job), contents)
                         job = run_setup.resolved(job, contents)
                     self._train(job, server, stop, beat=beat, logs=logs, started=started)
             except errors.PipelineError as error:
@@ -98,6 +101,17 @@ class LocalLauncher(base.Launcher):
     def require(self, job: Job) -> None:
         """Checks that the config can run with the GPUs that are here."""
         compatibility.check_machine(job.config.cluster, len(gpus.visible(os.environ)))
+
+    def room(self, job: Job) -> Room | None:
+        """Returns what is free on this machine. Without servers, variables may be on GPUs."""
+        free = memory.available()
+        on_gpus = table_memory.holder(job.config.cluster) != topology.PS and gpus.visible(
+            os.environ
+        )
+        if free is None or on_gpus:
+            return None
+        words = f"{figures.size(free)} of memory are free on this machine"
+        return Room(free, words, each=False)
 
     def checks(self, storage_root: str) -> Iterator[checks.Finding]:
         """Yields, besides the usual, whether processes can listen and how fast the devices are."""

@@ -14,9 +14,11 @@ from typing import ClassVar
 from pipeline import errors, storage
 from pipeline.config import config_file
 from pipeline.jobs.job import Job
+from pipeline.jobs.table_memory import Room
 from pipeline.launchers import base, checks, inline_config
 from pipeline.launchers.remote import Phase, RemoteLauncher, State
 from pipeline.launchers.slurm import commands, extra_workers, script
+from pipeline.launchers.slurm.settings import Slurm
 from pipeline.runs import log_reader, run_folder
 from pipeline.runs.run_folder import RunFolder
 from pipeline.runs.run_record import RunRecord
@@ -47,6 +49,14 @@ class SlurmLauncher(RemoteLauncher):
         storage.makedirs(storage.parent(job.run.log_path(script.LOG)))
         job.run.remove(storage.join("logs", f"{script.LOG}.log"))
         return job
+
+    def room(self, job: Job) -> Room | None:
+        """Returns the memory of a node, on which there may be one process or several."""
+        gigabytes = Slurm.of(job.config).memory_gb
+        if gigabytes is None:
+            return None
+        one_node = Slurm.of(job.config).nodes == 1
+        return Room(gigabytes << 30, f"slurm.memory_gb is {gigabytes}", each=not one_node)
 
     def submit(self, job: Job, submission: str) -> str:
         """Gives the script to sbatch."""

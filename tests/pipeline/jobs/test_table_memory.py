@@ -1,0 +1,150 @@
+"""Tables that are larger than memory are refused before a process starts, with the arithmetic."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from pipeline import errors
+from pipeline.jobs import table_memory
+from pipeline.jobs.job import Job
+from pipeline.jobs.table_memory import Room
+from pipeline.launchers import base
+from pipeline.runs.run_folder import RunFolder
+from tests.pipeline.feature_tables import contents, make
+from tests.support import commands
+
+FEATURES = {
+    "tail": {"steps": [{"hash": {"buckets": 1_000_000}}], "embedding": 16},
+    "carrier": {"steps": ["vocabulary"], "embedding": 4},
+}
+SERVERS = {"strategy": "parameter_server", "ps": 4}
+# A million rows of 16 numbers, with two moments each.
+TABLE = 1_000_000 * 16 * 4 * 3
+
+
+def _job(cluster=None, optimizer=None, **sections):
+    train = {"steps": 1, "optimizer": optimizer or {}}
+    return make(
+        FEATURES, {"threshold": 1}, model={"name": "dnn"}, train=train, cluster=cluster or SERVERS,
+        **sections,
+    )  # fmt: skip
+
+
+def _refused(job, room, found=None):
+    with pytest.raises(errors.UsageError) as raised:
+        table_memory.check(job, room, found)
+    line = str(raised.value)
+    assert "\n" not in line
+    return line
+
+
+def test_the_arithmetic_is_in_one_line():
+    assert _refused(_job(), Room(TABLE / 4 - 1, "x is 48M")) == (
+        "features.tail: its table takes 1,000,000 x 16 x 4 bytes x 3 (with what adam remembers) = "
+        "192.0 MB; each of the 4 servers would hold 48.0 MB of tables, and x is 48M. Use a smaller "
+        "embedding, fewer ids (buckets of hash, top_k of a vocabulary), train.optimizer.name=sgd, "
+        "which remembers nothing, or more servers (cluster.ps) on other hosts"
+    )
+
+
+def test_one_host_holds_all_servers():
+    line = _refused(_job(), Room(TABLE - 1, "little is free", each=False))
+    assert "; the 4 servers would hold 192.0 MB of tables, and little is free. " in line
+
+
+@pytest.mark.parametrize(
+    ("cluster", "optimizer", "needed", "words"),
+    [
+        (SERVERS, {"name": "sgd"}, TABLE / 3 / 4, "x 4 bytes = 64.0 MB; each of the 4 servers"),
+        (SERVERS, {"name": "ftrl"}, TABLE / 4, r"x 3 \(with what ftrl remembers\) = 192\.0 MB; "),
+        ({**SERVERS, "ps": 1}, {"name": "adagrad"}, TABLE * 2 / 3, "x 2 .*; the server would hold"),
+        ({**SERVERS, "partition_bytes": 1 << 30}, {}, TABLE, "the 4 servers would hold 192.0 MB"),
+        ({"strategy": "parameter_server_strategy", "ps": 2}, {}, TABLE, "each of the 2 servers"),
+        ({"strategy": "none"}, {}, TABLE, "the process would hold 192.0 MB .* or parameter serv"),
+        ({"strategy": "multi_worker_mirrored", "workers": 2}, {}, TABLE, "each of the 3 processes"),
+    ],
+)
+def test_what_is_needed(cluster, optimizer, needed, words):
+    job = _job(cluster, optimizer)
+    line = _refused(job, Room(needed - 1, "x"))
+    assert re.search(words, line), line
+    table_memory.check(job, Room(needed, "x"), None)
+
+
+def test_processes_of_one_host_each_have_all_tables():
+    job = _job({"strategy": "multi_worker_mirrored", "workers": 2})
+    assert "the 3 processes would hold 576.0 MB" in _refused(job, Room(3 * TABLE - 1, "x", False))
+
+
+def test_what_follows_from_the_data_counts_once_it_is_known():
+    job = _job({"strategy": "none"}, {"name": "sgd"})
+    table_memory.check(job, Room(64_000_000, "x"), None)
+    assert "would hold 64.0 MB" in _refused(job, Room(64_000_000, "x"), contents(job))
+    table_memory.check(job, None, contents(job))
+
+
+@pytest.mark.parametrize(
+    ("place", "sections", "wanted"),
+    [
+        ("k8s", {}, Room(4 << 30, "k8s.resources.ps.memory is 4Gi")),
+        (
+            "k8s",
+            {"k8s": {"resources": {"ps": {"memory": "500M"}}}},
+            Room(5e8, "k8s.resources.ps.memory is 500M"),
+        ),
+        ("slurm", {}, None),
+        ("slurm", {"slurm": {"memory_gb": 2}}, Room(2 << 30, "slurm.memory_gb is 2")),
+        (
+            "slurm",
+            {"slurm": {"memory_gb": 2, "nodes": 1}},
+            Room(2 << 30, "slurm.memory_gb is 2", each=False),
+        ),
+        (
+            "gcp",
+            {"gcp": {"machines": {"ps": {"type": "n2-highmem-2"}}}},
+            Room(16 << 30, "gcp.machines.ps.type n2-highmem-2 has at most 17,179.9 MB"),
+        ),
+        ("gcp", {"gcp": {"machines": {"ps": {"type": "a2-highgpu-1g"}}}}, None),
+    ],
+)
+def test_what_places_have_room_for(tmp_path, place, sections, wanted):
+    job = Job(_job(**sections), "r", str(tmp_path), RunFolder(str(tmp_path)), str(tmp_path))
+    assert base.choose(place).room(job) == wanted
+
+
+CONFIG = """
+name: huge
+data:
+  source: csv
+  inputs: {{train: {{files: rows.csv}}}}
+  columns: {{tags: {{type: string, list: true, max_items: 3}}, y: {{type: int64, allowed: [0, 1]}}}}
+  label: y
+features: {{tags: {{steps: [{{hash: {{buckets: {buckets}}}}}], embedding: {{size: 16}}}}}}
+model: {{name: dnn}}
+train: {{steps: 1}}
+cluster: {{strategy: parameter_server, ps: 2}}
+k8s: {{image: "registry.example/image:1", pvc: "shared"}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((), "; the 2 servers would hold 192,000,000.0 MB of tables, and "),
+        (("--cluster=k8s", "--dry_run"), "and k8s.resources.ps.memory is 4Gi. "),
+    ],
+)
+def test_no_process_starts_and_nothing_is_written(tmp_path, arguments, words):
+    (tmp_path / "huge.yaml").write_text(CONFIG.format(buckets=10**12))
+    storage = tmp_path / "storage"
+    done = commands.pipeline(
+        "train", "--config=huge.yaml", f"--storage={storage}", *arguments, cwd=tmp_path
+    )
+    line = commands.error_line(done)
+    assert line.startswith(
+        "error: features.tags: its table takes 1,000,000,000,000 x 16 x 4 bytes x 3"
+    )
+    assert words in line
+    assert not storage.exists()
