@@ -102,7 +102,9 @@ def _result(facts: Facts) -> str:
         drawn.append(f"<p class=note>{html.escape(unlearnt)}.</p>")
     said = map(html.escape, certainty.list_causes(facts.record.intervals))
     if facts.slices or facts.record.intervals:
-        note = " ".join(["In brackets: 95 % intervals.", *said])
+        group = facts.job.eval.group
+        of = f", for which groups by {html.escape(group)} are independent" if group else ""
+        note = " ".join([f"In brackets: 95 % intervals{of}.", *said])
         drawn.append(f"<p class=note>{note}</p>")
     elif facts.job.data.has_records and not storage.exists(
         storage.join(facts.run.path, evaluated.PAGE)

@@ -218,3 +218,17 @@ def test_the_result_has_intervals_or_says_why_not(tmp_path):
     assert "In brackets: 95 % intervals. No interval: loss (in &lt;units&gt; of its own)." in text
     assert "best accuracy [0.8500, 0.9500]<b>0.9000</b>" in text
     assert "make evaluate" not in text
+
+
+def test_intervals_of_groups_say_what_is_independent(tmp_path):
+    run = scene.make(tmp_path)
+    record = run_record.read(run)
+    record.intervals = {"eval": {"accuracy": [0.85, 0.95]}}
+    run_record.write(run, record)
+    found = facts.gather(run, now=scene.BEGAN + 200)
+    assert "95 % intervals.<" in page.render(found)
+    by_user = found.job.model_copy(
+        update={"eval": found.job.eval.model_copy(update={"group": "user"})}
+    )
+    text = page.render(dataclasses.replace(found, job=by_user))
+    assert "In brackets: 95 % intervals, for which groups by user are independent." in text
