@@ -41,7 +41,7 @@ def known_manifest(job: Job) -> manifest.Manifest | None:
 def check(job: config.Config, room: Room | None, contents: manifest.Manifest | None) -> None:
     """Raises `UsageError` if the tables, with what the optimizer remembers of them, take more than
     there is `room` for. Without a manifest, those whose size follows from the data do not count."""
-    tables = table_sizes.of(job, contents)
+    tables = table_sizes.find_tables(job, contents)
     if room is None or not tables:
         return
     who, needed = _needed(job, tables, each=room.each)

@@ -38,7 +38,7 @@ class Table:
         return f"{self.rows:,} x {self.width:,} x {_BYTES} bytes"
 
 
-def of(job: config.Config, contents: manifest.Manifest | None) -> list[Table]:
+def find_tables(job: config.Config, contents: manifest.Manifest | None) -> list[Table]:
     """Returns the tables of a model of this project that is built from features. Without a manifest
     those are missing whose number of ids follows from the data."""
     settings = model_config.shipped(job.model)

@@ -46,15 +46,15 @@ def _job(name, **params):
 )
 def test_tables_of_a_model(name, params, wanted):
     job = _job(name, **params)
-    assert table_sizes.of(job, contents(job)) == wanted
+    assert table_sizes.find_tables(job, contents(job)) == wanted
     without = [table for table in wanted if table.feature != "carrier"]
-    assert table_sizes.of(job, None) == without
+    assert table_sizes.find_tables(job, None) == without
 
 
 def test_a_weight_for_each_class():
     features = {"tail": FEATURES["tail"]}
     job = make(features, model={"name": "linear", "params": {"classes": 5}})
-    assert table_sizes.of(job, None) == [Table("tail", 900, 5)]
+    assert table_sizes.find_tables(job, None) == [Table("tail", 900, 5)]
 
 
 def test_what_one_server_holds_at_least():

@@ -85,6 +85,6 @@ def _made(job):
 def test_they_are_those_of_the_graph(name, optimizer):
     job = _job(name, optimizer)
     wanted = collections.Counter()
-    for table in table_sizes.of(job, contents(job)):
+    for table in table_sizes.find_tables(job, contents(job)):
         wanted[table.rows, table.width] += 1 + job.train.optimizer.slots
     assert _made(job) == wanted
