@@ -22,6 +22,7 @@ from pipeline.reports import (
     evaluated,
     goodput,
     processes,
+    servers,
     timeline,
     unlearned,
 )
@@ -43,6 +44,7 @@ def render(facts: Facts) -> str:
         _result(facts),
         _curves(facts),
         processes.section(facts),
+        servers.section(facts),
         processes.time_section(times, parts),
         timeline.section(facts),
         _ledger(facts),

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import pydantic
 
 from pipeline import errors, redaction, storage, versions
-from pipeline.runs import accounts, export_files, run_folder
+from pipeline.runs import accounts, export_files, run_folder, server_loads
 from pipeline.runs.run_folder import RunFolder, Status
+from pipeline.runs.server_loads import ServerLoad
 
 if TYPE_CHECKING:
     from pipeline import config
@@ -144,6 +145,8 @@ class RunRecord(pydantic.BaseModel):
     step_seconds: dict[str, dict[str, float]] = {}
     # Task to how often its updates were late by how many of others.
     staleness: dict[str, dict[str, int]] = {}
+    # Parameter server to what one step of each process asks of it.
+    servers: dict[str, ServerLoad] = {}
     # Steps of the newest launch times examples a step, over seconds of training; in a single
     # process those include the evaluations in between.
     examples_per_second: float | None = None
@@ -284,7 +287,9 @@ class Heartbeat:
 
 
 def add_statuses(record: RunRecord, statuses: Mapping[str, Status]) -> None:
-    """Fills in where the time of each process went, as it has said itself."""
+    """Fills in where the time of each process went, and what it asked of servers, as it has said
+    itself."""
+    record.servers = server_loads.add_up(statuses.values())
     for name, status in statuses.items():
         seconds = dict(status.seconds or {})
         if "checkpoints" in seconds:

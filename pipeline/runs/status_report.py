@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pipeline.console import text_table
 from pipeline.console.figures import figure
 from pipeline.console.progress import duration
-from pipeline.runs import liveness, run_folder, run_record
+from pipeline.runs import liveness, run_folder, run_record, server_loads
 from pipeline.runs.run_folder import RunFolder, Status
 from pipeline.runs.run_record import RunRecord
 
@@ -80,21 +80,19 @@ def _restarts(record: RunRecord | None) -> list[str]:
 
 def _servers(statuses: Mapping[str, Status]) -> list[str]:
     """Returns what a step of each process asks of the parameter servers, added up."""
-    known = [status.servers for status in statuses.values() if status.servers]
-    count = max(map(len, known), default=0)
-    if count < 2:
+    loads = server_loads.add_up(statuses.values())
+    if len(loads) < 2:
         return []
-    sums = {
-        unit: [sum(of[n][unit] for of in known if n < len(of)) for n in range(count)]
-        for unit in ("rows", "bytes")
-    }
     each = ", ".join(
-        f"ps-{n} {sums['rows'][n]:,.0f} rows {sums['bytes'][n] / 1e3:,.1f} kB" for n in range(count)
+        f"{server} {load.rows:,.0f} rows {load.bytes / 1e3:,.1f} kB"
+        for server, load in loads.items()
     )
+    values = {
+        "rows": [load.rows for load in loads.values()],
+        "bytes": [load.bytes for load in loads.values()],
+    }
     most = ", ".join(
-        f"{max(values) * count / sum(values):.2f} ({unit})"
-        for unit, values in sums.items()
-        if sum(values)
+        f"{max(server_loads.to_mean(of)):.2f} ({unit})" for unit, of in values.items() if sum(of)
     )
     return [f"asked of servers by a step of each process: {each}; most to mean: {most}"]
 

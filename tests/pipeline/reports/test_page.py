@@ -12,6 +12,7 @@ import pytest
 from pipeline.pages import document
 from pipeline.reports import facts, goodput, page, processes
 from pipeline.runs import accounts, history, run_folder, run_record
+from pipeline.runs.server_loads import ServerLoad
 from tests.pipeline.reports import scene
 
 
@@ -79,6 +80,28 @@ def test_each_process_has_a_bar_of_where_its_time_went(tmp_path):
     chief, worker = figure.split("<tr><td>")[1:]
     assert "<title>saving 2.0%</title>" in chief and "<title>recovery" in worker
     assert "start-up" in chief and "input 10%" in chief.partition("</svg>")[2]
+
+
+def test_what_a_step_asks_of_each_server_is_shown_with_its_share_of_the_mean(tmp_path):
+    run = scene.make(tmp_path)
+    assert "<h2>Servers</h2>" not in _page(run)
+    # While it runs only the processes know.
+    status = run_folder.read_statuses(run)["chief-0"]
+    asked = [{"rows": 300.0, "bytes": 60_000.0}, {"rows": 100.0, "bytes": 60_000.0}]
+    run_folder.write_status(run, dataclasses.replace(status, servers=asked))
+    shown = [("ps-0", "300", "150%", "60.0", "100%"), ("ps-1", "100", "50%", "60.0", "100%")]
+    assert _servers(_page(run)) == shown
+    record = run_record.read(run)
+    record.servers = {"ps-0": ServerLoad(rows=0, bytes=2000), "ps-1": ServerLoad(rows=0, bytes=0)}
+    run_record.write(run, record)
+    shown = [("ps-0", "0", "100%", "2.0", "200%"), ("ps-1", "0", "100%", "0.0", "0%")]
+    assert _servers(_page(run)) == shown
+
+
+def _servers(text):
+    part = text.partition("<h2>Servers</h2>")[2].partition("</section>")[0]
+    rows = [re.findall(r"<td[^>]*>([^<]*)</td>", row) for row in part.split("<tr>")]
+    return [tuple(filter(None, row)) for row in rows if row]
 
 
 def test_a_process_of_which_there_is_one_sample_is_drawn(tmp_path):

@@ -38,6 +38,7 @@ FIELDS = {
     "new_data",
     "step_seconds",
     "staleness",
+    "servers",
     "skipped",
     "started",
     "command",
@@ -136,6 +137,23 @@ def test_the_result_is_taken_over(run, job):
     assert record.baselines == RESULT["baselines"]
     assert record.intervals == RESULT["intervals"]
     assert record.best == {"step": 1200} and record.exports == RESULT["exports"]
+
+
+def test_what_is_asked_of_each_server_is_added_up_over_processes(run, job):
+    record = run_record.begin(job, run)
+    first = [{"rows": 3, "bytes": 40}, {"rows": 1, "bytes": 10}]
+    second = [{"rows": 2, "bytes": 5, "pulled": 1}]
+    said = {"pid": 1, "host": "h", "state": "done", "time": 0.0}
+    statuses = {
+        task: run_folder.Status(task=task, servers=servers, **said)
+        for task, servers in (("chief-0", first), ("worker-0", second), ("ps-0", None))
+    }
+    run_record.add_statuses(record, statuses)
+    run_record.write(run, record)
+    assert run.read("run.json")["servers"] == {
+        "ps-0": {"rows": 5, "bytes": 45},
+        "ps-1": {"rows": 1, "bytes": 10},
+    }
 
 
 @pytest.mark.parametrize(
