@@ -161,8 +161,14 @@ def estimator(
     model_function.seed(job)  # what the model's function makes before the graph
     own = script.model if script else None
     model = own or models.model(job.model.name, params, running, transforms=transforms)
-    packing = None if transforms is None else transforms.packing
-    extended = model_function.ModelFunction(model, job, task, position=position, packing=packing)
+    extended = model_function.ModelFunction(
+        model,
+        job,
+        task,
+        position=position,
+        packing=None if transforms is None else transforms.packing,
+        planned=() if transforms is None else transforms.plan.features,
+    )
     return mean_loss.Estimator(extended, config=running, params=params)
 
 

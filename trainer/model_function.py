@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from pipeline import config as config_lib
 from pipeline.cluster import topology
-from pipeline.config import goals, strategy_table
+from pipeline.config import cluster_config, goals, model_config, strategy_table
+from pipeline.records.feature_plan import Planned
 from trainer import models, optimizers
 from trainer.checkpoints import checkpoint_files, saving, table_saver, warm_start
 from trainer.distribution import packed_edges, placement, replicas
 from trainer.exactly_once.reader import Position
+from trainer.features import feature_columns
 from trainer.features.packing import Packing
 from trainer.heads import heads, mean_loss
 from trainer.input import grouping, slicing, window_feed
@@ -45,11 +47,13 @@ class ModelFunction:
         *,
         position: Position | None,
         packing: Packing | None = None,
+        planned: Sequence[Planned] = (),
     ) -> None:
         """Training counts its records in `position`; without one they are not counted. `packing`
-        is that of the features it is given."""
+        is that of the features it is given, which are `planned`."""
         self._model, self._job, self._task, self._position = model, job, task, position
         self._packing = packing
+        self._tables = placement.Tables.of(*feature_columns.tables(planned))
         self._strategy = strategy_table.STRATEGIES[job.cluster.strategy]
         self._takes = inspect.signature(model.model_fn).parameters
 
@@ -107,7 +111,7 @@ class ModelFunction:
         cuts = trains and servers > 1 and "partition_bytes" in self._strategy.keys
         if self._packing is not None:
             features = self._packing.unpack(features)
-        with placement.cut(servers if cuts else 1, self._job.cluster.partition_bytes):
+        with placement.cut(servers if cuts else 1, largest_whole(self._job), self._tables):
             given = {name: offered[name] for name in offered if name in self._takes}
             spec = self._model.model_fn(features, **given)
             begins = checkpoint_files.newest(offered["config"].model_dir) is None
@@ -134,6 +138,15 @@ class ModelFunction:
             return spec
         updates = self._task.is_chief or not self._strategy.synchronous
         return averaging.averaged(spec, mode, decay, updates=updates)
+
+
+def largest_whole(job: config_lib.Config) -> int | None:
+    """Returns the size in bytes above which a variable is cut over the parameter servers; `None`
+    where those are cut that would make one server be asked for more than others. Code of users may
+    use a variable as parts cannot be used: of theirs only large ones are cut."""
+    shipped, given = model_config.shipped(job.model), job.cluster.partition_bytes
+    is_own = shipped is None or shipped.own_network
+    return cluster_config.LARGE_VARIABLE if given is None and is_own else given
 
 
 def seed(job: config_lib.Config) -> None:

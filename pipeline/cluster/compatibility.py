@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from pipeline import config, errors
 from pipeline.cluster import topology
-from pipeline.config import strategy_table
+from pipeline.config import cluster_config, strategy_table
 
 # On a CPU, or on one GPU, these hang before the first step.
 _GPU_REDUCTIONS = ("nccl", "hierarchical_copy")
@@ -21,6 +21,8 @@ _AVERAGING = [name for name, strategy in strategy_table.STRATEGIES.items() if st
 # Every worker keeps its own list of the chief's checkpoints and deletes by it
 # (docs/tensorflow-pitfalls.md#workers-that-delete-checkpoints).
 _FEWEST_CHECKPOINTS = 3
+# Values besides the defaults that change nothing: one replica, and an earlier default.
+_USUAL = (("replicas", 1), ("partition_bytes", cluster_config.LARGE_VARIABLE))
 
 
 def check(job: config.Config) -> None:
@@ -112,8 +114,8 @@ def _check_keys(cluster: config.Cluster) -> None:
     used = {cluster.strategy, cluster.eval_strategy}
     for key, owners in strategy_table.OWNERS.items():
         given = getattr(cluster, key)
-        # One replica, and defaults that a stored config spells out, change nothing anywhere.
-        usual = given == config.Cluster.model_fields[key].default or (key, given) == ("replicas", 1)
+        # Defaults that a stored config spells out change nothing anywhere.
+        usual = given == config.Cluster.model_fields[key].default or (key, given) in _USUAL
         if not usual and used.isdisjoint(owners):
             named = " and ".join(repr(owner) for owner in owners)
             raise errors.UsageError(

@@ -15,6 +15,10 @@ else:
     EvaluationName = Literal[tuple(name for name, one in STRATEGIES.items() if one.evaluates)]
 
 
+# Bytes of a variable that is cut over servers unless `partition_bytes` says otherwise.
+LARGE_VARIABLE = 4 << 20
+
+
 class Cluster(Section):
     """Which processes train, and how they share the work.
 
@@ -53,9 +57,11 @@ class Cluster(Section):
     backup_workers: NotNegative = 0
     """Number of the slowest training processes whose gradients a step does not wait for; fewer than
     there are training processes."""
-    partition_bytes: Positive = 4 << 20
-    """Size in bytes above which a variable is cut over the parameter servers. The default is 4 MiB.
-    Each server gets rows of all frequencies of a table; checkpoints keep the order of the rows."""
+    partition_bytes: Positive | None = None
+    """Size in bytes above which a variable is cut over the parameter servers. Not set: 4 MiB; of
+    shipped models what is [a large share](models.md#how-parameters-are-updated) of what a
+    step asks of a server is cut, too. Each server gets rows of all frequencies of a table;
+    checkpoints keep the order of the rows."""
     eval_strategy: EvaluationName = "none"
     """Strategy of the process that evaluates."""
     watchdog_seconds: Above0 = 120.0

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from pipeline import config, errors, storage
 from pipeline.cluster import topology
-from pipeline.config import strategy_table
+from pipeline.config import cluster_config, strategy_table
 from pipeline.console import figures
 from pipeline.jobs.job import Job
 from pipeline.records import manifest, table_sizes
@@ -60,7 +60,8 @@ def _needed(job: config.Config, tables: Sequence[Table], *, each: bool) -> tuple
     if holder(cluster) == topology.PS:
         count, one, several = counts[topology.PS], "server", "servers"
         cuts = "partition_bytes" in strategy_table.STRATEGIES[cluster.strategy].keys
-        most = table_sizes.on_one(tables, count, cluster.partition_bytes if cuts else None)
+        largest = cluster.partition_bytes or cluster_config.LARGE_VARIABLE
+        most = table_sizes.on_one(tables, count, largest if cuts else None)
     else:  # each has all tables
         count, one, several = (
             counts[topology.CHIEF] + counts[topology.WORKER],

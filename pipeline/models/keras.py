@@ -14,6 +14,7 @@ class Keras(OfClasses):
     """Any `tf.keras` model. Its last layer gives probabilities, or a number for regression."""
 
     names = ("keras",)
+    own_network = True
 
     network: Annotated[str, pydantic.Field(pattern=r"^[\w.]+:[\w.]+$")]
     """A function that returns the model, as `package.module:function`."""

@@ -52,7 +52,7 @@ def use(config: Any) -> None:
     if savers:
         raise errors.UsageError(
             "model: brings a Saver of its own (Scaffold(saver=...)), which cannot save tables that "
-            "are cut over parameter servers; leave it out, or raise cluster.partition_bytes above "
+            "are cut over parameter servers; leave it out, or set cluster.partition_bytes above "
             "the size of the largest table"
         )
     savers.append(TableSaver(config))

@@ -11,7 +11,7 @@ import contextlib
 import functools
 import inspect
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 from unittest import mock
 
@@ -31,8 +31,6 @@ _NOT_DRAWN = ("Identity", "Orthogonal")
 _KERNEL = "kernel"
 # What the Keras layer `Embedding` calls its table.
 _KERAS_TABLE = "embeddings"
-
-Partitioner = Callable[..., Any]
 
 
 class PartOfTable(tf.Variable.SaveSliceInfo):
@@ -102,6 +100,13 @@ def balanced(variable: Any, *, initializer: Any) -> Any:
     return BalancedTable(variable) if known or _is_drawn(initializer) else variable
 
 
+def can_be_cut(initializer: Any) -> bool:
+    """Tells if parts can get the values that they would have in the whole."""
+    # TensorFlow gives each part of a constant all of its rows, and takes each for an identity.
+    of_whole = type(initializer).__name__ in _NOT_DRAWN
+    return not of_whole and np.ndim(getattr(initializer, "value", 0)) == 0
+
+
 def is_kernel(name: str) -> bool:
     """Tells if a variable of this name is a matrix that is multiplied, not a table."""
     return name.endswith(_KERNEL)
@@ -139,16 +144,17 @@ def lookups() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def keras_tables(partitioner: Partitioner) -> Iterator[None]:
+def keras_tables(parts_of: Callable[..., Sequence[int]]) -> Iterator[None]:
     """Cuts the tables of Keras layers `Embedding` that are made within the block; Keras itself has
-    no partitioner."""
+    no partitioner. `parts_of` gets the name of a table, its shape and its type, and returns the
+    number of parts along each axis."""
 
     def create(make: Any, **kwargs: Any) -> Any:
         value = kwargs.get("initial_value")
         if kwargs.get("name") != _KERAS_TABLE or not isinstance(value, functools.partial):
             return make(**kwargs)
-        shape, dtype = tf.TensorShape(value.args[0]), tf.as_dtype(kwargs["dtype"])
-        parts = partitioner(shape, dtype)
+        name = _v1.get_default_graph().unique_name(_KERAS_TABLE, mark_as_used=False)
+        parts = parts_of(name, tf.TensorShape(value.args[0]), tf.as_dtype(kwargs["dtype"]))
         return make(**kwargs) if max(parts) < 2 else _cut(kwargs, value.func, parts)
 
     with tf.variable_creator_scope(create):

@@ -8,20 +8,51 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from pipeline.cluster import topology
+from pipeline.config.cluster_config import LARGE_VARIABLE
 from trainer.distribution import balanced_tables
 
 # What TensorFlow calls the variable that is a part of one.
 _PART = re.compile(r"/part_(\d+)$")
 # Of a table of so many rows, batches of some hundred ids by Zipf's law ask for about half; of more
-# rows for a smaller share, of few for all.
-_MANY_ROWS = 300
+# rows for a smaller share, of few for all. Lists have several times the ids.
+_MANY_ROWS, _MANY_OF_LISTS = 300, 3000
+# An id, which travels with each row of a table and with its gradient.
+_ID_BYTES = 8
+# Unless a size is given, what asks for more than this share of what a step asks of each server is
+# cut, except where that is next to nothing. Each cut of a table takes operations, and many whole tables even out.
+_SHARE, _SHARE_OF_TABLES = 0.1, 1 / 3
+_FEW_BYTES, _FEW_ROWS = 4096, 32
+
+
+class StepLoad(NamedTuple):
+    """What a step asks of a variable: bytes, of tables also rows."""
+
+    bytes: float
+    rows: float
+
+
+class Tables(NamedTuple):
+    """What is known of the tables of a model before they are made: the rows that a step asks of
+    them, and the scopes of those of which an example may ask for several."""
+
+    rows: float = 0.0
+    lists: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, ids: Mapping[str, int], lists: Iterable[str]) -> Tables:
+        """Returns this of tables of so many `ids`, by scope."""
+        several = frozenset(lists)
+        return cls(sum(_rows(n, several=scope in several) for scope, n in ids.items()), several)
+
+
+NO_TABLES = Tables()
 
 
 class LeastLoaded:
@@ -38,10 +69,11 @@ class LeastLoaded:
 
     def __call__(self, op: Any) -> int:
         """Returns the index of the server for the variable that `op` makes."""
-        size, rows = asked_of(op)
-        server = self._chosen(op, is_table=rows > 0)
-        self.bytes[server] += size
-        self.rows[server] += rows
+        shape, dtype = tf.TensorShape(op.get_attr("shape")), tf.as_dtype(op.get_attr("dtype"))
+        asked = asked_of(_PART.sub("", op.name), shape, dtype)
+        server = self._chosen(op, is_table=asked.rows > 0)
+        self.bytes[server] += asked.bytes
+        self.rows[server] += asked.rows
         return server
 
     def _chosen(self, op: Any, *, is_table: bool) -> int:
@@ -59,15 +91,78 @@ class LeastLoaded:
         return (first + int(part[1])) % len(self.bytes)
 
 
-def asked_of(op: Any) -> tuple[float, float]:
-    """Returns the bytes of a variable that a step asks for, and of a table the rows; of all else,
-    all bytes and no rows. One of unknown shape counts as a single value."""
-    dtype, shape = tf.as_dtype(op.get_attr("dtype")), tf.TensorShape(op.get_attr("shape"))
+class Cuts:
+    """Decides for each variable, as they are made one after the other, in how many parts.
+
+    Those of more than `largest` bytes get a part for each server. Without that it is as many as it
+    takes for all servers to be asked for alike: what asks for a share of a server's load goes to
+    all of them. Any other, put where the least is asked for, makes the load of that server at most
+    so much larger than the mean. Deterministic, as `LeastLoaded` is.
+    """
+
+    def __init__(self, servers: int, largest: int | None, tables: Tables = NO_TABLES) -> None:
+        self._servers, self._largest, self._tables = servers, largest, tables
+        self._asked = StepLoad(0.0, 0.0)  # of what has been made
+        self._parts: dict[str, Sequence[int]] = {}
+
+    def parts(self, name: str, shape: tf.TensorShape, dtype: tf.DType) -> Sequence[int]:
+        """Returns the number of parts along each axis of a variable that is about to be made, or is
+        there and taken again.
+
+        Lookups want rows, so of tables it is the first axis; of a kernel the longest, which cuts it
+        into the most equal parts.
+        """
+        if name not in self._parts:
+            self._parts[name] = self._decided(name, shape, dtype)
+        return self._parts[name]
+
+    def _decided(self, name: str, shape: tf.TensorShape, dtype: tf.DType) -> Sequence[int]:
+        cut = [1] * shape.rank
+        if shape.rank and self._is_cut(name, shape, dtype):
+            axis = int(np.argmax(shape)) if balanced_tables.is_kernel(name) else 0
+            cut[axis] = min(self._servers, shape[axis])
+        return cut
+
+    def _is_cut(self, name: str, shape: tf.TensorShape, dtype: tf.DType) -> bool:
+        size = shape.num_elements() * dtype.size
+        if self._largest is not None:
+            return bool(size > self._largest)
+        several = name.rpartition("/")[0].rpartition("/")[2] in self._tables.lists
+        asked = asked_of(name, shape, dtype, several=several)
+        if asked.rows:
+            share = _SHARE if several else _SHARE_OF_TABLES
+            rows = max(self._asked.rows, self._tables.rows)
+            is_much = asked.rows > max(_FEW_ROWS, share * rows / self._servers)
+        else:
+            is_much = asked.bytes > max(_FEW_BYTES, _SHARE * self._asked.bytes / self._servers)
+        self._asked = StepLoad(*np.add(self._asked, asked))
+        return bool(size > LARGE_VARIABLE or is_much)
+
+    def partitioner(self, name: str) -> Any:
+        """Returns what TensorFlow asks for the parts of the variable `name`. Checkpoints hold a
+        variable as one, so that other numbers of servers can read it."""
+
+        def parts(shape: tf.TensorShape, dtype: tf.DType, **_: Any) -> Sequence[int]:
+            return self.parts(name, shape, dtype)
+
+        return parts
+
+
+def asked_of(
+    name: str, shape: tf.TensorShape, dtype: tf.DType, *, several: bool = False
+) -> StepLoad:
+    """Returns what a step asks of a variable or a part of one: of a table some rows, with their
+    ids, of all else all bytes. One of unknown shape counts as a single value. Of a table examples
+    may ask for `several` rows each."""
     size = float((shape.num_elements() or 1) * dtype.size)
-    if shape.rank != 2 or (shape[0] or 0) < 2 or balanced_tables.is_kernel(_PART.sub("", op.name)):
-        return size, 0.0
-    rows = shape[0] / (1 + shape[0] / _MANY_ROWS)
-    return size * rows / shape[0], rows
+    if shape.rank != 2 or (shape[0] or 0) < 2 or balanced_tables.is_kernel(name):
+        return StepLoad(size, 0.0)
+    rows = _rows(shape[0], several=several)
+    return StepLoad(rows * (size / shape[0] + _ID_BYTES), rows)
+
+
+def _rows(ids: int, *, several: bool) -> float:
+    return ids / (1 + ids / (_MANY_OF_LISTS if several else _MANY_ROWS))
 
 
 def device_fn(task: topology.Task) -> Any:
@@ -87,45 +182,29 @@ def device_fn(task: topology.Task) -> Any:
 
 
 @contextlib.contextmanager
-def cut(servers: int, largest: int) -> Iterator[None]:
-    """Cuts variables of more than `largest` bytes that are made within the block over the servers.
+def cut(servers: int, largest: int | None = None, tables: Tables = NO_TABLES) -> Iterator[None]:
+    """Cuts variables that are made within the block over the servers, as `Cuts` decides.
 
     Also where a canned Estimator has opened a scope with a partitioner of its own, which cuts
     tables from 64 MiB on (docs/tensorflow-pitfalls.md#placement-of-variables), and where a Keras
     layer makes a table. The rows of tables go to the servers by `balanced_tables`.
     """
+    cuts = Cuts(servers, largest, tables) if servers > 1 else None
+
+    def get(getter: Any, name: str, *args: Any, **kwargs: Any) -> Any:
+        initializer = kwargs.get("initializer")
+        # What an optimizer remembers of a part of a variable asks for no partitioner.
+        if kwargs.get("partitioner") is not None:
+            can = balanced_tables.can_be_cut(initializer)
+            kwargs["partitioner"] = cuts.partitioner(name) if cuts and can else None
+        made = getter(name, *args, **kwargs)
+        return balanced_tables.balanced(made, initializer=initializer)
+
     with contextlib.ExitStack() as stack:
-        ours = None
-        if servers > 1:
-            ours = partitioner(servers, largest)
-            stack.enter_context(balanced_tables.keras_tables(ours))
+        scope, ours = tf.compat.v1.get_variable_scope(), {}
+        if cuts is not None:
+            stack.enter_context(balanced_tables.keras_tables(cuts.parts))
             stack.enter_context(balanced_tables.lookups())
-
-        def get(getter: Any, *args: Any, **kwargs: Any) -> Any:
-            # What an optimizer remembers of a part of a variable asks for no partitioner.
-            asks, initializer = kwargs.get("partitioner") is not None, kwargs.get("initializer")
-            # TensorFlow gives each part of a constant all of its rows.
-            can = np.ndim(getattr(initializer, "value", 0)) == 0
-            replaced = {"partitioner": ours if can else None} if asks else {}
-            made = getter(*args, **{**kwargs, **replaced})
-            return balanced_tables.balanced(made, initializer=initializer)
-
-        scope = tf.compat.v1.get_variable_scope()
-        getter = None if ours is None else get
-        stack.enter_context(
-            tf.compat.v1.variable_scope(scope, partitioner=ours, custom_getter=getter)
-        )
+            ours = {"partitioner": cuts.partitioner(""), "custom_getter": get}
+        stack.enter_context(tf.compat.v1.variable_scope(scope, **ours))
         yield
-
-
-def partitioner(servers: int, largest: int) -> Any:
-    """Returns a partitioner that cuts variables of more than `largest` bytes along their first
-    axis, into one part a server. Checkpoints hold such a variable as one, so that other numbers of
-    servers can read it."""
-
-    def parts(shape: tf.TensorShape, dtype: tf.DType, **_: Any) -> Sequence[int]:
-        size = (shape.num_elements() or 0) * dtype.size
-        cut = min(servers, shape[0]) if size > largest else 1
-        return [cut, *[1] * (shape.rank - 1)]
-
-    return parts

@@ -185,6 +185,19 @@ def position_scope(feature: Planned) -> str:
     return scope_of(f"{feature.name}_embedding")
 
 
+def tables(features: Iterable[Planned]) -> tuple[dict[str, int], set[str]]:
+    """Returns the ids of tables, by the scope of their vectors, and the scopes of tables of which
+    an example may have several ids, those of linear models too."""
+    ids: dict[str, int] = {}
+    lists: set[str] = set()
+    for feature in features:
+        if feature.ids:
+            scope = scope_of(table_of(feature))
+            ids[scope] = feature.ids
+            lists |= set() if has_one_id(feature) else {scope, scope_of(feature.name)}
+    return ids, lists
+
+
 def flat(x: tf.Tensor) -> tf.Tensor:
     """Returns one value a row, `[batch]` or `[batch, 1]`, as `[batch]`."""
     return x if x.shape.rank == 1 else tf.reshape(x, [-1])

@@ -134,7 +134,7 @@ class ServerLoads:
             if ratio > _TOO_MUCH:
                 return (
                     f"ps-{server} is asked for {found[server][unit]:,.0f} {unit} a step, "
-                    f"{ratio:.1f} times the mean of the servers; a smaller cluster.partition_bytes "
+                    f"{ratio:.1f} times the mean of the servers; a small cluster.partition_bytes "
                     "cuts more variables over all of them"
                 )
         return None

@@ -90,6 +90,10 @@ def test_keys_a_strategy_would_ignore_are_refused(strategy, key):
     )
 
 
+def test_a_stored_config_may_spell_out_an_earlier_default():
+    accept("none", f"cluster.partition_bytes={4 << 20}")
+
+
 def test_several_replicas_are_for_those_that_have_them():
     for strategy in strategy_table.STRATEGIES:
         if strategy in REPLICATED:

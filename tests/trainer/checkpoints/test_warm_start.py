@@ -71,6 +71,31 @@ def test_a_variable_cut_over_parameter_servers(earlier):
     np.testing.assert_array_equal(values["net/kernel/part_1"], KERNEL[1:])
 
 
+@pytest.mark.parametrize("shape", [(40, 90), (90, 40)])
+def test_a_kernel_cut_along_its_longest_axis(tmp_path, shape):
+    """Saved in parts for one number of servers, and read in those for another, or in one."""
+    value = np.arange(3600, dtype=np.float32).reshape(shape)
+    for servers in (3, 2, 1):
+        with tf.Graph().as_default(), v1.Session() as session, placement.cut(servers):
+            kernel = v1.get_variable("net/kernel", shape, initializer=v1.zeros_initializer())
+            if servers < 3:
+                warm_start.begin(None, WarmStart(path=str(tmp_path)))
+            session.run(v1.global_variables_initializer())
+            if servers == 3:
+                session.run([p.assign(x) for p, x in zip(kernel, _cut(value, 3), strict=True)])
+                v1.train.Saver().save(session, str(tmp_path / "model.ckpt"), 10)
+            else:
+                parts = session.run(list(kernel) if servers > 1 else [kernel])
+                assert len(parts) == servers
+                np.testing.assert_array_equal(np.concatenate(parts, np.argmax(shape)), value)
+    reader = tf.train.load_checkpoint(str(tmp_path))
+    np.testing.assert_array_equal(reader.get_tensor("net/kernel"), value)
+
+
+def _cut(value, count):
+    return np.split(value, count, axis=np.argmax(value.shape))
+
+
 @pytest.mark.parametrize("by", ["settings of the job", "the model"])
 def test_a_table_whose_rows_are_on_several_servers(tmp_path, by):
     rows = np.arange(400, dtype=np.float32).reshape(100, 4)

@@ -117,7 +117,7 @@ def test_contiguous_parts_would_have_been_warned_of(cluster):
         loads.add(trace)
     warned = loads.warning()
     assert warned.startswith("ps-0 is asked for ")
-    assert "times the mean of the servers; a smaller cluster.partition_bytes" in warned
+    assert "times the mean of the servers; a small cluster.partition_bytes" in warned
     rows = [load.rows for load in loads.per_step]
     assert rows[0] > 2 * np.mean(rows)
 
