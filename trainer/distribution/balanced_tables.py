@@ -27,6 +27,8 @@ _Slice: Any = tf.Variable.SaveSliceInfo
 # What draws its values, or gives all rows the same: it does not matter which rows a part has.
 _DRAWN = (init_ops.Initializer, init_ops_v2.Initializer, tf.keras.initializers.Initializer)
 _NOT_DRAWN = ("Identity", "Orthogonal")
+# What draws by the numbers of inputs and outputs, of a kernel.
+_SCALED = (init_ops_v2.VarianceScaling, tf.keras.initializers.VarianceScaling)
 # What layers call a matrix that is multiplied, of which all rows are asked for.
 _KERNEL = "kernel"
 # What the Keras layer `Embedding` calls its table.
@@ -107,6 +109,38 @@ def can_be_cut(initializer: Any) -> bool:
     return not of_whole and np.ndim(getattr(initializer, "value", 0)) == 0
 
 
+def of_parts(initializer: Any) -> Any:
+    """Returns what gives each part of a cut variable its values in the place of `initializer`.
+
+    Those of Keras, which `tf.compat.v1.layers` have too, must be told that it is a part: without
+    it they give all parts of one shape the same values. Even then some scale them by its shape.
+    """
+    if not _takes_parts(initializer):
+        return initializer
+
+    def of_part(shape: Any, dtype: Any = None, partition_info: Any = None) -> Any:
+        if partition_info is None or list(partition_info.full_shape) == list(shape):
+            return initializer(shape, dtype=dtype)
+        whole, first = partition_info.full_shape, partition_info.var_offset
+        if isinstance(initializer, _SCALED):
+            return tf.slice(initializer(whole, dtype=dtype), first, shape)
+        return initializer(
+            whole, dtype=dtype, partition_shape=tuple(shape), partition_offset=tuple(first)
+        )
+
+    return of_part
+
+
+def _takes_parts(initializer: Any) -> bool:
+    return _is_of_library(initializer) and "kwargs" in inspect.signature(initializer).parameters
+
+
+def _is_of_library(initializer: Any) -> bool:
+    return isinstance(initializer, _DRAWN) and type(initializer).__module__.startswith(
+        ("keras.", "tensorflow.")
+    )
+
+
 def is_kernel(name: str) -> bool:
     """Tells if a variable of this name is a matrix that is multiplied, not a table."""
     return name.endswith(_KERNEL)
@@ -115,11 +149,7 @@ def is_kernel(name: str) -> bool:
 def _is_drawn(initializer: Any) -> bool:
     if initializer is None:
         return True
-    kind = type(initializer)
-    from_library = kind.__module__.startswith(("keras.", "tensorflow."))
-    if not isinstance(initializer, _DRAWN) or not from_library or kind.__name__ in _NOT_DRAWN:
-        return False
-    return np.ndim(getattr(initializer, "value", 0)) == 0
+    return _is_of_library(initializer) and can_be_cut(initializer)
 
 
 @contextlib.contextmanager
@@ -165,15 +195,12 @@ def _cut(wanted: dict[str, Any], initializer: Any, parts: Any) -> Any:
     """Returns the variable that Keras wants, in parts, with the name that it would have."""
     shape = tf.TensorShape(wanted["initial_value"].args[0])
     name = _v1.get_default_graph().unique_name(wanted["name"])
-    by_part = "kwargs" in inspect.signature(initializer.__call__).parameters
 
-    def of_part(shape: Any, dtype: Any, partition_info: Any) -> Any:
+    def of_whole(shape: Any, dtype: Any, partition_info: Any) -> Any:
         whole, first = partition_info.full_shape, partition_info.var_offset
-        if by_part:
-            return initializer(
-                whole, dtype=dtype, partition_shape=tuple(shape), partition_offset=tuple(first)
-            )
         return tf.slice(initializer(whole, dtype=dtype), first, shape)
+
+    by_part = _takes_parts(initializer) and can_be_cut(initializer)
 
     outermost = _v1.VariableScope(False, "", use_resource=True)
     with tf.name_scope(""), _v1.variable_scope(outermost, auxiliary_name_scope=False):
@@ -181,7 +208,7 @@ def _cut(wanted: dict[str, Any], initializer: Any, parts: Any) -> Any:
             name,
             shape,
             tf.as_dtype(wanted["dtype"]),
-            of_part,
+            of_parts(initializer) if by_part else of_whole,
             trainable=wanted["trainable"],
             collections=wanted["collections"],
             constraint=wanted["constraint"],

@@ -26,7 +26,8 @@ _MANY_ROWS, _MANY_OF_LISTS = 300, 3000
 # An id, which travels with each row of a table and with its gradient.
 _ID_BYTES = 8
 # Unless a size is given, what asks for more than this share of what a step asks of each server is
-# cut, except where that is next to nothing. Each cut of a table takes operations, and many whole tables even out.
+# cut, except where that is next to nothing. Each cut of a table takes operations, and many whole
+# tables even out.
 _SHARE, _SHARE_OF_TABLES = 0.1, 1 / 3
 _FEW_BYTES, _FEW_ROWS = 4096, 32
 
@@ -197,6 +198,7 @@ def cut(servers: int, largest: int | None = None, tables: Tables = NO_TABLES) ->
         if kwargs.get("partitioner") is not None:
             can = balanced_tables.can_be_cut(initializer)
             kwargs["partitioner"] = cuts.partitioner(name) if cuts and can else None
+            kwargs["initializer"] = balanced_tables.of_parts(initializer)
         made = getter(name, *args, **kwargs)
         return balanced_tables.balanced(made, initializer=initializer)
 

@@ -238,6 +238,24 @@ def test_a_variable_that_is_taken_again_is_cut_as_it_was():
     assert len(list(first)) == 2
 
 
+@pytest.mark.parametrize("kind", ["GlorotUniform", "HeNormal", "LecunUniform", "RandomNormal"])
+@pytest.mark.parametrize("shape", [(300, 100), (100, 300)])
+def test_parts_of_a_kernel_begin_as_the_whole_would(kind, shape):
+    """Keras draws by the shape that it is asked for, and the same for each."""
+    v1, spread = tf.compat.v1, []
+    for servers in (1, 2):
+        with tf.Graph().as_default(), v1.Session() as session, placement.cut(servers):
+            initializer = getattr(tf.keras.initializers, kind)(seed=1)
+            kernel = v1.get_variable("kernel", shape, initializer=initializer)
+            parts = list(kernel) if servers > 1 else [kernel]
+            session.run(v1.global_variables_initializer())
+            values = session.run(parts)
+        assert len(values) == servers
+        assert len({float(part.flat[0]) for part in values}) == servers
+        spread.append(np.concatenate([part.flatten() for part in values]).std())
+    assert spread[1] == pytest.approx(spread[0], rel=0.03)
+
+
 def test_what_is_orthogonal_stays_so():
     v1 = tf.compat.v1
     with tf.Graph().as_default(), v1.Session() as session, placement.cut(2):
