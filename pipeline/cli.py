@@ -1,4 +1,5 @@
-"""How every command of the project starts: flags in, one line of error and an exit code out."""
+"""How every command of the project starts: flags in, one line of error and an exit code out. Flags
+that several commands have are declared here."""
 
 from __future__ import annotations
 
@@ -14,6 +15,60 @@ from pipeline import errors, redaction
 from pipeline.command_line import hints, overrides
 from pipeline.console import interrupts, terminal
 from pipeline.processes import collector, exits
+
+# The flags of the functions below are the calling module's, whose --help has them;
+# `pipeline.command_line.declared` finds them by the calls.
+flags.disclaim_key_flags()
+
+
+def storage_flag() -> flags.FlagHolder[str]:
+    """Declares where everything is."""
+    return flags.DEFINE_string("storage", "output", "Root of everything written, local or gs://.")
+
+
+def set_flag() -> flags.FlagHolder[list[str]]:
+    """Declares what to change in a config."""
+    return flags.DEFINE_multi_string(
+        "set", [], "Override: section.key=value, such as train.steps=500. Repeatable."
+    )
+
+
+def config_flags() -> tuple[flags.FlagHolder[str], flags.FlagHolder[list[str]]]:
+    """Declares a config, and what to change in it."""
+    config = flags.DEFINE_string(
+        "config", None, "Name in configs/, or path of a config file.", required=True
+    )
+    return config, set_flag()
+
+
+def run_flags() -> tuple[
+    flags.FlagHolder[str | None], flags.FlagHolder[str | None], flags.FlagHolder[str]
+]:
+    """Declares the run that a command is about: its name, its config and where it is."""
+    return (
+        flags.DEFINE_string("run", None, "Name of the run; the newest one if empty."),
+        flags.DEFINE_string("config", None, "The newest run of this config, if no run is named."),
+        storage_flag(),
+    )
+
+
+def cluster_flags() -> tuple[
+    flags.FlagHolder[str | None], flags.FlagHolder[int | None], flags.FlagHolder[int | None]
+]:
+    """Declares strategy, workers and parameter servers of a job."""
+    return (
+        flags.DEFINE_string("strategy", None, "Short for --set=cluster.strategy=..."),
+        flags.DEFINE_integer("workers", None, "Workers besides the chief.", lower_bound=0),
+        flags.DEFINE_integer("ps", None, "Parameter servers.", lower_bound=0),
+    )
+
+
+def beam_flags() -> tuple[flags.FlagHolder[int], flags.FlagHolder[list[str]]]:
+    """Declares how Beam runs."""
+    return (
+        flags.DEFINE_integer("num_workers", 1, "Number of local worker processes.", lower_bound=1),
+        flags.DEFINE_list("pipeline_options", [], "Beam's own flags, separated by commas."),
+    )
 
 
 def run(

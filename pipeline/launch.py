@@ -22,15 +22,11 @@ from pipeline.processes import isolation
 from pipeline.runs import run_record
 from pipeline.storage import gcs_preflight
 
-_CONFIG = flags.DEFINE_string(
-    "config", None, "Shipped config name, or path of a YAML file.", required=True
-)
+_CONFIG, _SET = cli.config_flags()
 _CLUSTER = flags.DEFINE_enum("cluster", places.HERE, places.training(), "Where the processes run.")
 _RUN = flags.DEFINE_string("run", None, "Name of the run. Default: named after the config.")
-_STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written, local or gs://.")
-_SET = flags.DEFINE_multi_string("set", [], "Override, such as train.steps=500. Repeatable.")
-_STRATEGY = flags.DEFINE_string("strategy", None, "Short for --set=cluster.strategy=...")
-_WORKERS = flags.DEFINE_integer("workers", None, "Workers besides the chief.", lower_bound=0)
+_STORAGE = cli.storage_flag()
+_STRATEGY, _WORKERS, _PS = cli.cluster_flags()
 _ISOLATE = flags.DEFINE_enum_class(
     "isolate",
     isolation.Isolate.AUTO,
@@ -38,7 +34,6 @@ _ISOLATE = flags.DEFINE_enum_class(
     "Give a local cluster a network of its own, so that its ports cannot be reached from outside.",
 )
 _DRY_RUN = flags.DEFINE_bool("dry_run", False, "Only show the job; for any --cluster but local.")
-_PS = flags.DEFINE_integer("ps", None, "Parameter servers.", lower_bound=0)
 
 
 def main() -> None:

@@ -19,7 +19,7 @@ from pipeline.runs import run_folder
 from preprocessing.build import cleaning
 
 _CONFIG = flags.DEFINE_string("config", None, "Config whose records to clean. Default: all.")
-_STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written, local or gs://.")
+_STORAGE = cli.storage_flag()
 _FORCE = flags.DEFINE_bool("force", False, "Remove builds that runs name, too.")
 _DRY_RUN = flags.DEFINE_bool("dry_run", False, "Only list the builds.")
 

@@ -26,8 +26,8 @@ _A = flags.DEFINE_string(
 )
 _B = flags.DEFINE_string("b", None, "Record set to compare with --a.", required=True)
 _CONFIG = flags.DEFINE_string("config", "", "Config with the limits. Default: see above.")
-_SET = flags.DEFINE_multi_string("set", [], "Overrides a value: section.key=value. Repeatable.")
-_STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written, local or gs://.")
+_SET = cli.set_flag()
+_STORAGE = cli.storage_flag()
 
 
 def main() -> None:

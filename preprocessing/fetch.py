@@ -9,18 +9,11 @@ before anything in it is run. Seconds for flights; nothing is done if the data a
 
 from __future__ import annotations
 
-from absl import flags
-
 from pipeline import cli
 from pipeline.config import config_file
 from preprocessing.sources import download, generate
 
-_CONFIG = flags.DEFINE_string(
-    "config", None, "Name in configs/, or path of a config file.", required=True
-)
-_SET = flags.DEFINE_multi_string(
-    "set", [], "Override, such as data.generate.rows=1000000. Repeatable."
-)
+_CONFIG, _SET = cli.config_flags()
 
 
 def main() -> None:

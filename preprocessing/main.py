@@ -19,15 +19,9 @@ from pipeline.launchers.preprocessing import PreprocessingRequest
 from pipeline.runs import run_folder
 from preprocessing.build import job
 
-_CONFIG = flags.DEFINE_string(
-    "config", None, "Name in configs/, or path of a config file.", required=True
-)
-_SET = flags.DEFINE_multi_string("set", [], "Overrides a value: section.key=value. Repeatable.")
-_STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written, local or gs://.")
-_WORKERS = flags.DEFINE_integer(
-    "num_workers", 1, "Number of local worker processes.", lower_bound=1
-)
-_BEAM = flags.DEFINE_list("pipeline_options", [], "Beam's own flags, separated by commas.")
+_CONFIG, _SET = cli.config_flags()
+_STORAGE = cli.storage_flag()
+_WORKERS, _BEAM = cli.beam_flags()
 _CLUSTER = flags.DEFINE_enum("cluster", places.HERE, places.preprocessing(), "Where to preprocess.")
 _FORCE = flags.DEFINE_bool("force", False, "Make the records again though they are up to date.")
 _RUN = flags.DEFINE_string("run", None, "Run that is to train on them. Default: none.")

@@ -15,16 +15,10 @@ from pipeline import cli, errors
 from pipeline.config import config_file, own_input
 from preprocessing.build import replay
 
-_CONFIG = flags.DEFINE_string(
-    "config", None, "Name in configs/, or path of a config file.", required=True
-)
+_CONFIG, _SET = cli.config_flags()
 _FIXED = flags.DEFINE_string("fixed", "", "Corrected copy of a dead-letter file.")
-_SET = flags.DEFINE_multi_string("set", [], "Overrides a value: section.key=value. Repeatable.")
-_STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written, local or gs://.")
-_WORKERS = flags.DEFINE_integer(
-    "num_workers", 1, "Number of local worker processes.", lower_bound=1
-)
-_BEAM = flags.DEFINE_list("pipeline_options", [], "Beam's own flags, separated by commas.")
+_STORAGE = cli.storage_flag()
+_WORKERS, _BEAM = cli.beam_flags()
 
 
 def main() -> None:

@@ -7,8 +7,6 @@ It takes a second. The page is one file, stats.html, next to the manifest.
 
 from __future__ import annotations
 
-from absl import flags
-
 from pipeline import cli, storage
 from pipeline.config import config_file, own_input
 from pipeline.console import terminal
@@ -16,11 +14,8 @@ from pipeline.records import builds, in_place, manifest
 from pipeline.runs import run_folder
 from preprocessing.statistics import stats_page
 
-_CONFIG = flags.DEFINE_string(
-    "config", None, "Name in configs/, or path of a config file.", required=True
-)
-_SET = flags.DEFINE_multi_string("set", [], "Overrides a value: section.key=value. Repeatable.")
-_STORAGE = flags.DEFINE_string("storage", "output", "Root of all that is written; may be gs://.")
+_CONFIG, _SET = cli.config_flags()
+_STORAGE = cli.storage_flag()
 
 
 def main() -> None:

@@ -22,9 +22,7 @@ from pipeline.runs import exported, run_folder, run_search
 from serving.batch import inputs, predictions
 from serving.batch.outputs import FORMATS
 
-_RUN = flags.DEFINE_string("run", None, "Name of the run; the newest one if empty.")
-_CONFIG = flags.DEFINE_string("config", None, "The newest run of this config, if no run is named.")
-_STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written, local or gs://.")
+_RUN, _CONFIG, _STORAGE = cli.run_flags()
 _INPUT = flags.DEFINE_string("input", None, "Raw rows or images; the test split if empty.")
 _OUTPUT = flags.DEFINE_string("output", None, "File to write; in the run's folder if empty.")
 _FORMAT = flags.DEFINE_enum(
@@ -38,18 +36,13 @@ _BUDGET = flags.DEFINE_float(
     "error_budget", None, "Replaces data.error_budget: how many rows may be bad.", lower_bound=0
 )
 _ROWS = flags.DEFINE_integer("rows", 10, "Predictions to show.", lower_bound=0)
-_WORKERS = flags.DEFINE_integer(
-    "num_workers", 1, "Number of local worker processes.", lower_bound=1
-)
-_BEAM = flags.DEFINE_list("pipeline_options", [], "Beam's own flags, separated by commas.")
+_WORKERS, _BEAM = cli.beam_flags()
 
 
 def main() -> None:
     """Finds the model and the rows, and hands over."""
     versions.require_estimators()
-    run = run_search.find_run(
-        _STORAGE.value, _RUN.value or None, _CONFIG.value or None, trained=True
-    )
+    run = run_search.find_run(_STORAGE.value, _RUN.value, _CONFIG.value, trained=True)
     job = run.read_config(import_steps=False)
     own_input.refuse(job, "predict", instead=exported.ELSEWHERE)
     export = exported.find(run, _EXPORT.value)

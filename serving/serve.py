@@ -18,9 +18,7 @@ from pipeline.records import builds
 from pipeline.runs import exported, run_search
 from serving.rest import session
 
-_RUN = flags.DEFINE_string("run", None, "Name of the run; the newest one if empty.")
-_CONFIG = flags.DEFINE_string("config", None, "The newest run of this config, if no run is named.")
-_STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written, local or gs://.")
+_RUN, _CONFIG, _STORAGE = cli.run_flags()
 _EXPORT = flags.DEFINE_enum("export", "final", exported.KINDS, "Which exported model.")
 _PORT = flags.DEFINE_integer(
     "port", 8501, "Where to listen; 0 for any that is free.", lower_bound=0, upper_bound=65535
@@ -30,9 +28,7 @@ _PORT = flags.DEFINE_integer(
 def main() -> None:
     """Finds the model and hands over."""
     versions.require_estimators()
-    run = run_search.find_run(
-        _STORAGE.value, _RUN.value or None, _CONFIG.value or None, trained=True
-    )
+    run = run_search.find_run(_STORAGE.value, _RUN.value, _CONFIG.value, trained=True)
     job = run.read_config(import_steps=False)
     own_input.refuse(job, "serve", instead=exported.ELSEWHERE)
     export = exported.find(run, _EXPORT.value)

@@ -28,7 +28,7 @@ from trainer.evaluation import request
 
 _A = flags.DEFINE_string("a", None, "Name of the run to compare with.", required=True)
 _B = flags.DEFINE_list("b", None, "Runs that are compared with it.", required=True)
-_STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written.")
+_STORAGE = cli.storage_flag()
 _SPLIT = flags.DEFINE_enum("split", "eval", ["eval", "test"], "The records to compare them on.")
 _SLICES = flags.DEFINE_list("slices", [], "Columns to slice by; those of eval.slices of A if none.")
 _CHECKPOINT = flags.DEFINE_string("checkpoint", None, "A step or best; the newest if empty.")

@@ -27,9 +27,7 @@ if TYPE_CHECKING:
     from trainer.metrics.slice_metrics import SliceResult
     from trainer.reevaluation import Reevaluation
 
-_RUN = flags.DEFINE_string("run", None, "Name of the run; the newest one if empty.")
-_CONFIG = flags.DEFINE_string("config", None, "The newest run of this config, if no run is named.")
-_STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written.")
+_RUN, _CONFIG, _STORAGE = cli.run_flags()
 _SPLIT = flags.DEFINE_string("split", None, "Which split; eval and test if empty.")
 _SLICES = flags.DEFINE_list("slices", [], "Columns to slice by; those of eval.slices if none.")
 _GROUP = flags.DEFINE_string("group", None, "Column to group by; that of eval.group if empty.")
@@ -39,9 +37,7 @@ _CHECKPOINT = flags.DEFINE_string("checkpoint", None, "A step, best, or all; the
 def main() -> None:
     """Prints the metrics, a row a checkpoint and split, then a row a slice; writes the page."""
     versions.require_estimators()
-    run = run_search.find_run(
-        _STORAGE.value, _RUN.value or None, _CONFIG.value or None, trained=True
-    )
+    run = run_search.find_run(_STORAGE.value, _RUN.value, _CONFIG.value, trained=True)
     job, slices = run.read_config(), [s for s in _SLICES.value if s]
     own_input.refuse(job, "evaluate", instead="estimator-pipeline report has the evaluations made")
     job = request.grouped(job, _GROUP.value or None)

@@ -6,8 +6,6 @@ make ledger [RUN=name]
 
 from __future__ import annotations
 
-from absl import flags
-
 from pipeline import cli
 from pipeline.config import own_input
 from pipeline.records import builds, manifest, quarantine
@@ -16,16 +14,12 @@ from trainer.checkpoints import checkpoint_files
 from trainer.exactly_once import report
 from trainer.input import epoch_order
 
-_RUN = flags.DEFINE_string("run", None, "Name of the run; the newest one if empty.")
-_CONFIG = flags.DEFINE_string("config", None, "The newest run of this config, if no run is named.")
-_STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written.")
+_RUN, _CONFIG, _STORAGE = cli.run_flags()
 
 
 def main() -> None:
     """Prints a row an epoch, and what is not exactly once."""
-    run = run_search.find_run(
-        _STORAGE.value, _RUN.value or None, _CONFIG.value or None, trained=True
-    )
+    run = run_search.find_run(_STORAGE.value, _RUN.value, _CONFIG.value, trained=True)
     job = run.read_config()
     own_input.refuse(job, "ledger")
     checkpoint = checkpoint_files.newest(run.path)

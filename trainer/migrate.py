@@ -22,18 +22,14 @@ from trainer.migration import migrated
 if TYPE_CHECKING:
     from trainer.migration.migration import Migration
 
-_RUN = flags.DEFINE_string("run", None, "Name of the run; the newest one if empty.")
-_CONFIG = flags.DEFINE_string("config", None, "The newest run of this config, if no run is named.")
-_STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written.")
+_RUN, _CONFIG, _STORAGE = cli.run_flags()
 _CHECKPOINT = flags.DEFINE_string("checkpoint", None, "A step, best, or all; the newest if empty.")
 
 
 def main() -> None:
     """Migrates each checkpoint that is wanted, and says where it is."""
     versions.require_estimators()
-    run = run_search.find_run(
-        _STORAGE.value, _RUN.value or None, _CONFIG.value or None, trained=True
-    )
+    run = run_search.find_run(_STORAGE.value, _RUN.value, _CONFIG.value, trained=True)
     own_input.refuse(run.read_config(), "migrate")
     wanted = checkpoint_files.find_intact(run.path, _CHECKPOINT.value or None)
     for checkpoint in wanted:

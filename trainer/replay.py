@@ -6,24 +6,18 @@ make replay [RUN=name]
 
 from __future__ import annotations
 
-from absl import flags
-
 from pipeline import cli, errors, storage, versions
 from pipeline.config import own_input
 from pipeline.records import builds, manifest
 from pipeline.runs import run_folder, run_search
 
-_RUN = flags.DEFINE_string("run", None, "Name of the run; the newest one if empty.")
-_CONFIG = flags.DEFINE_string("config", None, "The newest run of this config, if no run is named.")
-_STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written.")
+_RUN, _CONFIG, _STORAGE = cli.run_flags()
 
 
 def main() -> None:
     """Prints a line a step, and what is not finite."""
     versions.require_estimators()
-    run = run_search.find_run(
-        _STORAGE.value, _RUN.value or None, _CONFIG.value or None, trained=True
-    )
+    run = run_search.find_run(_STORAGE.value, _RUN.value, _CONFIG.value, trained=True)
     own_input.refuse(run.read_config(), "replay")
     if not storage.exists(storage.join(run.path, run_folder.DIVERGENCE)):
         raise errors.UsageError(f"run {run.name!r}: its loss was always finite; nothing to repeat")

@@ -27,14 +27,11 @@ from pipeline.records import builds
 from pipeline.runs import fatal, liveness, own_package, run_folder, submitted_code
 from trainer import joining
 
-_CONFIG = flags.DEFINE_string(
-    "config", None, "Shipped config name, or path of a YAML file.", required=True
-)
+_CONFIG, _SET = cli.config_flags()
 _RUN = flags.DEFINE_string(
     "run", None, "Name of the run; its folder is <storage>/runs/<run>.", required=True
 )
-_STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written.")
-_SET = flags.DEFINE_multi_string("set", [], "Override, such as train.steps=500. Repeatable.")
+_STORAGE = cli.storage_flag()
 _JOB_NAME = flags.DEFINE_string("job_name", None, "chief, worker, ps or evaluator.")
 _TASK_INDEX = flags.DEFINE_integer("task_index", 0, "Index among the tasks of that job name.")
 _CLUSTER_SPEC = flags.DEFINE_string("cluster_spec", "", "JSON: role to list of host:port.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import functools
 import importlib.util
 import pathlib
 from collections.abc import Callable, Iterator, Mapping
@@ -49,12 +50,23 @@ class Declared:
 
 def read(module: str) -> Declared:
     """Returns what a module declares. Its packages are imported, the module is not."""
-    found = importlib.util.find_spec(module)
-    assert found is not None and found.origin is not None, module
-    tree = ast.parse(pathlib.Path(found.origin).read_text(encoding="utf-8"))
+    tree = _parsed(module)
     constants = _constants(tree)
     settings = {one.name: one for one in _settings(tree, constants)}
     return Declared(ast.get_docstring(tree) or "", settings)
+
+
+def _parsed(module: str) -> ast.Module:
+    found = importlib.util.find_spec(module)
+    assert found is not None and found.origin is not None, module
+    return ast.parse(pathlib.Path(found.origin).read_text(encoding="utf-8"))
+
+
+@functools.cache
+def _shared() -> dict[str, ast.FunctionDef]:
+    """Returns the functions by which modules declare flags that others have, too; by name."""
+    functions = (one for one in _parsed("pipeline.cli").body if isinstance(one, ast.FunctionDef))
+    return {one.name: one for one in functions if one.name.endswith(("_flag", "_flags"))}
 
 
 def _constants(tree: ast.Module) -> dict[str, object]:
@@ -66,15 +78,18 @@ def _constants(tree: ast.Module) -> dict[str, object]:
     return found
 
 
-def _settings(tree: ast.Module, constants: dict[str, object]) -> Iterator[Setting]:
+def _settings(tree: ast.AST, constants: dict[str, object]) -> Iterator[Setting]:
     for node in ast.walk(tree):
-        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+        if not isinstance(node, ast.Call):
             continue
-        if not node.func.attr.startswith(_PREFIX):
+        owner, _, function = ast.unparse(node.func).rpartition(".")
+        if owner in ("", "cli") and function in _shared():
+            yield from _settings(_shared()[function], {})
+        if not function.startswith(_PREFIX):
             continue
         values = [_value(part, constants) for part in node.args]
         keywords = {part.arg: _value(part.value, constants) for part in node.keywords}
-        kind = node.func.attr.removeprefix(_PREFIX)
+        kind = function.removeprefix(_PREFIX)
         choices: tuple[str, ...] = ()
         if kind.startswith("enum"):
             listed = values.pop(2)

@@ -32,14 +32,9 @@ from pipeline.jobs import job
 from pipeline.processes import isolation
 from pipeline.runs import run_folder
 
-_CONFIG = flags.DEFINE_string(
-    "config", None, "Shipped config name, or path of a YAML file.", required=True
-)
+_CONFIG, _SET = cli.config_flags()
 _STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written, local.")
-_SET = flags.DEFINE_multi_string("set", [], "Override, such as train.steps=500. Repeatable.")
-_STRATEGY = flags.DEFINE_string("strategy", None, "Short for --set=cluster.strategy=...")
-_WORKERS = flags.DEFINE_integer("workers", None, "Workers besides the chief.", lower_bound=0)
-_PS = flags.DEFINE_integer("ps", None, "Parameter servers.", lower_bound=0)
+_STRATEGY, _WORKERS, _PS = cli.cluster_flags()
 _FAULTS = flags.DEFINE_integer("faults", 20, "How many faults.", lower_bound=1)
 _SECONDS = flags.DEFINE_integer(
     "seconds", 300, "Cuts longer training to what is done in so many seconds.", lower_bound=10

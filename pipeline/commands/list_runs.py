@@ -20,7 +20,7 @@ from pipeline.reports import runs_page
 from pipeline.runs import run_list, run_search, tags
 
 _CONFIG = flags.DEFINE_string("config", None, "Only runs of the config of this name.")
-_STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written, local or gs://.")
+_STORAGE = cli.storage_flag()
 _STATUS = flags.DEFINE_list(
     "status", [], "Only runs with these statuses, such as done, failed or running."
 )

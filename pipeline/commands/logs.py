@@ -18,9 +18,7 @@ from pipeline.launchers import remote_jobs
 from pipeline.runs import liveness, log_reader, run_folder, run_record, run_search
 from pipeline.runs.run_folder import RunFolder
 
-_RUN = flags.DEFINE_string("run", None, "Name of the run; the newest one if empty.")
-_CONFIG = flags.DEFINE_string("config", None, "The newest run of this config, if no run is named.")
-_STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written, local or gs://.")
+_RUN, _CONFIG, _STORAGE = cli.run_flags()
 _ROLE = flags.DEFINE_string("role", None, "A role, or one process such as worker-1.")
 _FOLLOW = flags.DEFINE_bool("follow", False, "Follow until the run has ended.")
 
@@ -29,8 +27,7 @@ _POLL, _REMOTE_POLL = 0.5, 5.0  # seconds
 
 def main() -> None:
     """Prints the logs of all processes by time; with --follow as lines come."""
-    config = _CONFIG.value or None
-    run = run_search.find_run(_STORAGE.value, _RUN.value or None, config, scripts=True)
+    run = run_search.find_run(_STORAGE.value, _RUN.value, _CONFIG.value, scripts=True)
     logs = log_reader.Logs(run, _ROLE.value or None)
     record = run_record.read(run)
     link = remote_jobs.logs_link(record.job) if record is not None and record.job else None

@@ -30,11 +30,8 @@ from pipeline.processes import environment, isolation
 from pipeline.runs import run_folder
 from pipeline.storage import strict_json
 
-_CONFIG = flags.DEFINE_string(
-    "config", None, "Shipped config name, or path of a YAML file.", required=True
-)
+_CONFIG, _SET = cli.config_flags()
 _STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written, local.")
-_SET = flags.DEFINE_multi_string("set", [], "Override, such as train.batch_size=64. Repeatable.")
 _STRATEGIES = flags.DEFINE_list(
     "strategy", [], "Strategies of several processes. Default: the config's, or parameter_server."
 )

@@ -18,9 +18,7 @@ from pipeline import cli
 from pipeline.launchers import remote_jobs
 from pipeline.runs import run_search, scale_request
 
-_RUN = flags.DEFINE_string("run", None, "Name of the run; the newest one if empty.")
-_CONFIG = flags.DEFINE_string("config", None, "The newest run of this config, if no run is named.")
-_STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written.")
+_RUN, _CONFIG, _STORAGE = cli.run_flags()
 _WORKERS = flags.DEFINE_integer(
     "workers", None, "Workers from now on, in addition to the chief.", required=True
 )
@@ -29,8 +27,7 @@ _WORKERS = flags.DEFINE_integer(
 def main() -> None:
     """Writes the request, which the launcher of the run carries out, or has the place of its job
     do so."""
-    config = _CONFIG.value or None
-    run = run_search.find_run(_STORAGE.value, _RUN.value or None, config, scripts=True)
+    run = run_search.find_run(_STORAGE.value, _RUN.value, _CONFIG.value, scripts=True)
     done = remote_jobs.scale(run, _WORKERS.value, now=time.time())
     if done is None:
         done = scale_request.ask(run, _WORKERS.value, now=time.time())

@@ -19,7 +19,7 @@ from pipeline.config import config_file, reference
 from pipeline.sections import Section
 
 _CONFIG = flags.DEFINE_string("config", None, "Name in configs/, or path of a config file.")
-_SET = flags.DEFINE_multi_string("set", [], "Override, such as train.steps=500. Repeatable.")
+_SET = cli.set_flag()
 _SCHEMA = flags.DEFINE_bool("schema", False, "Print the JSON Schema of all configs instead.")
 
 

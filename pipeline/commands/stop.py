@@ -11,21 +11,16 @@ from __future__ import annotations
 
 import time
 
-from absl import flags
-
 from pipeline import cli
 from pipeline.launchers import remote_jobs
 from pipeline.runs import run_search, stopping
 
-_RUN = flags.DEFINE_string("run", None, "Name of the run; the newest one if empty.")
-_CONFIG = flags.DEFINE_string("config", None, "The newest run of this config, if no run is named.")
-_STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written.")
+_RUN, _CONFIG, _STORAGE = cli.run_flags()
 
 
 def main() -> None:
     """Writes the stop file."""
-    config = _CONFIG.value or None
-    run = run_search.find_run(_STORAGE.value, _RUN.value or None, config, scripts=True)
+    run = run_search.find_run(_STORAGE.value, _RUN.value, _CONFIG.value, scripts=True)
     done = remote_jobs.stop(run)
     if done is None:
         done = stopping.ask(run, now=time.time())

@@ -14,7 +14,7 @@ from absl import flags
 
 from pipeline import cli, storage
 
-_STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written, local or gs://.")
+_STORAGE = cli.storage_flag()
 # TensorFlow's banners, some of them called errors, would come before the address to open.
 _QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3"}
 _WARNING = "-Wignore:pkg_resources is deprecated:UserWarning"  # of TensorBoard itself

@@ -44,9 +44,7 @@ if TYPE_CHECKING:
     from pipeline.tuning.study import Study
 
 _USUAL_REDUCTION = 3
-_CONFIG = flags.DEFINE_string(
-    "config", None, "Shipped config name, or path of a YAML file.", required=True
-)
+_CONFIG, _SET = cli.config_flags()
 _SPACE = flags.DEFINE_string(
     "space", None, "YAML file: keys of the config, and the values to try.", required=True
 )
@@ -66,11 +64,8 @@ _REDUCTION = flags.DEFINE_integer(
 )
 _CLUSTER = flags.DEFINE_enum("cluster", places.HERE, places.training(), "Where trials run.")
 _RUN = flags.DEFINE_string("run", None, "Name of the search. Default: named after the config.")
-_STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written, local or gs://.")
-_SET = flags.DEFINE_multi_string("set", [], "Override, such as train.steps=500. Repeatable.")
-_STRATEGY = flags.DEFINE_string("strategy", None, "Short for --set=cluster.strategy=...")
-_WORKERS = flags.DEFINE_integer("workers", None, "Workers besides the chief.", lower_bound=0)
-_PS = flags.DEFINE_integer("ps", None, "Parameter servers.", lower_bound=0)
+_STORAGE = cli.storage_flag()
+_STRATEGY, _WORKERS, _PS = cli.cluster_flags()
 _DRY_RUN = flags.DEFINE_bool("dry_run", False, "Only check the space, and show the plan.")
 
 _FOLDER, _JOURNAL, _CONFIG_FILE = "tune", "journal.jsonl", "config.yaml"

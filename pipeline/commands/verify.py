@@ -21,7 +21,7 @@ _CONFIG = flags.DEFINE_string("config", "mnist", "Name in configs/, or path of a
 _RECORDS = flags.DEFINE_string(
     "records", "", "Folder of records or of a build, instead of a config."
 )
-_STORAGE = flags.DEFINE_string("storage", "output", "Root of all that is written; may be gs://.")
+_STORAGE = cli.storage_flag()
 _REPAIR = flags.DEFINE_bool("repair", False, "Leave damaged shards out of the manifest.")
 
 

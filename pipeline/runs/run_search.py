@@ -32,7 +32,7 @@ def find_run(
     that failed before its first checkpoint is not the newest while there is another.
     """
     wanted = _load(config_name) if config_name else None
-    if run is None:
+    if not run:
         root = storage.join(storage.absolute(storage_root), "runs")
         others: dict[str, str] = {}
         newest = _newest_first(root, wanted, scripts=scripts and wanted is None, others=others)

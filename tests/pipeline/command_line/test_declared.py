@@ -64,6 +64,7 @@ def test_required_choices_and_defaults_are_read(tmp_path, monkeypatch):
         "flags.DEFINE_bool('four', False, 'Fourth.')\n"
         "USUAL = 5\n"
         "flags.DEFINE_integer('five', None, f'Fifth. Default: {USUAL}.')\n"
+        "STORAGE = cli.storage_flag()\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     found = declared.read("example_command")
@@ -74,4 +75,7 @@ def test_required_choices_and_defaults_are_read(tmp_path, monkeypatch):
         declared.Setting("three", "enum", "Third."),
         declared.Setting("four", "bool", "Fourth."),
         declared.Setting("five", "integer", "Fifth. Default: 5."),
+        declared.Setting(
+            "storage", "string", "Root of everything written, local or gs://.", "output"
+        ),
     ]
