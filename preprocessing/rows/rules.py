@@ -96,7 +96,8 @@ def problem(reason: str, value: object, column: config.Column) -> str:
         instead = "if it is an item, give the column another default"
         return f"is {value!r}, with an item {stand_in!r}, which stands for none; {instead}"
     if reason == "quotes":
-        return f"is {value!r}, with {column.separator!r} inside quotes; it would cut the item"
+        opens = "with an item that opens a quote and does not close it"
+        return f"is {value!r}, {opens}: quotes keep no {column.separator!r} together; see separator"
     if reason == "json":
         return f"is {value!r}, no JSON array of single values, such as [1, 2]"
     kind = f"{column.type} of {list(column.shape)}" if column.shape else column.type

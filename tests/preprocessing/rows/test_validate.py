@@ -174,3 +174,19 @@ def test_rules_are_held_to_each_item():
 
 def test_a_row_that_is_rejected_is_not_counted_as_truncated():
     assert _listed((["a", "b", "c"], [1, 2, 3], 0), (["a"], [1], 0)).truncated == {"seen": 0}
+
+
+def test_an_item_that_opens_a_quote_is_at_fault():
+    """Whether a separator is behind it or not."""
+    columns = {
+        "tags": {"type": "string", "list": True, "max_items": 9},
+        "label": {"type": "int64"},
+    }
+    texts = ['a|"b|c"', 'a|"b', 'a|"b"']
+    batch = pa.record_batch([pa.array(texts), pa.array([0, 0, 0])], list(columns))
+    good = validate.enforce(base.Rows(batch), tables.make_config("x", columns).data, "train")
+    assert [(one.row, one.reason) for one in good.letters] == [(0, "quotes"), (1, "quotes")]
+    assert good.letters[1].problem == (
+        "is 'a|\"b', with an item that opens a quote and does not close it: quotes keep no '|' "
+        "together; see separator"
+    )
