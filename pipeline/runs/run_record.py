@@ -33,6 +33,8 @@ class LauncherProcess(pydantic.BaseModel):
     pid: int
     # Its newest sign of life, in Unix time; `None` if it gives none: one that follows a job.
     seen: float | None = None
+    # When its command began, in Unix time: before it took hold of the run.
+    began: float | None = None
 
 
 class Restart(pydantic.BaseModel):
@@ -197,6 +199,12 @@ def begin_as(
     )
 
 
+def note_command(record: RunRecord, began: float) -> None:
+    """Keeps when the command of a launcher began: if it is killed, nothing else tells."""
+    if record.launcher is not None:
+        record.launcher.began = began
+
+
 def launches(record: RunRecord | None, ended: float | None = None) -> list[Launch]:
     """Returns the launches of a run so far, the newest last; none of a record of an earlier
     version, which does not say when. The newest one has `ended` with its last sign of life, if
@@ -205,6 +213,8 @@ def launches(record: RunRecord | None, ended: float | None = None) -> list[Launc
         return []
     seen = record.launcher.seen if record.launcher else None
     began = record.started
+    if record.launcher is not None and record.launcher.began is not None:
+        began = min(began, record.launcher.began)
     if record.ended is not None and "total" in record.seconds:
         # The command began before it took hold of the run, with records to make, say.
         began = min(began, record.ended - record.seconds["total"])

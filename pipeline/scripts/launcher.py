@@ -86,6 +86,7 @@ def run(script: Script, folder: RunFolder, options: ScriptOptions) -> RunRecord:
         StopRequest().installed() as stop,
     ):
         record = _open(script, folder)
+        run_record.note_command(record, started)
         logs = storage.parent(folder.log_path("any"))
         storage.makedirs(logs)
         script = dataclasses.replace(script, logs=logs)

@@ -69,6 +69,7 @@ class LocalLauncher(base.Launcher):
         ):
             remote_jobs.refuse_while_going(job.run)
             record = run_setup.open_run(job)
+            run_record.note_command(record, started)
             beat = run_record.Heartbeat(record, job.run)
             beat()
             if network.line:

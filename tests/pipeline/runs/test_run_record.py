@@ -271,3 +271,15 @@ def test_a_run_without_a_launcher_ended_with_the_last_sign_of_its_processes(run,
     _says(run, "chief-0", 1900.0)
     _says(run, "worker-0", 20.0)  # of an earlier start
     assert run_record.last_sign(run, record) == 1900
+
+
+def test_a_launch_that_was_killed_began_with_its_command(run, job):
+    """Not when that took hold of the run, after it had read the config and its records."""
+    first = run_record.begin(job, run)
+    first.started, first.launcher.seen = 1000.0, 1050.0
+    run_record.note_command(first, began=998.0)
+    run_record.write(run, first)
+    assert [one.started for one in run_record.begin(job, run).earlier] == [998]
+    by_hand = run_record.begin(job, run, by_hand=True)
+    run_record.note_command(by_hand, began=5.0)
+    assert by_hand.launcher is None
