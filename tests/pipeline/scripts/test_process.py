@@ -167,7 +167,7 @@ def test_the_command_gets_the_tf_config_of_its_role(stage):
 REPORTS = """
 import os, sys, time
 from pipeline.runs import run_folder, script_role
-role = script_role.of(os.environ)
+role = script_role.read_role(os.environ)
 name = "chief-0"
 def report(state, **more):
     time_ = time.time()
