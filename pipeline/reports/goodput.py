@@ -228,7 +228,9 @@ def _late_with_others(account: Account, trained: Sequence[Account]) -> float:
         if min(one.until, account.until) - max(one.began, account.began) >= half
     ]
     room = max(rates, default=0.0) * account.timed - account.seconds.get("input", 0.0)
-    starved = min(1.0, account.starved / account.timed) if account.timed > 0 else 0.0
+    # Batches that are as late as those of others come just as they are wanted, so that by chance
+    # every other step waits for its own.
+    starved = min(1.0, 2 * account.starved / account.timed) if account.timed > 0 else 0.0
     return min(room, account.seconds.get("exchange", 0.0) * starved)
 
 
