@@ -7,7 +7,7 @@ that waited for a process that stood still tells nothing of others. No step hide
 than it took, so no time is ever negative.
 
 A step that took many times as long as usual has stalled: what it took more is known apart, and is
-no work. Of a traced step it is what it exchanged more.
+no work, whether it was traced or not: a trace does not show what a server has not answered.
 """
 
 from __future__ import annotations
@@ -160,11 +160,11 @@ class StepWork:
         if self._last is None:
             return True
         step, self._last = self._last, None
-        parts = self._count(step, _Parts(exchange, hidden))
-        stalled = min(parts.exchange, self._traces.stall_of(step))
-        self._exchange -= stalled
+        stalled = self._traces.stall_of(step)
         self.stalled += stalled
-        is_alike = self._traces.add(step, parts)
+        rest = step._replace(seconds=step.seconds - stalled)
+        self._count(rest, _Parts(exchange - stalled, hidden))
+        is_alike = self._traces.add(step, _bounded(_Parts(exchange, hidden), step))
         if self._traces.each is not None and not self._is_settled:
             self._is_settled = True
             for piece in (*self._pieces, self._current):

@@ -404,6 +404,14 @@ def stand_still(request, scene):
     return stop
 
 
+def test_a_traced_step_has_stalled_even_if_its_trace_does_not_show_it(scene):
+    for _ in range(20):
+        scene.step(0.1)
+    scene.step(6.1)
+    assert not scene.watch.traced(0.0)
+    assert scene.seconds == pytest.approx({"start": 0.1, "step": 2.0, "stalled": 6})
+
+
 def test_a_step_in_which_the_process_stood_still_has_stopped(scene, stand_still):
     for _ in range(20):
         scene.step(0.1)
