@@ -23,15 +23,13 @@ def column(
         ids = type("OneIdColumn", (type(ids),), _AS_FED)(**ids._asdict())
     plain = tf.feature_column.embedding_column(ids, width, "mean" if largest else combiner)
     # Only this is another; the class has no public name.
-    methods: dict[str, Any] = {}
+    methods: dict[str, Any] = {"_var_scope_name": _SCOPE}
     if one:
         methods[_LOOKUP] = _of_one
     elif largest:
         methods[_LOOKUP] = _largest
     if table is not None:
         methods |= {make: _shared(type(plain), make, table) for make in _MAKE}
-    if not methods:
-        return plain
     return type("OwnEmbeddingColumn", (type(plain),), methods)(**plain._asdict())
 
 
@@ -47,6 +45,8 @@ def weighted(ids: Any, weights: str) -> Any:
 # canned networks have, and in others.
 _LOOKUP = "_get_dense_tensor_internal_helper"
 _MAKE = ("create_state", "_old_get_dense_tensor_internal")
+# The scope of its variables in other layers; those of Keras have no slash in it either.
+_SCOPE = property(lambda self: self.name.replace("/", "_"))
 # What makes a sparse tensor of the ids of a categorical column, in both: here it does not.
 _AS_FED = {
     "transform_feature": lambda self, cache, manager: cache.get(self.key, manager),
@@ -58,9 +58,9 @@ def _shared(kind: Any, make: str, table: str) -> Any:
     """Returns the method that makes the table, or takes it if another column has made it."""
 
     def of_table(self: Any, *args: Any) -> Any:
-        # In an input layer each column has a scope within that of the layer, called like itself.
+        # In an input layer each column has a scope within that of the layer.
         here = v1.get_variable_scope()
-        layer = here.name.rsplit("/", 1 + self.name.count("/"))[0]
+        layer = here.name.rpartition("/")[0]
         scope = v1.VariableScope(
             v1.AUTO_REUSE,
             f"{layer}/{table}",

@@ -230,7 +230,7 @@ def _columns(feature: Planned) -> list[Any]:
     width = embedding_width(feature)
     if not width:
         return [*found, columns.indicator_column(ids)]
-    table = None if feature.table is None else name_of(table_of(feature))
+    table = None if feature.table is None else scope_of(table_of(feature))
     combiner, one = feature.feature.combiner, has_one_id(feature)
     vectors = embedding.column(ids, width, combiner=combiner, table=table, one=one)
     places = positions.find_positions(feature)

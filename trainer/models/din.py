@@ -82,7 +82,8 @@ class _Din(Network):
         parts, vectors = [], dict[str, Any]()
         if self._planned:
             x, by_column = self._inputs(features)
-            parts, vectors = [x], {column.name: v for column, v in by_column.items()}
+            parts = [x]
+            vectors = {feature_columns.scope_of(c.name): v for c, v in by_column.items()}
         for planned in sorted(self._sequences, key=lambda planned: planned.name):
             parts.append(self._reduced(planned, features, vectors))
         hidden = self._hidden(tf.concat(parts, axis=1), training=training)
