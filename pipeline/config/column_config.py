@@ -67,9 +67,11 @@ class Column(Section):
     item was looked at. A row where the lengths differ becomes a dead letter. Both have the same
     `max_items` and `on_longer`."""
     min: Bound | None = None
-    """Smallest valid value, inclusive. Only for numbers."""
+    """Smallest valid value, inclusive. Only for numbers. A `float32` that is minus infinity makes
+    its row a dead letter, unless `-.inf` is given here."""
     max: Bound | None = None
-    """Largest valid value, inclusive. Only for numbers."""
+    """Largest valid value, inclusive. Only for numbers. Infinity is allowed as by `min`, with
+    `.inf`: give features of it a `clip` step."""
     min_length: NotNegative = 0
     """Shortest valid text, in characters. Only for `string`."""
     max_length: Positive | None = None
@@ -82,8 +84,9 @@ class Column(Section):
     `ymd` also for `int64`. Not set: any text. The step `date`
     makes -1 of one that is no date, which draws a warning in preprocessing and predictions."""
     missing: Literal["reject", "drop", "allow"] = "reject"
-    """What happens to a row without a value. `reject`: it becomes a dead letter. `drop`: it is
-    dropped and counted. `allow`: the record lacks the feature, and the trainer uses `default`.
+    """What happens to a row without a value; NaN is none, in every source. `reject`: it becomes a
+    dead letter. `drop`: it is dropped and counted. `allow`: the record lacks the feature, and the
+    trainer uses `default`.
     `allow` is not for `uint8`, `image`, `data.key` and the columns of `data.split`; for the label
     of a model of this project it needs `default`."""
     default: int | float | str | None = None

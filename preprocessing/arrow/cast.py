@@ -107,9 +107,9 @@ def _lists(array: pa.Array, column: config.Column) -> tuple[pa.Array, list[Fault
     sizes, there, raw = lists.lengths(array), lists.is_there(array), array.flatten()
     items, found = convert(raw, column.item)
     found.append(("type", ~lists.is_there(raw)))
-    found.append(("item", _stand_ins(items, column)))
     if column.type == "float32":
-        found.append(("finite", _flags(pc.is_inf(items))))
+        found.append(("finite", _flags(pc.invert(pc.is_finite(items)))))
+    found.append(("item", _stand_ins(items, column)))
     faults += [(reason, lists.having(bad, sizes)) for reason, bad in found]
     faults = [(reason, bad) for reason, bad in faults if bad.any()]
     for _, bad in faults:
@@ -125,12 +125,8 @@ def _is_list(kind: pa.DataType) -> bool:
 
 def _stand_ins(items: pa.Array, column: config.Column) -> np.ndarray:
     """Tells of each item if it is what stands for none."""
-    stand_in = column.stands_for_missing
-    if stand_in != stand_in:
-        found = pc.is_nan(items)
-    else:
-        found = pc.equal(items, pa.scalar(stand_in).cast(items.type))
-    return _flags(found)
+    # NaN, which is equal to nothing, is not finite either.
+    return _flags(pc.equal(items, pa.scalar(column.stands_for_missing).cast(items.type)))
 
 
 def _flags(found: pa.Array) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import math
 from collections.abc import Iterator
 
@@ -53,6 +54,7 @@ def warnings(data: config.Data, made: manifest.Manifest) -> list[str]:
         *_without_values(data, made),
         *_of_one_class(data, made),
         *_taken_for_missing(data, made),
+        *_infinite(made),
         *_beyond_squares(data, made),
         *_in_steps(data, made),
     ]
@@ -162,6 +164,20 @@ def _taken_for_missing(data: config.Data, made: manifest.Manifest) -> Iterator[s
             f"column {name!r}: {stand_in!r} stands for {missing:,} missing values, and {how}: a "
             f"model cannot tell them apart. Set data.columns.{name}.default to what is no value"
         )
+
+
+def _infinite(made: manifest.Manifest) -> Iterator[str]:
+    """Yields a line for each column with values that are not finite."""
+    count: collections.Counter[str] = collections.Counter()
+    for statistics in made.statistics.values():
+        count.update({name: one.not_finite for name, one in statistics.columns.items()})
+    for name, found in count.items():
+        if found:
+            values = "an infinite value" if found == 1 else f"{found:,} infinite values"
+            yield (
+                f"column {name!r} has {values}, which its limits allow: a feature of it needs a "
+                "clip step"
+            )
 
 
 def _is_among(value: int | float | str, known: manifest.ColumnStatistics) -> bool:

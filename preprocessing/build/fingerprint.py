@@ -47,8 +47,10 @@ def _format(data: config.Data) -> int:
     """Returns the format of the records. Those of numbers in groups of digits are one further, as
     0,346 was taken for 346 once; so are those of text files, where +5 was no whole number and NaN
     of JSON was one of its own, one more, as numbers next to a no-break space were none, and one
-    more, as an id beyond int64 was another with .0 behind it."""
-    return FORMAT + bool(data.csv.thousands) + 3 * (data.source in TEXT_SOURCES)
+    more, as an id beyond int64 was another with .0 behind it. Those with float32 are one further,
+    as NaN and infinite values were numbers."""
+    floats = any(column.type == "float32" for column in data.columns.values())
+    return FORMAT + bool(data.csv.thousands) + 3 * (data.source in TEXT_SOURCES) + floats
 
 
 def fingerprint(data: config.Data, found: tuple[manifest.SourceFile, ...]) -> str:

@@ -46,23 +46,44 @@ def broken(array: pa.Array, column: config.Column) -> list[Fault]:
     return [(reason, rows) for reason, rows in found if rows.any()]
 
 
-def not_finite(array: pa.Array, column: config.Column) -> list[Fault]:
-    """Returns the reason `finite` and its rows, if any: no label can be learned that is infinite,
-    nor one that is NaN, unless labels may be missing."""
-    if column.type != "float32":
+def without_nan(array: pa.Array, column: config.Column) -> tuple[pa.Array, np.ndarray]:
+    """Returns single numbers with nulls for NaN, which means a missing value in every source, and
+    `[rows]` bool, where NaN was. Other columns stay as they are."""
+    if column.type != "float32" or column.list or column.shape:
+        return array, np.zeros(len(array), bool)
+    found = pc.is_nan(array).fill_null(False)
+    rows = found.to_numpy(zero_copy_only=False)
+    return pc.if_else(found, pa.scalar(None, array.type), array) if rows.any() else array, rows
+
+
+def not_finite(array: pa.Array, column: config.Column, *, label: bool) -> list[Fault]:
+    """Returns the reason `finite` and its rows, if any.
+
+    Infinite numbers stay where a limit of the column is infinite, too, but no label can be learned
+    that is. NaN stays in arrays whose missing values are NaN to the trainer.
+    """
+    if column.type != "float32" or column.list:
         return []
-    known = np.isnan if column.missing == "allow" else np.zeros_like
     there = array.is_valid().to_numpy(zero_copy_only=False)
     numbers = arrow_types.values(array.drop_null() if array.null_count else array, column)
+    good = np.isfinite(numbers)
+    if good.all():
+        return []
+    for limit in () if label else (column.min, column.max):
+        if limit is not None and math.isinf(limit):
+            good |= numbers == limit
+    stand_in = column.stands_for_missing
+    if column.missing == "allow" and stand_in != stand_in:
+        good |= np.isnan(numbers)
     bad = np.zeros(len(array), bool)
-    bad[there] = ~(np.isfinite(numbers) | known(numbers).astype(bool)).all(axis=1)
+    bad[there] = ~good.all(axis=1)
     return [("finite", bad)] if bad.any() else []
 
 
 def problem(reason: str, value: object, column: config.Column) -> str:
     """Says what is wrong with a value of a column, to stand behind its name."""
     if reason == "missing":
-        return "has no value"
+        return f"is {value!r}, which means a missing value" if value else "has no value"
     if reason == "range":
         return f"is {value}, {_range(column)}"
     if reason == "length":
@@ -80,8 +101,10 @@ def problem(reason: str, value: object, column: config.Column) -> str:
     if reason == "image":
         return f"is {value}, no PNG or JPEG that can be decoded"
     if reason == "finite":
-        what = "each item of a list" if column.list else "a label"
-        return f"is {value!r}, not a finite number, which {what} must be"
+        if column.list or column.shape:
+            return f"is {value!r}, not a finite number, which each item of a list must be"
+        allow = "infinite values of a feature are allowed by min: -.inf and max: .inf"
+        return f"is {value!r}, not a finite number; {allow}"
     if reason == "time":
         such = "2013-12-01 or 2013-12-01T06:00:00Z"
         return f"is {value!r}, no time such as {such}; set the column's dates for another form"

@@ -67,14 +67,14 @@ def enforce(rows: Rows, data: config.Data, split: SplitName) -> Good:
         if column.list and column.on_longer != "reject":
             last = column.on_longer == "keep_last"
             array, longer[name] = lists.shortened(array, column.max_items or 0, last=last)
-        if raw.null_count and column.missing != "allow":
-            missing = raw.is_null().to_numpy(zero_copy_only=False)
-            if column.missing == "drop":
-                dropped |= missing
-            else:
-                found.append(("missing", missing))
-        if name in data.every_label:
-            found += rules.not_finite(array, column)
+        array, nan = rules.without_nan(array, column)
+        missing = raw.is_null().to_numpy(zero_copy_only=False) | nan
+        if column.missing == "drop":
+            dropped |= missing
+        elif column.missing == "reject" or (data.in_place and column.default is not None):
+            # What is used in place keeps its NaN, for which the trainer takes no default.
+            found.append(("missing", missing if column.missing == "reject" else nan))
+        found += rules.not_finite(array, column, label=name in data.every_label)
         for reason, bad in [*found, *rules.broken(array, column)]:
             for row in np.flatnonzero(bad).tolist():
                 faults.setdefault(row, (name, reason))

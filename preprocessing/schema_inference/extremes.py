@@ -23,6 +23,7 @@ class NumberStats:
     total: float = 0.0
     squares: float = 0.0
     not_finite: int = 0
+    nan: int = 0
     refused: int = 0
     refused_values: set[Any] = dataclasses.field(default_factory=set)
 
@@ -31,6 +32,7 @@ class NumberStats:
         if pa.types.is_floating(made.type):
             finite = pc.is_finite(made)
             self.not_finite += int(counts[~finite.to_numpy(zero_copy_only=False)].sum())
+            self.nan += int(counts[pc.is_nan(made).to_numpy(zero_copy_only=False)].sum())
             made, counts = made.filter(finite), counts[finite.to_numpy(zero_copy_only=False)]
         if len(made):
             values = made.to_numpy(zero_copy_only=False).astype(float)

@@ -108,11 +108,21 @@ def column(name: str, found: ColumnProfile, rows: int, *, wide: bool = False) ->
         _number_feature(name, found, made, wide=wide, few=rows < _ENOUGH)
     if not (made.steps or made.parts):
         _without_limits(rules)  # the model does not depend on it
+        rules |= _not_finite(found)
     elif found.missing and not (found.listed or times):  # -1 is no date to the steps
         rules |= _stand_in(found, made)
         if "default" in rules:
             made.notes.append(f"{rules['default']} stands for missing")
     return made
+
+
+def _not_finite(found: ColumnProfile) -> dict[str, Any]:
+    """Returns the rules by which values that are not finite are no dead letters."""
+    about = found.about
+    rules: dict[str, Any] = {"missing": "allow"} if about.nan else {}
+    if about.not_finite > about.nan:
+        rules |= {"min": -math.inf, "max": math.inf}
+    return rules
 
 
 def _stand_in(found: ColumnProfile, made: SuggestedColumn) -> dict[str, Any]:

@@ -200,7 +200,7 @@ def _list(kind, **rules):
         (_list("int64"), [b"1|-1"], [None], {"item": [0]}),
         (_list("int64", default=0), [b"1|-1", b"0"], [[1, -1], None], {"item": [1]}),
         (_list("float32"), [b"1.5|2", b"nan|1", b"1e50"], [[1.5, 2.0], None, None], {
-            "item": [1], "overflow": [2],
+            "finite": [1], "overflow": [2],
         }),
         (_list("int64", separator=" "), [b"1 2"], [[1, 2]], {}),
         (_list("string", separator="json"), [b'["a", "b,|"]', b"[]", b"", None, b'["\\u00e9"]'], [
@@ -220,7 +220,8 @@ def _list(kind, **rules):
         ], {"type": [1, 2]}),
         (_list("float32", separator="json"), [b"[1, 2.5, 1e3]", b"[NaN]"], [
             [1, 2.5, 1000], None,
-        ], {"item": [1]}),
+        ], {"finite": [1]}),
+        (_list("float32", default=0), [b"nan", b"1"], [None, [1.0]], {"finite": [0]}),
     ],
 )  # fmt: skip
 def test_lists_in_texts(column, texts, values, faults):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from pipeline import errors
@@ -131,10 +133,19 @@ def test_a_label_that_is_not_finite_is_named(tmp_path, value):
         _run(tmp_path, [*tables.rows(5), f"9,n,1,{value}", *tables.rows(50)], columns=NUMBERS)
 
 
-def test_another_column_may_be_infinite(tmp_path):
-    columns = {**NUMBERS, "size": {"type": "float32"}}
-    made = _run(tmp_path, [*tables.rows(50), "99,n,inf,1"], columns=columns)
-    assert sum(split.records for split in made.splits.values()) == 51
+def test_infinite_values_that_are_allowed_are_counted(tmp_path, capsys):
+    columns = {**NUMBERS, "size": {"type": "float32", "min": 0}}
+    lines = [*tables.rows(200), "998,n,inf,1", "999,n,inf,2"]
+    with pytest.raises(errors.DataError, match="column 'size' is 'inf', not a finite number"):
+        _run(tmp_path, lines, columns=columns)
+    capsys.readouterr()
+    columns["size"]["max"] = math.inf
+    made = _run(tmp_path, lines, columns=columns)
+    assert sum(split.records for split in made.splits.values()) == 202
+    assert _warnings(capsys) == [
+        "warning: column 'size' has 2 infinite values, which its limits allow: a feature of it "
+        "needs a clip step"
+    ]
 
 
 def _of_two_labels(root, size):

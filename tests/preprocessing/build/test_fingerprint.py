@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from pipeline import errors
+from pipeline import config, errors
 from preprocessing.build import fingerprint
 from preprocessing.sources import base
 from tests.preprocessing import idx_files, tables
@@ -85,6 +85,14 @@ def test_records_of_texts_that_are_read_otherwise_are_made_again(tmp_path, sourc
     monkeypatch.setattr(fingerprint, "TEXT_SOURCES", ())
     assert fingerprint.fingerprint(data, ()) != before[0]
     assert fingerprint.fingerprint(other, ()) == before[1]
+
+
+def test_records_with_floats_are_made_again(tmp_path, monkeypatch):
+    """NaN and infinite values are refused since then."""
+    monkeypatch.setattr(config, "digest", lambda tree: tree["format"])
+    kinds = [{**tables.COLUMNS, "size": {"type": kind}} for kind in ("int64", "float32")]
+    whole, floats = (tables.make_config(tmp_path / "x", columns).data for columns in kinds)
+    assert fingerprint.fingerprint(floats, ()) == fingerprint.fingerprint(whole, ()) + 1
 
 
 def test_files_that_cannot_be_read(tmp_path):

@@ -90,7 +90,7 @@ def test_a_slice_is_evaluated_on_its_own_rows():
 @pytest.mark.parametrize(
     ("reason", "column", "text"),
     [
-        ("missing", {"type": "int64"}, "has no value"),
+        ("missing", {"type": "float32"}, "is 'v', which means a missing value"),
         ("type", {"type": "int64"}, "is 'v', not int64"),
         ("type", {"type": "int64", "shape": [2]}, "is 'v', not int64 of [2]"),
         ("overflow", {"type": "float32"}, "is 'v', too large for float32"),

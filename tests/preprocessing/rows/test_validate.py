@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import re
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -55,6 +58,78 @@ def test_rows_are_dropped_on_purpose_unless_they_are_bad_anyway():
     good = _enforce(columns, label=["0", None, None, "1"], id=["1", "2", "x", "4"])
     assert good.dropped == 1 and [letter.row for letter in good.letters] == [5]
     assert good.numbers.tolist() == [2, 8]
+
+
+_NAN = np.array([1.0, np.nan, np.nan, 4.0])
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        pa.array([b"1", b"nan", b"NaN", b"4"]),
+        pa.array(["1", "nan", "NaN", "4"]),
+        pa.array(_NAN, pa.float32()),
+        pa.array(_NAN),
+        pa.array(_NAN.astype(np.float16)),
+    ],
+    ids=["csv", "jsonl", "tfrecord", "parquet", "half"],
+)
+@pytest.mark.parametrize("missing", ["reject", "drop", "allow"])
+def test_nan_is_a_missing_value_in_every_source(sizes, missing):
+    columns = {"size": {"type": "float32", "missing": missing}, "label": {"type": "int64"}}
+    rows = base.Rows(pa.record_batch({"size": sizes, "label": [0, 1, 0, 1]}), 0)
+    good = validate.enforce(rows, tables.make_config("x", columns).data, "train")
+    left = {"allow": [1.0, None, None, 4.0]}.get(missing, [1.0, 4.0])
+    assert good.batch.column("size").to_pylist() == left
+    assert good.dropped == (2 if missing == "drop" else 0)
+    assert [letter.reason for letter in good.letters] == ["missing"] * (
+        4 - len(left) - good.dropped
+    )
+    for letter in good.letters:
+        assert re.search("column 'size' is '?nan'?, which means a missing", str(letter), re.I)
+
+
+@pytest.mark.parametrize("rules", [{}, {"missing": "allow"}, {"min": 0}, {"max": math.inf}])
+def test_infinite_values_are_letters_unless_a_limit_is_infinite(rules):
+    good = _enforce({"size": {"min": None, "max": None, **rules}}, size=["1", "inf", "-inf", "4"])
+    allowed = rules.get("max") == math.inf
+    assert good.batch.column("size").to_pylist() == [1.0, *([math.inf] if allowed else []), 4.0]
+    first = "'-inf'" if allowed else "'inf'"
+    assert f"column 'size' is {first}, not a finite number; " in str(good.letters[0])
+
+
+def test_no_limit_makes_an_infinite_label_one_that_can_be_learned():
+    good = _enforce({"label": {"type": "float32", "max": math.inf}}, label=["0", "inf", "1", "1"])
+    assert [letter.reason for letter in good.letters] == ["finite"]
+
+
+@pytest.mark.parametrize(
+    ("rules", "left"),
+    [
+        ({}, [0]),
+        ({"missing": "allow"}, [0, 1, 3]),
+        ({"missing": "allow", "default": 0.0}, [0, 3]),
+        ({"max": math.inf}, [0, 2]),
+    ],
+)
+def test_items_of_arrays_are_finite(rules, left):
+    columns = {"x": {"type": "float32", "shape": [2], **rules}, "label": {"type": "int64"}}
+    x = [[1.0, 2.0], [1.0, math.nan], [1.0, math.inf], None]
+    rows = base.Rows(pa.record_batch({"x": x, "label": [0, 1, 2, 3]}), 0)
+    good = validate.enforce(rows, tables.make_config("x", columns).data, "train")
+    assert good.batch.column("label").to_pylist() == left
+
+
+def test_nan_that_stays_in_place_takes_no_default():
+    columns = {
+        "size": {"type": "float32", "missing": "allow", "default": 0.0},
+        "label": {"type": "int64"},
+    }
+    rows = base.Rows(pa.record_batch({"size": [1.0, math.nan, None], "label": [0, 1, 2]}), 0)
+    data = tables.make_config("x", columns).data
+    assert not validate.enforce(rows, data, "train").letters
+    in_place = data.model_copy(update={"in_place": True})
+    assert [letter.row for letter in validate.enforce(rows, in_place, "train").letters] == [1]
 
 
 def test_long_values_are_cut_and_bytes_are_readable():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -32,7 +34,8 @@ def _column(values, name="x", **limits) -> heuristics.SuggestedColumn:
         ),
         (["b", "a"] * 40, {"type": "string", "allowed": ["a", "b"]}, ["vocabulary"]),
         (["a", "bcd", "a"], {"type": "string", "vocabulary": {}}, ["vocabulary"]),
-        (["inf", "1.5", "1.5"], {"type": "float32"}, []),
+        (["inf", "1.5", "1.5"], {"type": "float32", "min": -math.inf, "max": math.inf}, []),
+        ([math.nan, 1.5, 1.5], {"type": "float32", "missing": "allow"}, []),
         # The model does not depend on them, so they may become anything.
         ([7, 7, 7], {"type": "int64"}, []),
         (["LHR", "JFK"], {"type": "string"}, []),
