@@ -19,7 +19,7 @@ from pipeline.console import terminal
 from pipeline.reports import runs_page
 from pipeline.runs import run_list, run_search, tags
 
-_CONFIG = flags.DEFINE_string("config", None, "Only runs of the config of this name.")
+_CONFIG = flags.DEFINE_string("config", None, "Only runs of the config of this name or path.")
 _STORAGE = cli.storage_flag()
 _STATUS = flags.DEFINE_list(
     "status", [], "Only runs with these statuses, such as done, failed or running."
@@ -49,10 +49,11 @@ def main() -> None:
                 f"--status {status!r}: must be one of {', '.join(run_list.STATUSES)}"
                 f"{errors.nearest(status, run_list.STATUSES)}"
             )
-    config = _CONFIG.value or None
+    config, others = _CONFIG.value or None, set[str]()
     if config is not None and config.endswith((".yaml", ".yml")):
-        config = run_search.name_of_config(config)
-    rows = run_list.read(_STORAGE.value, now=time.time(), config=config)
+        config, others = run_search.find_others(_STORAGE.value, config)
+    of_name = run_list.read(_STORAGE.value, now=time.time(), config=config)
+    rows = [row for row in of_name if row.name not in others]
     tagged = [tag for tag in _TAG.value if tag]
     found = run_list.select(rows, statuses=statuses, tagged=tagged, sort=_SORT.value)
     if found:
@@ -61,8 +62,10 @@ def main() -> None:
         of = f" of config {config!r}" if config else ""
         of += f" with status {', '.join(statuses)}" if statuses else ""
         of += f" with tag {', '.join(tagged)}" if tagged else ""
-        others = f"; there are {len(rows):,} others" if rows else ""
-        print(f"no runs{of} in {terminal.display_path(_STORAGE.value)!r}{others}")
+        there = f"; there are {len(rows):,} others" if rows else ""
+        print(f"no runs{of} in {terminal.display_path(_STORAGE.value)!r}{there}")
+    if left_out := len(of_name) - len(rows):
+        print(f"{left_out:,} of another config called {config!r}: CONFIG={config} lists them too")
     if _PAGE.value and storage.exists(storage.absolute(_STORAGE.value)):
         print(f"page in {terminal.display_path(runs_page.write(_STORAGE.value, found))}")
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from pipeline import storage
 from pipeline.steps import NotImported
 
 if TYPE_CHECKING:
-    from pipeline.config import Config
+    from pipeline.config import Column, Config, Data
     from pipeline.config.feature_config import Feature
 
 # Columns or features that a line names.
@@ -16,13 +18,41 @@ _NAMED = 3
 
 
 def differences(job: Config, of_run: Config) -> list[str]:
-    """Returns in words what differs between a config and that of a run: label, columns, features
-    and the name of the model. How it is trained does not count, nor do rules of columns, params of
-    the model, and columns of which nothing is made."""
+    """Returns in words what differs between a config and that of a run: inputs, label, columns,
+    features and the name of the model. How it is trained does not count, nor do rules of columns,
+    params of the model, and columns of which nothing is made."""
     return list(_differences(job, of_run))
 
 
+def list_inputs(data: Data) -> dict[str, str]:
+    """Returns where the rows of a config are from, by key: the paths as they are written, from the
+    folder of the config. Which files match a pattern does not count."""
+    files = {
+        f"data.inputs.{split}.{name}": path if storage.is_remote(path) else os.path.realpath(path)
+        for split, paths in data.inputs.items()
+        for name, path in paths.items()
+    }
+    return files | ({"data.input_fn": data.input_fn} if data.input_fn else {})
+
+
+def compare_inputs(ours: Mapping[str, str], theirs: Mapping[str, str]) -> str:
+    """Returns in words the first input that differs, empty for none."""
+    for key in (*ours, *theirs):
+        if ours.get(key) != theirs.get(key):
+            given, wanted = (repr(one[key]) if key in one else "absent" for one in (theirs, ours))
+            return f"its {key} is {given}, not {wanted}"
+    return ""
+
+
+def compare_columns(ours: Mapping[str, Column], theirs: Mapping[str, Column]) -> str:
+    """Returns in words the columns that differ in what a value of them is, empty for none."""
+    names = _unequal(*({name: _kind(one) for name, one in of.items()} for of in (ours, theirs)))
+    return f"it has other columns ({names})" if names else ""
+
+
 def _differences(job: Config, of_run: Config) -> Iterator[str]:
+    if other := compare_inputs(*(list_inputs(one.data) for one in (job, of_run))):
+        yield other
     ours, theirs = (one.data.labels or (one.data.label,) for one in (job, of_run))
     if ours != theirs:
         yield f"its label is {_listed(theirs)}, not {_listed(ours)}"
@@ -30,13 +60,11 @@ def _differences(job: Config, of_run: Config) -> Iterator[str]:
         yield f"its label.threshold is {of_run.label.threshold}, not {job.label.threshold}"
     if job.model.name != of_run.model.name:
         yield f"its model is {of_run.model.name!r}, not {job.model.name!r}"
-    columns, known = ({n: _kind(c) for n, c in one.data.columns.items()} for one in (job, of_run))
+    both: list[Mapping[str, Column]] = [one.data.columns for one in (job, of_run)]
     if job.features and of_run.features:
-        columns, known = (
-            {n: k[n] for n in k if n in columns and n in known} for k in (columns, known)
-        )
-    if names := _unequal(columns, known):
-        yield f"it has other columns ({names})"
+        both = [{n: of[n] for n in of if all(n in other for other in both)} for of in both]
+    if other := compare_columns(both[0], both[1]):
+        yield other
     features, known = ({n: _made(f) for n, f in one.features.items()} for one in (job, of_run))
     if names := _unequal(features, known):
         yield f"it has other features ({names})"

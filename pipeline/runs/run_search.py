@@ -80,7 +80,7 @@ def _none_of(
     return errors.UsageError(
         f"config {config_name!r}: no run in {root!r} is of it. The newest called {wanted.name!r}, "
         f"{run!r}, is of another config: {why}. Train one with {train}, or name that run alone "
-        f"with RUN={run}"
+        f"with RUN={run}. Another name: or STORAGE= keeps two configs apart"
     )
 
 
@@ -143,9 +143,16 @@ def _newest_first(
                 others[folder.name] = why
 
 
-def name_of_config(name_or_path: str) -> str:
-    """Returns the name of a config. Raises `UsageError` if it does not exist or is not valid."""
-    return _load(name_or_path).name
+def find_others(storage_root: str, name_or_path: str) -> tuple[str, set[str]]:
+    """Returns the name of a config, and the runs of that name that are of another. Raises
+    `UsageError` if it does not exist or is not valid."""
+    wanted = _load(name_or_path)
+    others = set()
+    for folder in below(storage.join(storage.absolute(storage_root), "runs")):
+        with contextlib.suppress(errors.UsageError, errors.DataError):  # of no config that is known
+            if storage.exists(folder.config_path) and _why_other(folder, wanted):
+                others.add(folder.name)
+    return wanted.name, others
 
 
 def _load(name_or_path: str) -> Config:

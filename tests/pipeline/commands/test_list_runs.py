@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pipeline.config import config_file
 from tests.support import commands
 
 
@@ -29,6 +30,23 @@ def test_a_config_may_be_named_by_its_path(tmp_path):
     path.write_text("base: flights\nname: flights\n")
     done = commands.pipeline("runs", f"STORAGE={tmp_path}", f"CONFIG={path}")
     assert done.stdout.splitlines()[1].split()[:2] == ["mine", "flights"], done.stderr
+
+
+def test_a_run_of_another_config_of_that_name_is_left_out(tmp_path):
+    for name in "ab":
+        path = tmp_path / f"{name}.yaml"
+        path.write_text(
+            f"base: mnist\nname: own\ndata: {{inputs: {{train: {{images: {name}}}}}}}\n"
+        )
+        folder = tmp_path / "runs" / f"of-{name}"
+        folder.mkdir(parents=True)
+        (folder / "config.yaml").write_text(config_file.dump(config_file.load(str(path))))
+    done = commands.pipeline("runs", f"STORAGE={tmp_path}", f"CONFIG={tmp_path}/a.yaml")
+    _, row, others = done.stdout.splitlines()
+    assert row.split()[:2] == ["of-a", "own"]
+    assert others == "1 of another config called 'own': CONFIG=own lists them too"
+    done = commands.pipeline("runs", f"STORAGE={tmp_path}", "CONFIG=own")
+    assert len(done.stdout.splitlines()) == 3
 
 
 def test_tags_sorting_and_the_page(tmp_path):

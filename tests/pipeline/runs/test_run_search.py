@@ -69,6 +69,17 @@ train: {steps: 10, batch_size: 8}
         (", b: {steps: [vocabulary]}", "", r"it has other features \('b'\)"),
         ("[z_score]", "[{clip: {min: 0, max: 3}}, z_score]", r"it has other features \('a'\)"),
         ("a: {type: float32", "a: {type: int64", r"it has other columns \('a'\)"),
+        (
+            "files: x.csv",
+            "files: y.csv",
+            "its data.inputs.train.files is '.*/x.csv', not '.*/y.csv'",
+        ),
+        (
+            "{train: {files: x.csv}}",
+            "{train: {files: x.csv}, eval: {files: e.csv}}",
+            "its data.inputs.eval.files is absent, not '.*/e.csv'",
+        ),
+        ("files: x.csv", "files: ./x.csv", ""),
         ("steps: 10", "steps: 500", ""),
         ("max: 5", "max: 9", ""),
         ("    spare: {type: string}\n", "", ""),
@@ -105,6 +116,28 @@ def test_the_newest_run_that_fits_a_config_is_taken(tmp_path):
         os.utime(folder / "config.yaml", (number + 1, number + 1))
     found = run_search.find_run(str(tmp_path), None, str(tmp_path / "revenue.yaml"))
     assert found.name == "revenue"
+
+
+def test_configs_of_one_name_in_two_folders_have_runs_of_their_own(tmp_path):
+    for number, name in enumerate("ab"):
+        (tmp_path / name).mkdir()
+        path = tmp_path / name / "tiny.yaml"
+        path.write_text(_TINY)
+        folder = tmp_path / "runs" / f"of-{name}"
+        folder.mkdir(parents=True)
+        (folder / "config.yaml").write_text(config_file.dump(config_file.load(str(path))))
+        os.utime(folder / "config.yaml", (number + 1, number + 1))
+    for name in "ab":
+        path = str(tmp_path / name / "tiny.yaml")
+        assert run_search.find_run(str(tmp_path), None, path).name == f"of-{name}"
+    shutil.rmtree(tmp_path / "runs" / "of-a")
+    line = (
+        r"^config '.*a/tiny.yaml': no run .* The newest called 'tiny', 'of-b', is of another .*: "
+        r"its data.inputs.train.files is '.*/b/x.csv', not '.*/a/x.csv'\. Train one with .*, or "
+        r"name that run alone with RUN=of-b\. Another name: or STORAGE= keeps two configs apart$"
+    )
+    with pytest.raises(errors.UsageError, match=line):
+        run_search.find_run(str(tmp_path), None, str(tmp_path / "a" / "tiny.yaml"))
 
 
 def test_a_step_of_ones_own_is_known_by_its_name(tmp_path):
