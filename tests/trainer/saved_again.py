@@ -6,13 +6,13 @@ import numpy as np
 import tensorflow as tf
 
 
-def save_again(run, step):
+def save_again(run, step, factor=0.5):
     """Saves the checkpoint of a step with other parameters, as after a fall back to an older one
     with anything that is not bitwise reproducible."""
     prefix = f"{run.path}/model.ckpt-{step}"
     reader = tf.train.load_checkpoint(prefix)
     values = {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
-    values = {n: v * 0.5 if v.dtype == np.float32 else v for n, v in values.items()}
+    values = {n: v * np.float32(factor) if v.dtype == np.float32 else v for n, v in values.items()}
     tf.raw_ops.SaveV2(
         prefix=prefix,
         tensor_names=list(values),

@@ -139,6 +139,20 @@ class Bundle:
                     raise Damaged(f"{name} is not finite")
         self.close()
 
+    def find_nan(self) -> str | None:
+        """Returns the name of a variable that holds NaN, `None` if none does. Raises as `check`."""
+        try:
+            for key, entry in self._tensors.items():
+                if entry.slices or entry.dtype not in messages.INEXACT:
+                    continue
+                name, dtype = _name(key), messages.DTYPES[entry.dtype]
+                for chunk in self._content(name, entry):
+                    if np.isnan(np.frombuffer(chunk, dtype)).any():
+                        return name
+            return None
+        finally:
+            self.close()
+
     def _intact(self, stored: Sequence[Any]) -> set[str]:
         """Returns the data files whose checksum, as the storage keeps it, is what those of their
         tensors make. Of strings the index has another checksum than that of their bytes."""

@@ -14,13 +14,13 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
-from pipeline import config, storage
+from pipeline import config, errors, storage
 from pipeline.config import config_file
 from pipeline.records import quarantine
 from pipeline.runs import export_files, exported
 from pipeline.runs.run_folder import RunFolder
 from pipeline.storage import strict_json
-from trainer.checkpoints import checkpoint_files
+from trainer.checkpoints import bundle, checkpoint_files
 from trainer.export import (
     feature_differences,
     known_values,
@@ -156,6 +156,7 @@ class Publishing(abc.ABC):
         folder: str = written.decode()
         name_signatures(folder)
         with self._counting("checking the exported model"):
+            _refuse_nan(folder, checkpoint)
             self._check(estimator, checkpoint, folder)
         return folder
 
@@ -303,6 +304,19 @@ class Publisher(Publishing):
                 name = exported.classes_file(label)
                 extras[name] = strict_json.dumps(list(classes)) + "\n"
         return extras
+
+
+def _refuse_nan(folder: str, checkpoint: str) -> None:
+    """Raises `ModelError` for a model with NaN in its variables: where a `relu` takes NaN for 0,
+    the loss does not show it."""
+    variables = storage.join(folder, "variables", "variables")
+    if not storage.exists(f"{variables}.index"):
+        return
+    if (name := bundle.Bundle(variables).find_nan()) is not None:
+        raise errors.ModelError(
+            f"checkpoint {checkpoint!r}: {name} holds NaN, so the model is not exported. Look for "
+            "features that are not finite, or lower the learning rate, and choose a new RUN="
+        )
 
 
 def _is_made_from(folder: str, made_from: Mapping[str, str]) -> bool:

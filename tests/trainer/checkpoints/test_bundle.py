@@ -117,6 +117,7 @@ def test_a_value_that_is_not_finite_is_damage_only_where_it_must_be(tmp_path, dt
     saved.check()
     with pytest.raises(bundle.Damaged, match=r"^broken is not finite$"):
         saved.check(finite=True)
+    assert saved.find_nan() == ("broken" if np.isnan(value) else None)
 
 
 def whenever(fault, folder, until):

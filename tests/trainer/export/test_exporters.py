@@ -180,6 +180,16 @@ def test_another_model_than_the_checkpoint_is_not_published(scene, side_of):
     assert scene.leftovers == []
 
 
+@pytest.mark.parametrize("kind", ["best", "final"])
+def test_a_model_with_nan_in_it_is_not_published(scene, side_of, kind):
+    side = side_of(scene.run)
+    checkpoint = save_again(scene.run, 100, np.nan)
+    with pytest.raises(errors.ModelError, match=r"ckpt-100': \S+ holds NaN, so the model is not"):
+        side.publisher.publish(side.estimator, kind, checkpoint, step=100, metrics={})
+    assert not (pathlib.Path(scene.run.exports) / kind).exists()
+    assert scene.leftovers == []
+
+
 def test_the_files_next_to_the_model(finished, small_records):
     for kind, metrics in (("final", {"eval", "test"}), ("best", {"eval"})):
         folder = pathlib.Path(finished.export(kind))
