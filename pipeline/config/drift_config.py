@@ -19,7 +19,8 @@ class Limits(Section):
     lengths: Share | None = None
     """Largest distance of the lengths of lists. Not set: `drift.lengths`."""
     missing: Share | None = None
-    """Largest change of the share of missing values. Not set: `drift.missing`."""
+    """Largest change of the share of missing values, and of those not finite. Not set:
+    `drift.missing`."""
 
 
 class Drift(Section):
@@ -36,7 +37,8 @@ class Drift(Section):
     lengths: Share = 0.1
     """Largest Kolmogorov-Smirnov statistic of the number of items a row, of columns of lists."""
     missing: Share = 0.05
-    """Largest change of the share of missing values."""
+    """Largest change of the share of missing values, and of the share of values that are NaN or
+    infinite."""
     columns: dict[str, Limits] = pydantic.Field(default={})
     """Limits of single columns, by name of the column."""
     ignore: tuple[str, ...] = ()

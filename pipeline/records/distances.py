@@ -20,6 +20,8 @@ from pipeline.records.manifest import ColumnStatistics
 _NORMAL, _TWO_SIDED, _KOLMOGOROV = 3.09, 3.29, 1.95
 # What manifests of earlier versions keep of a percentile, and do not say.
 _BITS_BEFORE = 10
+# float64, which percentiles are, has all whole numbers up to this.
+_EXACT = 2**53
 # Values that occur so often in two sets together are as good as normally distributed.
 _RARE = 100
 
@@ -87,14 +89,18 @@ def kolmogorov_smirnov(a: ColumnStatistics, b: ColumnStatistics) -> Distance | N
 
     It is exact where all values are listed. By percentiles each share is known within 0.01, and so
     the difference is, unless percentiles themselves are known too roughly
-    (`ColumnStatistics.quantile_bits`), or float32 has made the values too coarse.
+    (`ColumnStatistics.quantile_bits`), float32 has made the values too coarse, or float64 the
+    percentiles of whole numbers; the extremes and the list of these are exact.
     """
     if a.quantiles is None or b.quantiles is None:
         return None
     rounded = any(map(_rounding, (a, b)))
     if a == b and not rounded:
         return _NONE
-    if _lists_all(a) and _lists_all(b) and not rounded:
+    whole = _is_whole(a) and _is_whole(b)
+    if whole and _are_apart(a, b):
+        return Distance(1.0, 1.0)
+    if _lists_all(a) and _lists_all(b) and (whole or not rounded):
         counts = [dict(one.vocabulary or ()) for one in (a, b)]
         places = sorted({**counts[0], **counts[1]})
         p, q = (
@@ -115,21 +121,36 @@ def _lists_all(one: ColumnStatistics) -> bool:
     return bool(listed) and listed == one.count and not one.not_finite
 
 
+def _is_whole(one: ColumnStatistics) -> bool:
+    return isinstance(one.min, int)
+
+
+def _are_apart(a: ColumnStatistics, b: ColumnStatistics) -> bool:
+    """Tells if all finite values of one are below all of the other."""
+    assert a.min is not None and a.max is not None and b.min is not None and b.max is not None
+    return a.max < b.min or b.max < a.min
+
+
 def _rounding(one: ColumnStatistics) -> float:
-    """Returns how far values of float32 may be from those in the raw data, if that is not little
-    against how much they vary, as of 1e12 and a few more; 0 if it is."""
-    if isinstance(one.min, int) or one.min is None or one.max is None or one.variance is None:
+    """Returns how far values of float32, or percentiles of whole numbers, may be from those in the
+    raw data, if that is not little against how much they vary, as of 1e12 and a few more; 0 if it
+    is."""
+    if one.min is None or one.max is None or one.variance is None:
         return 0.0
-    step = coarse.step_of(max(abs(one.min), abs(one.max)))
-    # Of a constant it is little as long as float32 has all whole numbers.
+    largest = max(abs(one.min), abs(one.max))
+    if not _is_whole(one):
+        step = coarse.step_of(largest)
+    else:
+        step = float(np.spacing(float(largest))) if largest > _EXACT else 0.0
+    # Of a constant it is little as long as there are all whole numbers.
     little = coarse.COARSE * math.sqrt(one.variance) if one.variance else 1.0
     return step / 2 if step > little else 0.0
 
 
 def _bounds(one: ColumnStatistics) -> tuple[np.ndarray, np.ndarray]:
     """Returns between which numbers each percentile really is: sketches cut towards zero, and
-    float32 may have rounded."""
-    known, whole = np.array(one.quantiles), isinstance(one.min, int)
+    float32 or float64 may have rounded."""
+    known, whole = np.array(one.quantiles), _is_whole(one)
     size, bits = np.abs(known), _BITS_BEFORE if one.quantile_bits is None else one.quantile_bits
     # What numbers that share a bucket may differ by.
     width = np.where(size > 0, np.exp2(np.frexp(size)[1] - 1.0 - bits), 0.0)
@@ -150,6 +171,11 @@ def _shares(places: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[np.n
 def missing_share(one: ColumnStatistics, column: config.Column) -> float:
     """Returns the share of rows without a value."""
     return one.missing / max(1, one.missing + one.rows(column))
+
+
+def not_finite_share(one: ColumnStatistics) -> float:
+    """Returns the share of values that are NaN or infinite."""
+    return one.not_finite / max(1, one.count)
 
 
 def numbers_by_chance(n: int, m: int) -> float:

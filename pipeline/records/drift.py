@@ -40,7 +40,8 @@ class Compared:
     """One column of both. `distance` is in terms of `measure`, `JS` or `KS`.
 
     `lengths` is that of how many items the lists have, by `KS`. `missing` are the shares of missing
-    values in A and B. Limits include what chance does.
+    values in A and B, `not_finite` those of values that are NaN or infinite. Limits include what
+    chance does.
     `problem` says why there is nothing to compare; if that itself is a change, it is `broken`.
     """
 
@@ -52,6 +53,8 @@ class Compared:
     lengths_limit: float = 1.0
     missing: tuple[float, float] = (0.0, 0.0)
     missing_limit: float = 1.0
+    not_finite: tuple[float, float] = (0.0, 0.0)
+    not_finite_limit: float = 1.0
     problem: str = ""
     broken: bool = False
 
@@ -59,7 +62,8 @@ class Compared:
     def drifted(self) -> bool:
         """Tells if a limit is crossed for certain."""
         far = any(distance.least > limit for distance, limit in self._distances)
-        return self.broken or far or abs(self.missing[1] - self.missing[0]) > self.missing_limit
+        changed = any(change > limit for change, limit in self._changes)
+        return self.broken or far or changed
 
     @property
     def undecided(self) -> bool:
@@ -69,9 +73,10 @@ class Compared:
 
     @property
     def severity(self) -> float:
-        """How many times the limit it is: values, lengths or missing values, whichever is worst."""
-        far = [distance.middle / max(limit, 1e-9) for distance, limit in self._distances]
-        return max(*far, abs(self.missing[1] - self.missing[0]) / max(self.missing_limit, 1e-9), 0)
+        """How many times the limit it is: values, lengths, missing values or those that are not
+        finite, whichever is worst."""
+        far = [(distance.middle, limit) for distance, limit in self._distances]
+        return max(much / max(limit, 1e-9) for much, limit in (*far, *self._changes))
 
     @property
     def _distances(self) -> list[tuple[Distance, float]]:
@@ -79,12 +84,21 @@ class Compared:
         return [(distance, limit) for distance, limit in pairs if distance is not None]
 
     @property
+    def _changes(self) -> list[tuple[float, float]]:
+        pairs = ((self.missing, self.missing_limit), (self.not_finite, self.not_finite_limit))
+        return [(abs(after - before), limit) for (before, after), limit in pairs]
+
+    @property
     def remark(self) -> str:
         """What there is to say besides the distance of the values and the missing ones."""
-        if self.lengths is None:
-            return self.problem
-        of_lists = f"items a row KS {self.lengths}, limit {self.lengths_limit:.3f}"
-        return f"{self.problem}; {of_lists}" if self.problem else of_lists
+        remarks = [self.problem] if self.problem else []
+        if self.lengths is not None:
+            remarks.append(f"items a row KS {self.lengths}, limit {self.lengths_limit:.3f}")
+        if any(self.not_finite):
+            before, after = self.not_finite
+            shares = f"not finite in A {before:.2%}, in B {after:.2%}"
+            remarks.append(f"{shares}, limit {self.not_finite_limit:.2%}")
+        return "; ".join(remarks)
 
 
 def find(name: str, storage_root: str) -> RecordSplit:
@@ -150,6 +164,10 @@ def _compare(name: str, a: RecordSplit, b: RecordSplit, *, limits: Drift) -> Com
     chance = distances.missing_by_chance(
         share_a=shares[0], n=a.records, share_b=shares[1], m=b.records
     )
+    broken = distances.not_finite_share(one), distances.not_finite_share(other)
+    broken_chance = distances.missing_by_chance(
+        share_a=broken[0], n=one.count, share_b=broken[1], m=other.count
+    )
     allowed = limits.missing if own is None or own.missing is None else own.missing
     measure, distance, limit = _distance(columns[0], one, other, limits=limits)
     if own is not None and own.distance is not None:
@@ -165,6 +183,8 @@ def _compare(name: str, a: RecordSplit, b: RecordSplit, *, limits: Drift) -> Com
         max(of_lists, lengths_limit),
         missing=shares,
         missing_limit=max(allowed, chance),
+        not_finite=broken,
+        not_finite_limit=max(allowed, broken_chance),
         problem="" if distance else _why_not(columns[0], one, other),
     )
 
@@ -219,6 +239,8 @@ def _why_not(
 ) -> str:
     if not one.count or not other.count:
         return "no values"
+    if one.count == one.not_finite or other.count == other.not_finite:
+        return "no finite values"
     if column.sensitive:
         return "sensitive, so its values are not compared"
     if column.vocabulary is not None:

@@ -60,6 +60,10 @@ def _figures(one: Compared) -> str:
         pairs.append(("limit of items a row", f"{one.lengths_limit:.3f}"))
     pairs += [("missing in A", f"{one.missing[0]:.2%}"), ("missing in B", f"{one.missing[1]:.2%}")]
     pairs.append(("limit of the change", f"{one.missing_limit:.2%}"))
+    if any(one.not_finite):
+        shares = [f"{share:.2%}" for share in one.not_finite]
+        pairs += [("not finite in A", shares[0]), ("not finite in B", shares[1])]
+        pairs.append(("limit of the change", f"{one.not_finite_limit:.2%}"))
     rows = "".join(f"<dt>{key}</dt><dd>{html.escape(value)}</dd>" for key, value in pairs)
     return f'<dl style="grid-template-columns: auto 1fr; align-content: start">{rows}</dl>'
 

@@ -238,3 +238,40 @@ def test_what_float32_makes_equal_is_not_taken_for_equal(middle, spread, other, 
     exact = _ks(middle + spread * noise, other + spread * noise)
     assert found.least - 1e-9 <= exact <= found.greatest + 0.0101
     assert (found.error < 0.02) is tells
+
+
+_HUGE = 2**62
+
+
+@pytest.mark.parametrize("listed", [True, False])
+@pytest.mark.parametrize(
+    ("a", "b", "tells"),
+    [
+        (
+            _HUGE + np.arange(100),
+            _HUGE + np.arange(100, 200),
+            True,
+        ),  # float64 makes both one number
+        (_HUGE + np.arange(100), _HUGE + np.arange(50, 150), False),
+        (_HUGE + np.arange(100), _HUGE + np.arange(100), False),
+        (2**63 - 1 - np.arange(100), 2**63 - 1 - np.arange(0, 200, 2), False),
+        (-_HUGE - np.arange(100), -_HUGE - np.arange(50, 150), False),
+        (np.full(50, 2**53 + 1), np.full(50, 2**53 + 2), True),
+        (np.arange(_HUGE, 2**63 - 1, 2**56), np.arange(_HUGE, 2**62 + 2**61, 2**56), True),
+        (2**53 - np.arange(1, 9), 2**53 - np.arange(1, 9), True),
+    ],
+)
+def test_what_float64_makes_equal_is_not_taken_for_equal(a, b, tells, listed):
+    sides = [_statistics(values) for values in (a, b)]
+    if not listed:
+        sides = [side.model_copy(update={"vocabulary": None}) for side in sides]
+    found = distances.kolmogorov_smirnov(*sides)
+    exact = float(max(abs(np.mean(a <= place) - np.mean(b <= place)) for place in [*a, *b]))
+    assert found.least - 1e-9 <= exact <= found.greatest + 0.0101
+    assert (found.error < 0.02) is (tells or listed)
+
+
+def test_shares_that_are_not_finite_are_of_values():
+    some = _statistics(np.array([1.0, np.nan, np.inf, 2.0], np.float32))
+    assert distances.not_finite_share(some) == 0.5
+    assert distances.not_finite_share(manifest.ColumnStatistics(count=0, missing=3)) == 0

@@ -203,3 +203,35 @@ def test_lists_of_which_all_are_empty_have_drifted(tmp_path):
     _lists(tmp_path, "none", 1.0)
     found, sides = _compare(tmp_path, "whole", "none")
     assert found[0].drifted and "no values; items a row KS 1.000" in drift.table(found, *sides)
+
+
+def _with_infinite(root, name: str, share: float) -> None:
+    """Makes records of 400 numbers, a share of which is infinite."""
+    rng = np.random.default_rng(len(name))
+    sizes = ["inf" if i < share * 400 else f"{rng.uniform():.4f}" for i in range(400)]
+    lines = "\n".join(f"{size},{i % 2}" for i, size in enumerate(sizes))
+    (root / f"{name}.csv").write_text(f"size,label\n{lines}\n")
+    columns = {"size": {"type": "float32", "max": float("inf")}, "label": {"type": "int64"}}
+    made = tables.make_config(root / f"{name}.csv", columns)
+    with contextlib.redirect_stdout(io.StringIO()):
+        job.run(made.model_copy(update={"name": name}), str(root))
+
+
+def test_numbers_that_became_infinite_have_drifted(tmp_path):
+    for name, share in (("whole", 0.0), ("broken", 0.3), ("all", 1.0)):
+        _with_infinite(tmp_path, name, share)
+    found, sides = _compare(tmp_path, "whole", "broken")
+    size, label = found
+    assert (size.column, size.drifted, label.drifted) == ("size", True, False)
+    assert size.not_finite[0] == 0 and abs(size.not_finite[1] - 0.3) < 0.05 and size.severity > 1
+    assert re.search(
+        r"drifted: not finite in A 0\.00%, in B [23]\d\.\d\d%, limit", drift.table(found, *sides)
+    )
+    with pytest.raises(errors.DataError, match="1 of 2 columns have drifted: size"):
+        drift.check(found, "page")
+    page = drift_page.render(found, *sides)
+    assert re.search(r"<dt>not finite in B</dt><dd>[23]\d\.\d\d%</dd>", page)
+    found, _ = _compare(tmp_path, "whole", "broken", columns={"size": {"missing": 0.5}})
+    assert not any(one.drifted for one in found)
+    found, sides = _compare(tmp_path, "whole", "all")
+    assert "drifted: no finite values; not finite in A" in drift.table(found, *sides)
