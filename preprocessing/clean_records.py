@@ -15,6 +15,7 @@ from absl import flags
 from pipeline import cli
 from pipeline.config import config_file
 from pipeline.console import figures, terminal
+from pipeline.records import builds
 from pipeline.runs import run_folder
 from preprocessing.build import cleaning
 
@@ -27,7 +28,11 @@ _DRY_RUN = flags.DEFINE_bool("dry_run", False, "Only list the builds.")
 def main() -> None:
     """Prints a line for each build, and what was freed."""
     root = _STORAGE.value
-    chosen = [config_file.load(_CONFIG.value).name] if _CONFIG.value else cleaning.names(root)
+    chosen = cleaning.names(root)
+    if _CONFIG.value:
+        job = config_file.load(_CONFIG.value)
+        builds.refuse_other_inputs(root, job, given=_CONFIG.value)
+        chosen = [job.name]
     freed = 0
     for name in chosen:
         if _DRY_RUN.value:

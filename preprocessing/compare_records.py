@@ -18,7 +18,7 @@ from pipeline import cli, errors, storage
 from pipeline.config import config_file
 from pipeline.config.drift_config import Drift
 from pipeline.console import terminal
-from pipeline.records import drift
+from pipeline.records import builds, drift
 from preprocessing.statistics import drift_page
 
 _A = flags.DEFINE_string(
@@ -37,7 +37,10 @@ def main() -> None:
         raise errors.UsageError(
             f"--set={_SET.value[0]}: changes a config, and these records name none; give --config="
         )
-    limits = config_file.load(of, _SET.value).drift if of else Drift()
+    job = config_file.load(of, _SET.value) if of else None
+    limits = job.drift if job else Drift()
+    if job and _CONFIG.value and job.name in {n.partition(":")[0] for n in (_A.value, _B.value)}:
+        builds.current_of(_STORAGE.value, job, given=of)  # refuses those of another config
     a, b = (drift.find(name, _STORAGE.value) for name in (_A.value, _B.value))
     found = drift.compare(a, b, limits)
     print(drift.table(found, a, b))

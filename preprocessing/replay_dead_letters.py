@@ -13,6 +13,7 @@ from absl import flags
 
 from pipeline import cli, errors
 from pipeline.config import config_file, own_input
+from pipeline.records import builds
 from preprocessing.build import replay
 
 _CONFIG, _SET = cli.config_flags()
@@ -29,6 +30,7 @@ def main() -> None:
         raise errors.UsageError(
             "replay-dead-letter: with data.in_place there are no dead letters; correct the files"
         )
+    builds.refuse_other_inputs(_STORAGE.value, job, given=_CONFIG.value)
     replay.run(
         job,
         _STORAGE.value,

@@ -11,7 +11,6 @@ from pipeline import cli, storage
 from pipeline.config import config_file, own_input
 from pipeline.console import terminal
 from pipeline.records import builds, in_place, manifest
-from pipeline.runs import run_folder
 from preprocessing.statistics import stats_page
 
 _CONFIG, _SET = cli.config_flags()
@@ -22,7 +21,7 @@ def main() -> None:
     """Reads the manifest, writes the page, and says where it is."""
     job = config_file.load(_CONFIG.value, _SET.value)
     own_input.refuse(job, "stats")
-    folder = builds.current(run_folder.records_folder(_STORAGE.value, job.name))
+    folder = builds.current_of(_STORAGE.value, job, given=_CONFIG.value)
     contents = manifest.read(folder)
     in_place.check_statistics(folder, contents)
     path = storage.join(folder, "stats.html")

@@ -15,7 +15,6 @@ from absl import flags
 from pipeline import cli, storage
 from pipeline.config import config_file, own_input
 from pipeline.records import builds, repair
-from pipeline.runs import run_folder
 
 _CONFIG = flags.DEFINE_string("config", "mnist", "Name in configs/, or path of a config file.")
 _RECORDS = flags.DEFINE_string(
@@ -28,12 +27,11 @@ _REPAIR = flags.DEFINE_bool("repair", False, "Leave damaged shards out of the ma
 def main() -> None:
     """Finds the records, and walks them."""
     if _RECORDS.value:
-        folder = storage.absolute(_RECORDS.value)
+        folder = builds.current(storage.absolute(_RECORDS.value))
     else:
         job = config_file.load(_CONFIG.value)
         own_input.refuse(job, "verify")
-        folder = run_folder.records_folder(_STORAGE.value, job.name)
-    folder = builds.current(folder)
+        folder = builds.current_of(_STORAGE.value, job, given=_CONFIG.value)
     repair.run(folder) if _REPAIR.value else repair.verify(folder)
 
 

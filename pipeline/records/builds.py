@@ -1,6 +1,7 @@
 """Builds of records: which one is current, and which one a run is pinned to.
 
-    records/<name>/current.json           names the build that was made, or asked for, last
+    records/<name>/current.json           names the build that was made, or asked for, last, and the
+                                          inputs of the config that it was asked for
     records/<name>/<build>/manifest.json  and its shards; a build never changes once this is there
     runs/<run>/records.json               names the build that the run trains on
 
@@ -12,11 +13,12 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import shlex
 from typing import Any
 
 from pipeline import config, errors, storage
 from pipeline.records import manifest
-from pipeline.runs import run_folder
+from pipeline.runs import other_model, run_folder
 from pipeline.runs.run_folder import RunFolder
 from pipeline.storage import strict_json
 
@@ -68,22 +70,72 @@ def current(records: str) -> str:
 
     Raises `DataError` for a pointer that cannot be used.
     """
+    found = _read_pointer(records)
+    return storage.join(records, found["build"]) if found else records
+
+
+def current_of(storage_root: str, job: config.Config, *, given: str) -> str:
+    """Returns the folder of the current build of a config, whose name or path is `given`.
+
+    Raises `UsageError` if that was made for another config of that name: one of other inputs,
+    label or columns.
+    """
+    refuse_other_inputs(storage_root, job, given=given)
+    folder = current(run_folder.records_folder(storage_root, job.name))
+    if storage.exists(manifest.path_in(folder)):
+        found = manifest.read(folder)
+        why = other_model.compare_columns(job.data.columns, found.columns)
+        if found.label != job.data.label:
+            why = f"its label is {found.label!r}, not {job.data.label!r}"
+        if why:
+            raise _other_config(folder, job.name, given, why=why)
+    return folder
+
+
+def refuse_other_inputs(storage_root: str, job: config.Config, *, given: str) -> None:
+    """Raises `UsageError` if the current build of the records that are called like a config, whose
+    name or path is `given`, was made from other inputs."""
+    records = run_folder.records_folder(storage_root, job.name)
+    pointer = _read_pointer(records)
+    if pointer is None or pointer["inputs"] is None:  # of an earlier version
+        return
+    if why := other_model.compare_inputs(other_model.list_inputs(job.data), pointer["inputs"]):
+        raise _other_config(storage.join(records, pointer["build"]), job.name, given, why=why)
+
+
+def _other_config(folder: str, name: str, given: str, *, why: str) -> errors.UsageError:
+    return errors.UsageError(
+        f"config {given!r}: the current records called {name!r}, {folder!r}, are of another "
+        f"config: {why}. Make its own with make preprocess CONFIG={shlex.quote(given)}. Another "
+        "name: or STORAGE= keeps two configs apart"
+    )
+
+
+def _read_pointer(records: str) -> dict[str, Any] | None:
     path = storage.join(records, CURRENT)
     try:
-        build = strict_json.loads(storage.read_text(path))["build"]
+        found = strict_json.loads(storage.read_text(path))
+        build, inputs = found["build"], found.get("inputs")
     except (FileNotFoundError, NotADirectoryError):
-        return records
-    except (ValueError, KeyError, TypeError):
-        build = None
-    if not isinstance(build, str) or base_of(build) is None:
+        return None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        build = inputs = None
+    named = isinstance(build, str) and base_of(build) is not None
+    if not named or not isinstance(inputs, dict | None):
         raise errors.DataError(f"{path!r}: does not name a build. Run make preprocess.")
-    return storage.join(records, build)
+    return {"build": build, "inputs": inputs}
 
 
-def make_current(records: str, build: str) -> None:
-    """Makes `build` the one that is found by the name of the records."""
-    if current_name(records) != build:
-        text = strict_json.dumps({"build": build}) + "\n"
+def make_current(records: str, build: str, data: config.Data | None = None) -> None:
+    """Makes `build` the one that is found by the name of the records, and notes the inputs of the
+    config for which, if these are known."""
+    wanted = {"build": build, "inputs": other_model.list_inputs(data) if data else None}
+    try:
+        known = _read_pointer(records)
+    except errors.DataError:
+        known = None
+    if known != wanted:
+        text = strict_json.dumps({k: v for k, v in wanted.items() if v is not None}) + "\n"
         storage.write_text(storage.join(records, CURRENT), text)
 
 

@@ -68,7 +68,7 @@ def run(
             build, made = _build(job.data, source, records, base=base, options=options)
             if for_run is not None:
                 builds.pin(for_run, job.name, build)
-            builds.make_current(records, build)
+            builds.make_current(records, build, job.data)
     except OSError as error:
         raise errors.from_os_error(error, f"cannot write records in {records!r}") from None
     reporting.say_what_is_kept(records, build)

@@ -52,7 +52,29 @@ def test_the_current_build(records):
     assert (records / "current.json").stat().st_mtime_ns == before
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"build": "../x"}', '{"build": 1}', "\x00"])
+def test_the_inputs_of_the_config_a_build_was_asked_for(records, tmp_path, job):
+    publish(records / FIRST)
+    builds.make_current(str(records), FIRST, job.data)
+    builds.refuse_other_inputs(str(tmp_path), job, given="mnist")
+    other = config_file.load("mnist", ["data.inputs.train.images=other.gz"])
+    line = (
+        rf"^config 'b/mnist.yaml': the current records called 'mnist', '.*/{FIRST}', are of "
+        r"another config: its data.inputs.train.images is '.*train-images-.*', not '.*/other.gz'\. "
+        r"Make its own with make preprocess CONFIG=b/mnist.yaml\. Another name: or STORAGE= keeps "
+    )
+    for look in (builds.refuse_other_inputs, builds.current_of):
+        with pytest.raises(errors.UsageError, match=line):
+            look(str(tmp_path), other, given="b/mnist.yaml")
+    builds.make_current(str(records), FIRST, other.data)
+    builds.refuse_other_inputs(str(tmp_path), other, given="b/mnist.yaml")
+    builds.make_current(str(records), FIRST)  # as by an earlier version
+    builds.refuse_other_inputs(str(tmp_path), job, given="mnist")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "{}", '{"build": "../x"}', '{"build": 1}', f'{{"build": "{FIRST}", "inputs": 1}}'],
+)
 def test_a_pointer_that_names_no_build_is_refused_and_replaced(records, text):
     records.mkdir(parents=True)
     (records / "current.json").write_text(text)
