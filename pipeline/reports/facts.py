@@ -13,7 +13,16 @@ from pipeline.config import strategy_table
 from pipeline.reports import data, evaluated, events, goodput
 from pipeline.reports.data import RecordsReport
 from pipeline.reports.events import FolderEvents
-from pipeline.runs import accounts, history, launches, liveness, resuming, run_folder, run_record
+from pipeline.runs import (
+    accounts,
+    history,
+    launches,
+    liveness,
+    presence,
+    resuming,
+    run_folder,
+    run_record,
+)
 from pipeline.runs.run_folder import RunFolder, Status
 from pipeline.runs.run_record import RunRecord
 
@@ -43,7 +52,8 @@ class Facts:
     @property
     def processes(self) -> int:
         """How many processes train."""
-        return _processes(self.record.topology)
+        counts = self.record.topology
+        return max(1, sum(counts.get(role, 0) for role in topology.TRAINING_ROLES))
 
     @property
     def seconds(self) -> float:
@@ -52,12 +62,8 @@ class Facts:
 
     @property
     def process_seconds(self) -> float:
-        """The same, times the processes that train."""
-        return sum(one.seconds * _processes(one.topology) for one in self.launches)
-
-
-def _processes(counts: dict[str, int]) -> int:
-    return max(1, sum(counts.get(role, 0) for role in topology.TRAINING_ROLES))
+        """The same, of each process that trains for as long as it was part of the job."""
+        return sum(max(0.0, one.ended - one.began) for one in _periods(self))
 
 
 def gather(run: RunFolder, now: float | None = None) -> Facts:
@@ -136,7 +142,7 @@ def times_of(facts: Facts) -> dict[str, dict[str, float]]:
     synchronous = strategy_table.STRATEGIES[facts.job.cluster.strategy].synchronous
     alone = facts.processes + facts.record.topology.get(topology.PS, 0) == 1
     return goodput.divide(
-        _launches(facts),
+        _periods(facts),
         known,
         _survivors(facts, known),
         synchronous=synchronous,
@@ -144,34 +150,14 @@ def times_of(facts: Facts) -> dict[str, dict[str, float]]:
     )
 
 
-def _launches(facts: Facts) -> list[goodput.LaunchPeriod]:
-    found = []
-    for one in facts.launches:
-        tasks = _tasks(one.topology)
-        gone = sorted({account.task for account in one.accounts}.difference(tasks))
-        spans = {
-            task: (one.began, max(x.until for x in one.accounts if x.task == task)) for task in gone
-        }
-        for task in (*tasks, *gone) if one is facts.launches[-1] else ():
-            joined = _joined(facts.record, task, [x.began for x in one.accounts if x.task == task])
-            if joined is not None:
-                spans[task] = joined, spans.get(task, (one.began, one.ended))[1]
-        found.append(goodput.LaunchPeriod(one.began, one.ended, [*tasks, *gone], spans))
-    return found
-
-
-def _joined(record: RunRecord, task: str, starts: list[float]) -> float | None:
-    """Returns when a worker joined the newest launch by `make scale`; `None` if it was there from
-    its beginning."""
-    role, _, index = task.rpartition("-")
-    first = record.scalings[0].time if role == topology.WORKER and record.scalings else None
-    if first is None or any(one < first for one in starts):
-        return None
-    return next((one.time for one in record.scalings if one.workers > int(index)), None)
-
-
-def _tasks(counts: dict[str, int]) -> list[str]:
-    return [f"{role}-{n}" for role in topology.TRAINING_ROLES for n in range(counts.get(role, 0))]
+def _periods(facts: Facts) -> list[goodput.LaunchPeriod]:
+    return [
+        goodput.LaunchPeriod(began, ended, [task])
+        for launch in facts.launches
+        for task, periods in presence.list_periods(launch).items()
+        if task.rpartition("-")[0] in topology.TRAINING_ROLES
+        for began, ended in periods
+    ]
 
 
 def _survivors(facts: Facts, known: list[accounts.Account]) -> float:

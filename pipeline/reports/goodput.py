@@ -16,7 +16,7 @@ from pipeline.runs.accounts import Account
 USEFUL = "useful"
 WHAT = {
     USEFUL: "examples that the newest checkpoint has, at the best sustained time per example",
-    "start-up": "from the start of the command to the first step",
+    "start-up": "from the start of the command, or of a worker that joins, to the first step",
     "input": "steps that wait for their batch",
     "exchange": "parameters and gradients on their way, not hidden behind computation",
     "waiting for others": "steps that wait for slower processes, and for their last records",
@@ -34,13 +34,12 @@ _SKEW = 5.0
 
 @dataclasses.dataclass(frozen=True)
 class LaunchPeriod:
-    """A period in which a run was running, in Unix time, and the tasks that were to train; `spans`
-    are those of tasks that joined later or left earlier."""
+    """A period in which some tasks of a run were to train, in Unix time: a launch, or for workers
+    that joined later or left earlier a part of one."""
 
     began: float
     ended: float
     tasks: Sequence[str]
-    spans: Mapping[str, tuple[float, float]] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,13 +90,14 @@ def divide(
     """
     tasks: dict[str, _Task] = {}
     known = sorted(accounts, key=lambda one: one.began)
-    number_of = [_launch_of(one, launches) for one in known]
-    for number, launch in enumerate(launches):
-        for task in launch.tasks:
-            pairs = zip(known, number_of, strict=True)
-            own = [one for one, of in pairs if of == number and one.task == task]
-            span = launch.spans.get(task, (launch.began, launch.ended))
-            tasks.setdefault(task, _Task(alone)).add(span, own)
+    for name in dict.fromkeys(task for launch in launches for task in launch.tasks):
+        periods = [one for one in launches if name in one.tasks]
+        own = [one for one in known if one.task == name]
+        number_of = [_period_of(one, periods) for one in own]
+        tasks[name] = _Task(alone)
+        for number, period in enumerate(periods):
+            pairs = zip(own, number_of, strict=True)
+            tasks[name].add(period, [one for one, of in pairs if of == number])
     _divide_work(tasks, survived)
     if synchronous and len(tasks) > 1:
         _share_saves(tasks)
@@ -106,9 +106,9 @@ def divide(
     return {name: task.seconds for name, task in tasks.items()}
 
 
-def _launch_of(account: Account, launches: Sequence[LaunchPeriod]) -> int:
-    """Returns the index of the newest launch that had begun when a process was started."""
-    begun = [n for n, one in enumerate(launches) if one.began - _SKEW <= account.began]
+def _period_of(account: Account, periods: Sequence[LaunchPeriod]) -> int:
+    """Returns the index of the newest period that had begun when a process was started."""
+    begun = [n for n, one in enumerate(periods) if one.began - _SKEW <= account.began]
     return max(begun, default=0)
 
 
@@ -125,10 +125,10 @@ class _Task:
         self.best: list[float] = []
         self.accounts: list[Account] = []
 
-    def add(self, span: tuple[float, float], own: Sequence[Account]) -> None:
-        """Adds what it did in a launch, in which it was there for a `span`: all its seconds."""
-        left = max(0.0, span[1] - span[0])
-        begins, cursor, ended = "start-up", span[0], False
+    def add(self, period: LaunchPeriod, own: Sequence[Account]) -> None:
+        """Adds what it did in a period, with its `own` accounts in that: all its seconds."""
+        left = max(0.0, period.ended - period.began)
+        begins, cursor, ended = "start-up", period.began, False
         for account in own:
             left -= self._take(begins, min(left, account.began - cursor))
             for state, seconds in account.seconds.items():

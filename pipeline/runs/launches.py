@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from pipeline.runs import run_record
 from pipeline.runs.accounts import Account
-from pipeline.runs.run_record import RunRecord
+from pipeline.runs.run_record import RunRecord, WorkerChange
 
 # The statuses of a launch whose processes were not killed, unless their accounts say so.
 _IN_ORDER = ("done", "trained", "stopped")
@@ -17,14 +17,16 @@ _BEFORE = 1.0
 
 @dataclasses.dataclass(frozen=True)
 class LaunchSpan:
-    """One launch: `began` and `ended` in Unix time, its processes by role, the accounts of those
-    that trained, by their beginning, and the status that it left, if that is known."""
+    """One launch: `began` and `ended` in Unix time, its processes by role at its end, the accounts
+    of those that trained, by their beginning, the status that it left, if that is known, and when
+    its number of workers changed."""
 
     began: float
     ended: float
     topology: dict[str, int]
     accounts: Sequence[Account]
     status: str | None
+    scalings: Sequence[WorkerChange] = ()
 
     @property
     def seconds(self) -> float:
@@ -68,7 +70,9 @@ def list_launches(
         if now is not None and launch is recorded[-1]:
             ended = now
         ended = max([ended, *(one.until for one in own)])
-        found.append(LaunchSpan(began, ended, launch.topology, own, launch.status))
+        found.append(
+            LaunchSpan(began, ended, launch.topology, own, launch.status, launch.scalings)
+        )
     return found
 
 

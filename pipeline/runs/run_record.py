@@ -70,13 +70,14 @@ class WorkerChange(pydantic.BaseModel):
 
 class Launch(pydantic.BaseModel):
     """An earlier launch of a run: when it began and ended, in Unix time (`None` if that was not
-    recorded), its processes by role, and the status that it left: "running" if its launcher was
-    killed, `None` in records of earlier versions."""
+    recorded), its processes by role at its end, the status that it left: "running" if its launcher
+    was killed, `None` in records of earlier versions; and when its number of workers changed."""
 
     started: float
     ended: float | None = None
     topology: dict[str, int]
     status: str | None = None
+    scalings: list[WorkerChange] = []
 
 
 class RunRecord(pydantic.BaseModel):
@@ -223,6 +224,7 @@ def launches(record: RunRecord | None, ended: float | None = None) -> list[Launc
         ended=record.ended or ended or seen,
         topology=record.topology,
         status=record.status,
+        scalings=record.scalings,
     )
     return [*record.earlier, newest]
 

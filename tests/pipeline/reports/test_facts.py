@@ -98,6 +98,59 @@ def test_a_worker_counts_from_when_it_joined_to_when_it_left(tmp_path):
     assert sum(found.values()) == pytest.approx(200 + 40)
 
 
+def _worker_1(began, seconds):
+    return accounts.Account(
+        task="worker-1",
+        began=scene.BEGAN + began,
+        until=scene.BEGAN + began + sum(seconds.values()),
+        seconds=seconds,
+        ended=True,
+    )
+
+
+DOWN_AND_UP = [
+    run_record.WorkerChange(workers=2, time=scene.BEGAN + 10),
+    run_record.WorkerChange(workers=1, time=scene.BEGAN + 30),
+    run_record.WorkerChange(workers=2, time=scene.BEGAN + 80),
+]
+
+
+def _scaled(tmp_path, name="r"):
+    """A run with a worker that joins at 10 s, leaves at 32 s, and joins again at 80 s."""
+    run = scene.make(tmp_path, name)
+    accounts.write(run, _worker_1(11, {"start": 4, "step": 17}))
+    accounts.write(run, _worker_1(82, {"start": 3, "step": 12}))
+    return run
+
+
+TWO_WORKERS = {"chief": 1, "worker": 2, "ps": 1, "evaluator": 1}
+
+
+def test_the_time_in_which_a_worker_was_not_part_of_the_job_is_not_counted(tmp_path):
+    found = _parts(_scaled(tmp_path), 120, scalings=DOWN_AND_UP, topology=TWO_WORKERS)
+    assert sum(found.values()) == pytest.approx(200 + 22 + 20)
+    assert found["recovery"] == pytest.approx(ALL["recovery"])
+    assert found["start-up"] == pytest.approx(ALL["start-up"] + 1 + 4 + 2 + 3)
+
+
+def test_an_earlier_launch_keeps_when_its_workers_changed(tmp_path):
+    run = _scaled(tmp_path)
+    record = run_record.read(run)
+    record.scalings, record.topology = DOWN_AND_UP, TWO_WORKERS
+    run_record.write(run, record)
+    again = run_record.begin(run.read_config(), run)
+    again.started = again.ended = scene.BEGAN + 500
+    again.launcher = None
+    run_record.write(run, again)
+    assert sum(_parts(run, 600).values()) == pytest.approx(200 + 22 + 20)
+
+
+def test_a_worker_that_is_asked_for_before_it_has_left_counts_once(tmp_path):
+    changes = [*DOWN_AND_UP[:2], DOWN_AND_UP[2].model_copy(update={"time": scene.BEGAN + 31})]
+    found = _parts(_scaled(tmp_path), 120, scalings=changes, topology=TWO_WORKERS)
+    assert sum(found.values()) == pytest.approx(200 + 90)
+
+
 def test_preparing_records_is_part_of_the_start(tmp_path):
     found = _parts(scene.make(tmp_path), seconds={"total": 130.0})
     assert found["start-up"] == pytest.approx(ALL["start-up"] + 60)
