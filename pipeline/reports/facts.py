@@ -62,8 +62,10 @@ class Facts:
 
     @property
     def process_seconds(self) -> float:
-        """The same, of each process that trains for as long as it was part of the job."""
-        return sum(max(0.0, one.ended - one.began) for one in _periods(self))
+        """The same, of each process of any role for as long as it was part of the job."""
+        found = [presence.list_periods(launch) for launch in self.launches]
+        spans = [span for tasks in found for spans in tasks.values() for span in spans]
+        return sum(max(0.0, ended - began) for began, ended in spans)
 
 
 def gather(run: RunFolder, now: float | None = None) -> Facts:

@@ -70,9 +70,7 @@ def list_launches(
         if now is not None and launch is recorded[-1]:
             ended = now
         ended = max([ended, *(one.until for one in own)])
-        found.append(
-            LaunchSpan(began, ended, launch.topology, own, launch.status, launch.scalings)
-        )
+        found.append(LaunchSpan(began, ended, launch.topology, own, launch.status, launch.scalings))
     return found
 
 

@@ -56,9 +56,9 @@ def test_code_and_outcome(tmp_path):
     rows = {name: (a, b) for name, a, b in differences.of_outcome(one, other)}
     assert rows["steps"] == ("200", "200") and rows["examples/s"] == ("366", "20")
     assert rows["goodput"] == ("40.0%", "40.0%")
-    # 100 s of the processes that train.
     assert rows["time"] == ("1 min 40 s", "1 min 40 s")
-    assert float(rows["process hours"][0]) == round(100 * one.processes / 3600, 4)
+    # 100 s of a chief, a worker, a parameter server and an evaluator.
+    assert float(rows["process hours"][0]) == round(100 * 4 / 3600, 4)
 
 
 def test_the_time_is_that_of_all_launches(tmp_path):
@@ -69,7 +69,14 @@ def test_the_time_is_that_of_all_launches(tmp_path):
     again = _facts(tmp_path, "b", earlier=[first], launches=2)
     rows = {name: (a, b) for name, a, b in differences.of_outcome(one, again)}
     assert rows["time"] == ("1 min 40 s", "3 min 20 s")
-    assert float(rows["process hours"][1]) == round((100 * one.processes + 100 * 5) / 3600, 4)
+    assert float(rows["process hours"][1]) == round((100 * 4 + 100 * 5) / 3600, 4)
+
+
+def test_process_hours_of_a_worker_are_those_in_the_job(tmp_path):
+    changes = [run_record.WorkerChange(workers=2, time=scene.BEGAN + 70)]
+    one = _facts(tmp_path, "a", scalings=changes, topology={"chief": 1, "worker": 2, "ps": 1})
+    rows = {name: a for name, a, _ in differences.of_outcome(one, one)}
+    assert float(rows["process hours"]) == round((3 * 100 + 30) / 3600, 4)
 
 
 def _contents(tmp_path, name, **statistics):
