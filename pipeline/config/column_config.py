@@ -21,8 +21,20 @@ def _exact(number: float) -> float:
     return number if isinstance(number, int) and int(float(number)) != number else float(number)
 
 
+def _as_json(number: float) -> int | float | str:
+    """Returns an infinite number as a text, which is read back: JSON has none, pydantic's is null
+    and so no limit."""
+    if not isinstance(number, float) or math.isfinite(number):
+        return number
+    return "Infinity" if number > 0 else "-Infinity"
+
+
 # An integer of int64 can lie between two floats.
-Bound = Annotated[int | float, pydantic.AfterValidator(_exact)]
+Bound = Annotated[
+    int | float,
+    pydantic.AfterValidator(_exact),
+    pydantic.PlainSerializer(_as_json, when_used="json"),
+]
 
 # The keys of a column that only lists have.
 _OF_LISTS = ("max_items", "on_longer", "separator", "same_length_as")

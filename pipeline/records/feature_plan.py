@@ -219,6 +219,7 @@ def _of_column(name: str, job: config.Config, contents: manifest.Manifest) -> Va
     stand_in = column.stands_for_missing if column.missing == "allow" or column.list else None
     used = found is not None and found.missing > 0 and not column.list
     others = base.numbers_in(stand_in) if used else ()
+    others += _infinite(name, column, contents)
     kind = feature_check.kind_of(column)
     if found is not None and found.count == found.not_finite and kind in ("number", "integer"):
         found = found.model_copy(update=_OF_NO_NUMBERS)
@@ -233,6 +234,14 @@ def _of_column(name: str, job: config.Config, contents: manifest.Manifest) -> Va
         others=others,
         listed=column.list,
     )
+
+
+def _infinite(name: str, column: config.Column, contents: manifest.Manifest) -> tuple[float, ...]:
+    """Returns infinite limits of a column, if it has values that these allow."""
+    known = [of.columns[name] for of in contents.statistics.values() if name in of.columns]
+    if not any(one.not_finite for one in known):
+        return ()
+    return tuple(x for x in (column.min, column.max) if x is not None and math.isinf(x))
 
 
 def _vocabulary(
@@ -268,6 +277,8 @@ def _through(
         except errors.UsageError as error:
             raise errors.UsageError(f"{where}: {error}") from None
         steps.append(filled)
+    if any(map(math.isinf, points[-1].others)):
+        raise errors.UsageError(f"{key}: its column has infinite values; give it a clip step")
     return tuple(steps), tuple(points)
 
 

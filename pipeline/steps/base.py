@@ -61,8 +61,8 @@ class Values:
     `ids` is how many categories there are, if they are of kind `ids` or `bag`; `shape` is that of
     one example, or of one item if a row is a `listed` number of them. Statistics are those of the
     values that are there: `stand_in` is what stands for a missing one, and `others` are the values
-    beyond the statistics, such as what fills the gaps. `forgotten_by` is the step that discarded
-    the statistics.
+    beyond the statistics, such as what fills the gaps, or infinite ones. `forgotten_by` is the step
+    that discarded the statistics.
     """
 
     kind: Kind
@@ -282,7 +282,8 @@ def after(step: Step, values: Values) -> Values:
     kind, shape = step.gives or values.kind, step.out_shape(values.shape)
     if step.fills_gaps:
         filled = numbers_in(step.filling) if values.stand_in is not None else ()
-        values = dataclasses.replace(values, stand_in=None, others=filled)
+        infinite = filter(math.isinf, values.others)
+        values = dataclasses.replace(values, stand_in=None, others=(*infinite, *filled))
     listed = step.ids_of_each > 1 or (values.listed and step.lists == "items")
     if follows == "unchanged":
         return dataclasses.replace(values, kind=kind, shape=shape, listed=listed)

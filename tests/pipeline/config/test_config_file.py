@@ -1,12 +1,14 @@
 import json
+import math
 import os
 import pathlib
 
 import pytest
 import yaml
 
-from pipeline import errors
+from pipeline import config, errors
 from pipeline.config import config_file, yaml_loader
+from tests.pipeline.feature_tables import make
 
 
 @pytest.fixture
@@ -361,3 +363,13 @@ def test_the_config_of_a_very_wide_table_is_written_as_json(write, tmp_path):
 def test_json_that_is_wrong_is_refused_like_yaml(write, text, message):
     with pytest.raises(errors.UsageError, match=message):
         config_file.load(write(text=text))
+
+
+@pytest.mark.parametrize("redacted", [False, True])
+def test_infinite_limits_are_read_back(tmp_path, redacted):
+    size = {"type": "float32", "min": -math.inf, "max": math.inf}
+    made, plain = make(columns={"size": size}), make(columns={"size": {"type": "float32"}})
+    (tmp_path / "made.yaml").write_text(config_file.dump(made, redacted=redacted))
+    columns = config_file.load(str(tmp_path / "made.yaml")).data.columns
+    assert (columns["size"].min, columns["size"].max) == (-math.inf, math.inf)
+    assert config.digest(made.data) != config.digest(plain.data)

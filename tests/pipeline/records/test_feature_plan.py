@@ -32,6 +32,33 @@ def test_missing_is_filled_with_the_mean():
     assert step.mean == pytest.approx(DELAY.mean())
 
 
+_INFINITE = {"type": "float32", "missing": "allow", "max": float("inf")}
+
+
+def _of_infinite(*steps):
+    job = make({"delay": {"steps": list(steps)}}, columns={"delay": _INFINITE})
+    made = contents(job)
+    train = made.statistics["train"]
+    delay = train.columns["delay"].model_copy(update={"not_finite": 3})
+    train = train.model_copy(update={"columns": {**train.columns, "delay": delay}})
+    return feature_plan.plan(job, made.model_copy(update={"statistics": {"train": train}}))
+
+
+@pytest.mark.parametrize(
+    ("steps", "message"),
+    [
+        (["missing", "z_score"], "features.delay: z_score: is not defined at inf, which occurs in"),
+        (["missing"], "features.delay: its column has infinite values; give it a clip step"),
+    ],
+)
+def test_a_feature_of_infinite_values_needs_a_clip(steps, message):
+    with pytest.raises(errors.UsageError, match=message):
+        _of_infinite(*steps)
+    fine = _of_infinite("missing", {"clip": {"max": 20}}, "z_score").features[0]
+    assert np.isfinite(fine.points[-1].others).all()
+    assert _of_infinite("missing", {"buckets": {"count": 4}}).features[0].ids == 4
+
+
 def test_whole_numbers_are_filled_with_a_whole_number():
     assert _steps("seats", "missing").steps[0].fill == round(np.arange(100).mean())
     assert _steps("seats", "missing").steps[0].stand_in == 0
