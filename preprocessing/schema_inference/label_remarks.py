@@ -23,7 +23,12 @@ def find_remarks(name: str, label: ColumnProfile) -> list[str]:
         return [f"the label {name!r} is always {one!r}: there is nothing to learn"]
     if traits.is_personal(name, label):
         return []
-    return [*_task(name, label), *_spellings(name, label), *_single(name, label)]
+    return [
+        *_task(name, label),
+        *_missing(name, label),
+        *_spellings(name, label),
+        *_single(name, label),
+    ]
 
 
 def _task(name: str, label: ColumnProfile) -> list[str]:
@@ -56,6 +61,20 @@ def _task(name: str, label: ColumnProfile) -> list[str]:
         f"{numbers}, {why}: taken for classes. If they are an "
         f"amount, write task: regression, {scaled} in place of classes in model.params, and eval: "
         f"{{metric: average_loss, higher_is_better: false}}{other}"
+    ]
+
+
+def _missing(name: str, label: ColumnProfile) -> list[str]:
+    """Returns classes that are what people write where there is no value."""
+    classes = set(label.every_text())
+    if label.kind != "string" or not (absent := classes & label.tokens):
+        return []
+    listed = suggest_label.abbreviate(classes, last=absent)
+    stand, them = ("stands", "it") if len(absent) == 1 else ("stand", "them")
+    return [
+        f"the label {name!r} has {len(classes):,} classes: {listed}. Of these "
+        f"{suggest_label.abbreviate(absent)} often {stand} for no value. If so, leave {them} "
+        "empty in the raw data and run make schema again: rows without a label are dropped"
     ]
 
 

@@ -57,6 +57,23 @@ def test_numbers_that_are_about_as_frequent_are_classes(tmp_path, rows, first):
     assert said.endswith("remove label and data.columns.y.allowed") == bool(first)
 
 
+def test_classes_that_often_stand_for_no_value_are_named(tmp_path):
+    absent = ("None", "null", "-", "?")
+    labels = [str(n % 3 > 0) if n % 10 else absent[n // 10 % 4] for n in range(800)]
+    (said,) = _proposed(tmp_path, labels).remarks
+    assert said == (
+        "the label 'y' has 6 classes: 'False', 'True', '-', …. Of these '-', '?', 'None', … "
+        "often stand for no value. If so, leave them empty in the raw data and run make schema "
+        "again: rows without a label are dropped"
+    )
+    (said,) = _proposed(tmp_path, [("low", "high", "none")[n % 3] for n in range(800)]).remarks
+    assert said == (
+        "the label 'y' has 3 classes: 'high', 'low', 'none'. Of these 'none' often stands for no "
+        "value. If so, leave it empty in the raw data and run make schema again: rows without a "
+        "label are dropped"
+    )
+
+
 def test_of_few_numbers_nothing_is_reported(tmp_path):
     assert _proposed(tmp_path, [n % 10 for n in range(400)]).remarks == ()
 
