@@ -154,7 +154,7 @@ def _missing(text: str, often: str, *, quoted: bool) -> str:
 def _of_text(name: str, column: ColumnProfile) -> list[str]:
     """Returns why a column is text, if most of it are numbers."""
     if traits.has_unit(column) and not column.strays:
-        one = column.some()[0]
+        one = traits.some_values(column)[0]
         return [f"{name!r} is kept as text: numbers with a sign or unit, such as {one!r}. {_PLAIN}"]
     few = column.different is not None and len(column.different) <= traits.FEW  # all are listed
     if traits.is_code(column) and column.about.least != column.about.greatest and not few:

@@ -140,7 +140,9 @@ def parse_labels(chosen: str, columns: Collection[str]) -> tuple[str, ...]:
 
 def _no_label(found: ColumnProfile) -> str:
     """Returns why values are neither numbers nor classes, if they are none."""
-    if found.count_of_different <= traits.FEW or not (one := next(iter(found.some()), "")):
+    if found.count_of_different <= traits.FEW or not (
+        one := next(iter(traits.some_values(found)), "")
+    ):
         return ""
     dates = found.as_dates
     if (found.kind == "string" and (dates.form or dates.mixed)) or dates.compact:

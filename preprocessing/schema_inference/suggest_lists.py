@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from pipeline.config.column_config import JSON
 from preprocessing.arrow import lists
+from preprocessing.schema_inference import traits
 from preprocessing.schema_inference.profile import ColumnProfile
 
 # In this order, the ones that are rarest in ordinary text first.
@@ -36,7 +37,8 @@ def separator(found: ColumnProfile) -> str | None:
         _, no_arrays = lists.of_json(pa.array(arrays, pa.string()))
         if not no_arrays.any():
             return JSON
-    return next((one for one in _SEPARATORS if _separates(one, counts)), None)
+    there = {text: n for text, n in counts.items() if text not in found.tokens}
+    return next((one for one in _SEPARATORS if _separates(one, there)), None)
 
 
 def _separates(mark: str, counts: Mapping[str, int]) -> bool:
@@ -48,7 +50,7 @@ def _separates(mark: str, counts: Mapping[str, int]) -> bool:
     items = collections.Counter(item for part in parts for item in part)
     if any(not item or item != item.strip() or item.startswith('"') for item in items):
         return False
-    if mark == "," and all(item.lstrip("+-").isdecimal() for item in items):
+    if mark == "," and all(map(traits.is_number_or_amount, counts)):
         return False  # numbers with groups of digits look so, too
     different_lengths = len(set(map(len, parts))) > 1
     return different_lengths and items.total() >= _REPEATED * len(items)

@@ -152,13 +152,24 @@ def is_code(found: ColumnProfile) -> bool:
     return text and not found.as_dates.form and all(map(_NUMERIC.fullmatch, found.some()))
 
 
+def some_values(found: ColumnProfile) -> list[str]:
+    """Returns the first values, as text, without what people write where there is none."""
+    return [text for text in found.some() if text not in found.tokens]
+
+
 def has_unit(found: ColumnProfile) -> bool:
     """Tells if texts are numbers with a sign or unit, such as $5 and 7 EUR."""
-    text = found.kind == "string" and not found.codes and not found.lengths
-    if not text or found.as_dates.form or not all(map(_AMOUNT.fullmatch, found.some())):
+    some = some_values(found)
+    text = found.kind == "string" and not found.codes and not found.lengths and bool(some)
+    if not text or found.as_dates.form or not all(map(_AMOUNT.fullmatch, some)):
         return False
-    units = {_NUMBER.sub("", text).strip() for text in found.some()}
+    units = {_NUMBER.sub("", text).strip() for text in some}
     return len(units) <= _UNITS  # more are names, such as seats: 12A, 30F
+
+
+def is_number_or_amount(text: str) -> bool:
+    """Tells if a text is digits with marks between them, and maybe a sign or unit."""
+    return bool(_NUMERIC.fullmatch(text) or _AMOUNT.fullmatch(text))
 
 
 def is_prose(found: ColumnProfile) -> bool:

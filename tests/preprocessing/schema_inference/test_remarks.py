@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -149,6 +150,18 @@ def test_numbers_with_a_unit_are_named(tmp_path):
         f"'a' is kept as text: {wanted}. Write them without to make it a number",
     )
     with pytest.raises(errors.UsageError, match=f"LABEL=a: {wanted}; write them without to"):
+        _said(tmp_path, rows, label="a")
+
+
+@pytest.mark.parametrize("text", ["-", "None", "null", "n/a", "?"])
+@pytest.mark.parametrize("unit", ["{}%", "{} kg", "${}"])
+def test_numbers_with_a_unit_are_named_next_to_texts_for_missing(tmp_path, unit, text):
+    rows = _table([unit.format(n + 100) if n % 20 else text for n in range(400)])
+    wanted = f"numbers with a sign or unit, such as '{unit.format(101)}'"
+    assert _said(tmp_path, rows) == (
+        f"'a' is kept as text: {wanted}. Write them without to make it a number",
+    )
+    with pytest.raises(errors.UsageError, match=f"LABEL=a: {re.escape(wanted)}; write them"):
         _said(tmp_path, rows, label="a")
 
 

@@ -41,6 +41,11 @@ def _found(*texts):
         (["a;b;c", "b", "c;a"], ";"),
         (["a,b,c", "b", "c,a"], ","),
         (["1,234,567", "1,234", "567"], None),  # numbers with groups
+        (["1,234,567", "1,234", "567", "-"], None),
+        (["1,234,567.5", "1,234.5", "1,567.5"], None),
+        (["$1,234,567", "$1,234", "$1,567"], None),
+        (["a,b,c", "b", "c,a", "None"], ","),
+        (["a,b,c", "c,b,a", "None"], None),  # all of one length
         (["a|x", "b|y", "a|y"], None),  # two values in one
         (["a|b|c", "d|e", "f"], None),  # nothing occurs again
         (["a, b, c", "b, a", "c, a"], None),  # sentences
@@ -59,6 +64,17 @@ def _found(*texts):
 )
 def test_separators(texts, mark):
     assert suggest_lists.separator(_found(*texts)) == mark
+
+
+@pytest.mark.parametrize("text", ["", "NA", "-", "None", "null", "n/a", "?"])
+def test_numbers_with_groups_of_digits_and_a_text_for_missing_are_numbers(tmp_path, text):
+    rows = [f'"{1000 + n * n * 37:,}"' if n % 20 else text for n in range(500)]
+    path = tmp_path / "t.csv"
+    path.write_text("a,y\n" + "".join(f"{row},{n % 2}\n" for n, row in enumerate(rows)))
+    data = proposals.propose(path).data
+    column = data.columns["a"]
+    assert (column.type, column.list, column.missing) == ("int64", False, "allow")
+    assert data.csv.thousands == "," and text in data.csv.missing
 
 
 def test_few_texts_with_a_bar_are_no_lists():
