@@ -249,7 +249,7 @@ def test_true_and_false_are_one_and_zero(tmp_path):
 def test_nan_is_no_value(tmp_path):
     """As Python writes it for numbers, whole ones and texts."""
     columns = {
-        "size": {"type": "float32", "missing": "allow"},
+        "size": {"type": "float32", "missing": "allow", "min": -math.inf, "max": math.inf},
         "id": {"type": "int64", "missing": "allow"},
         "name": {"type": "string", "missing": "allow"},
         "label": {"type": "int64"},
