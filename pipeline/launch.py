@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-import time
 
 from absl import flags
 
-from pipeline import cli, places, versions
+from pipeline import COMMAND_BEGAN, cli, places, versions
 from pipeline.config import model_config, own_input, raw_data
 from pipeline.jobs import display, job, table_memory
 from pipeline.launchers import base
@@ -38,7 +37,6 @@ _DRY_RUN = flags.DEFINE_bool("dry_run", False, "Only show the job; for any --clu
 
 def main() -> None:
     """Plans the job, and has the launcher of the chosen place run it."""
-    started = time.time()
     versions.require_estimators()
     short = job.cluster_overrides(_STRATEGY.value, _WORKERS.value, _PS.value)
     wanted = job.plan(
@@ -68,7 +66,7 @@ def main() -> None:
         gcs_preflight.check(wanted.storage_root)
         known = table_memory.known_manifest(wanted)
         table_memory.check(wanted.config, launcher.room(wanted), known)
-        record = launcher.run(wanted, started=started)
+        record = launcher.run(wanted, started=COMMAND_BEGAN)
     print(display.summary(wanted, record))
 
 

@@ -18,7 +18,7 @@ import time
 
 from absl import flags
 
-from pipeline import cli, config, storage, versions
+from pipeline import COMMAND_BEGAN, cli, config, storage, versions
 from pipeline.cluster import compatibility, gpus, task_discovery, topology
 from pipeline.config import config_file
 from pipeline.jobs import job as jobs
@@ -52,7 +52,6 @@ def run_task(run_path: str, records_path: str, task: topology.Task) -> None:
 
 def main() -> None:
     """Runs one process as the flags say."""
-    started = time.time()
     versions.require_estimators()
     task = task_discovery.task_of(
         os.environ,
@@ -72,7 +71,7 @@ def main() -> None:
     job = gpus.with_replicas(job, gpus.count(os.environ))
     records = _records_for(job, run, task)
     compatibility.check(job)
-    joining.run(jobs.Job(job, run.name, root, run, records), task, started=started)
+    joining.run(jobs.Job(job, run.name, root, run, records), task, started=COMMAND_BEGAN)
 
 
 def _records_for(job: config.Config, run: run_folder.RunFolder, task: topology.Task) -> str:

@@ -17,7 +17,7 @@ from typing import Any
 
 from absl import flags
 
-from pipeline import cli, errors, places, storage
+from pipeline import COMMAND_BEGAN, cli, errors, places, storage
 from pipeline.cluster import topology
 from pipeline.command_line import arguments
 from pipeline.processes import isolation
@@ -109,7 +109,7 @@ def main(program: Sequence[str]) -> None:
         _WATCHDOG_SECONDS.value,
         _ISOLATE.value,
     )
-    record = launcher.run(script, folder, options)
+    record = launcher.run(script, folder, options, started=COMMAND_BEGAN)
     print(launcher.summary(folder, record))
 
 

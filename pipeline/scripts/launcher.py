@@ -71,14 +71,13 @@ class ScriptPlan(plan.RunSpec):
         return _ENDED + (f"; evaluator-0 was {note}" if note else "")
 
 
-def run(script: Script, folder: RunFolder, options: ScriptOptions) -> RunRecord:
+def run(script: Script, folder: RunFolder, options: ScriptOptions, *, started: float) -> RunRecord:
     """Returns the record of the run once its chief, workers and evaluator have ended well; every
-    process is gone by then.
+    process is gone by then. `started` is when the command was, in Unix time.
 
     Raises the `PipelineError` of what went wrong, after writing it to the record, with the exit
     code of the process that failed.
     """
-    started = time.time()
     _refuse_other_run(folder)
     network = isolation.decide(options.isolate, remote=False)
     with (
