@@ -166,7 +166,7 @@ def _of_set(argument: str) -> list[str]:
     prefix = "--set="
     if not argument.startswith(prefix):
         return [argument]
-    return [prefix + setting for setting in overrides.split(argument.removeprefix(prefix))]
+    return [prefix + setting for setting in overrides.parse(argument.removeprefix(prefix))]
 
 
 def _explain(problem: str) -> str:

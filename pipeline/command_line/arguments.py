@@ -83,7 +83,7 @@ def _of_pair(typed: str, value: str, settings: Mapping[str, Setting]) -> Iterato
     if name in settings and settings[name].is_switch:
         yield f"--no{name}" if value.lower() in _OFF else f"--{name}"
     elif name == "set":
-        yield from (f"--set={one}" for one in overrides.split(value))
+        yield from (f"--set={one}" for one in overrides.parse(value))
     else:
         yield _flag(name, value, settings)
 

@@ -4,8 +4,24 @@ from __future__ import annotations
 
 import re
 
+from pipeline import errors
+
 _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"|' r"'(?:[^']|'')*'")
 _NEXT = re.compile(r"\s+(?=[A-Za-z_][\w.-]*=)")
+
+
+def parse(text: str) -> list[str]:
+    """Returns the settings in `text` as `split` does. Raises `UsageError` for a key that has two
+    values."""
+    given: dict[str, str] = {}
+    settings = split(text)
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        if equals and given.setdefault(key, value) != value:
+            raise errors.UsageError(
+                f"SET: {key} is given twice, as {given[key]!r} and as {value!r}; remove one"
+            )
+    return settings
 
 
 def split(text: str) -> list[str]:

@@ -7,7 +7,17 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.command_line.overrides import split
+from pipeline import errors
+from pipeline.command_line.overrides import parse, split
+
+
+def test_a_key_with_two_values_is_refused():
+    with pytest.raises(
+        errors.UsageError,
+        match=r"^SET: train.steps is given twice, as '5' and as '7'; remove one$",
+    ):
+        parse("train.steps=5 model.params={a: 1} train.steps=7")
+    assert parse("train.steps=5 train.steps=5") == ["train.steps=5", "train.steps=5"]
 
 
 @pytest.mark.parametrize(
