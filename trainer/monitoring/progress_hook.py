@@ -18,6 +18,8 @@ from trainer.monitoring.status_reporter import Reporter
 _train = tf.compat.v1.train
 _RATE = "examples_per_second"
 _TRAINING = "training"
+# TensorFlow prepares what a session runs in its first step, which fetches more, and in the second.
+_SLOW_STEPS = 2
 
 
 class ProgressHook(tf.compat.v1.train.SessionRunHook):
@@ -43,6 +45,7 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
         self._summary_steps = summary_steps
         self._model_dir = model_dir
         self._local_steps = 0
+        self._begun = 0  # local steps when the session was made
         self._first_reported = False
         self._since = (0, 0.0)  # local steps and time at the last report
         self._summarised = (0, 0.0)
@@ -54,6 +57,7 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
         self._loss = tf.compat.v1.losses.get_losses()[-1]
 
     def after_create_session(self, session: Any, coord: Any) -> None:
+        self._begun = self._local_steps
         self._since = self._summarised = (self._local_steps, time.perf_counter())
         self._reporter.say(_TRAINING, step=int(session.run(self._step)))
         self._first_reported = False
@@ -74,6 +78,8 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         self._local_steps += 1
+        if self._local_steps - self._begun == _SLOW_STEPS:
+            self._since = (self._local_steps, time.perf_counter())
         if run_values.results is None:
             return
         step, loss = int(run_values.results[0]), float(run_values.results[1])
@@ -85,6 +91,8 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
             # At once, and not when due: by it the supervisor knows that training continues.
             self._first_reported = True
             self._since = (self._local_steps, time.perf_counter())
+            self._reporter.say(_TRAINING, step=step, loss=loss)
+        elif self._reporter.due and self._local_steps == self._since[0]:
             self._reporter.say(_TRAINING, step=step, loss=loss)
         elif self._reporter.due:
             rate, self._since = self._rate_since(self._since)

@@ -107,6 +107,17 @@ def test_the_first_step_after_an_evaluation_is_reported_at_once(tmp_path):
     assert scene.said[3].step > scene.said[2].step == scene.said[1].step
 
 
+def test_no_rate_has_the_first_two_steps_of_a_session(tmp_path, monkeypatch):
+    """They take many times as long as the others."""
+    scene = Scene(tmp_path, writes=False)
+    monkeypatch.setattr(scene.reporter, "interval", 0.0)
+    for first in (0, 4):
+        scene.train(4)
+        rates = [status.examples_per_second for status in scene.said[first : first + 4]]
+        assert rates[:2] == [None, None] if first == 0 else rates[1] == rates[0]
+        assert rates[2] and rates[3]
+
+
 def test_the_last_step_is_reported_at_the_end(tmp_path):
     scene = Scene(tmp_path, writes=False)
     scene.train(12)
