@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pipeline.pages import charts, document
 from pipeline.pages.document import Markup
 from pipeline.reports.facts import Facts
@@ -10,8 +12,8 @@ from pipeline.runs import server_loads
 _WIDTH, _HEIGHT = 160, 12
 _LONGEST = 2.0  # times the mean: where bars end
 _NOTE = (
-    "What one step of each process asks of each server, by the steps that were traced: rows of "
-    "tables, and bytes to and from it. The line across a bar is the mean of the servers."
+    "What one step of each process asks of each server, by the steps that were traced: {what}. The "
+    "line across a bar is the mean of the servers."
 )
 
 
@@ -20,28 +22,30 @@ def section(facts: Facts) -> str:
     loads = facts.record.servers or server_loads.add_up(facts.statuses.values())
     if not loads:
         return ""
-    rows_to_mean = server_loads.to_mean([load.rows for load in loads.values()])
-    bytes_to_mean = server_loads.to_mean([load.bytes for load in loads.values()])
+    rows = [load.rows for load in loads.values()]
+    sizes = [load.bytes / 1e3 for load in loads.values()]
+    columns, what = [_shares(sizes, ",.1f")], "bytes to and from it"
+    head = ["server", "kB", "", "of the mean"]
+    if any(rows):  # there are none without tables
+        columns, what = [_shares(rows, ",.0f"), *columns], f"rows of tables, and {what}"
+        head[1:1] = ["rows", "", "of the mean"]
     cells = [
-        (
-            server,
-            f"{load.rows:,.0f}",
-            Markup(_bar(rows)),
-            f"{rows:.0%}",
-            f"{load.bytes / 1e3:,.1f}",
-            Markup(_bar(size)),
-            f"{size:.0%}",
-        )
-        for (server, load), rows, size in zip(
-            loads.items(), rows_to_mean, bytes_to_mean, strict=True
-        )
+        [server, *(cell for column in columns for cell in column[n])]
+        for n, server in enumerate(loads)
     ]
-    head = ("server", "rows", "", "of the mean", "kB", "", "of the mean")
     return document.section(
         "Servers",
-        document.table(head, cells, right={1, 3, 4, 6}),
-        f"<p class=note>{_NOTE}</p>",
+        document.table(head, cells, right={n for n, name in enumerate(head) if n and name}),
+        f"<p class=note>{_NOTE.format(what=what)}</p>",
     )
+
+
+def _shares(values: Sequence[float], shown: str) -> list[tuple[str, Markup, str]]:
+    """Returns three cells for each server: its value, a bar, and its share of the mean."""
+    return [
+        (format(value, shown), Markup(_bar(share)), f"{share:.0%}")
+        for value, share in zip(values, server_loads.to_mean(values), strict=True)
+    ]
 
 
 def _bar(to_mean: float) -> str:
