@@ -58,8 +58,20 @@ def of_code(a: Facts, b: Facts) -> list[Row]:
 def of_outcome(a: Facts, b: Facts) -> list[Row]:
     """Returns what became of both runs: steps, time, speed, goodput; equal or not."""
     one, other = (dict(_outcome(facts)) for facts in (a, b))
-    names = [*one, *(name for name in other if name not in one)]
-    return [(name, one.get(name, ""), other.get(name, "")) for name in names]
+    rows = [(name, one.get(name, ""), other.get(name, "")) for name in _merged(one, other)]
+    return [row for row in rows if row[1] or row[2]]
+
+
+def _merged(one: Iterable[str], other: Iterable[str]) -> list[str]:
+    """Returns all names: those of `other` alone stand after what precedes them there."""
+    names, at = [*one], 0
+    for name in other:
+        if name in names:
+            at = names.index(name)
+        else:
+            names.insert(at, name)
+        at += 1
+    return names
 
 
 def _outcome(facts: Facts) -> Iterator[tuple[str, str]]:
@@ -77,8 +89,8 @@ def _outcome(facts: Facts) -> Iterator[tuple[str, str]]:
     for part in facts_of.goodput_of(facts):
         if part.name == goodput.USEFUL:
             yield "goodput", f"{part.share:.1%}"
-        elif part.share >= 0.0005:
-            yield f"time for {part.name}", f"{part.share:.1%}"
+        else:
+            yield f"time for {part.name}", f"{part.share:.1%}" if part.share >= 0.0005 else ""
     yield "restarts", str(len(record.restarts))
     yield "launches", str(record.launches)
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pathlib
+import shutil
+
 from pipeline.config import config_file
 from pipeline.records import manifest
 from pipeline.records.manifest import ColumnStatistics, Statistics
-from pipeline.reports import differences, facts
-from pipeline.runs import run_record
+from pipeline.reports import differences, facts, goodput
+from pipeline.runs import accounts, run_record
 from tests import record_sets
 from tests.pipeline.reports import scene
 
@@ -70,6 +73,20 @@ def test_the_time_is_that_of_all_launches(tmp_path):
     rows = {name: (a, b) for name, a, b in differences.of_outcome(one, again)}
     assert rows["time"] == ("1 min 40 s", "3 min 20 s")
     assert float(rows["process hours"][1]) == round((100 * 4 + 100 * 5) / 3600, 4)
+
+
+def test_where_time_went_stands_together_whatever_one_run_lacks(tmp_path):
+    one, other = _facts(tmp_path, "a"), _facts(tmp_path, "b")
+    pathlib.Path(other.run.path, "checkpoint").write_text('model_checkpoint_path: "model.ckpt-9"')
+    without = _facts(tmp_path, "c")
+    shutil.rmtree(pathlib.Path(without.run.path, accounts.FOLDER))
+    for pair in ((one, other), (other, one), (without, other), (other, without)):
+        names = [name for name, *_ in differences.of_outcome(*pair)]
+        causes = [f"time for {name}" for name in goodput.WHAT if f"time for {name}" in names]
+        at = names.index("goodput") + 1
+        assert "time for lost work" in causes
+        assert names[at : at + len(causes)] == causes
+        assert names[-2:] == ["restarts", "launches"]
 
 
 def test_process_hours_of_a_worker_are_those_in_the_job(tmp_path):
