@@ -69,7 +69,7 @@ def column(name: str, found: ColumnProfile, rows: int, *, wide: bool = False) ->
         rules["sensitive"] = True
         made.notes.append("looks like personal data: values are redacted")
         made.unused = "it looks like personal data"
-    elif found.different is not None and len(found.different) == 1 and not found.missing:
+    elif traits.is_constant(found) and not found.missing:
         made.notes.append("always the same: no feature")
     elif found.missing and found.values < min(_SPARSE, _SPARSE_SHARE * rows):
         made.notes.append("almost no values: no feature")
@@ -205,7 +205,8 @@ def _notes(found: ColumnProfile, rows: int) -> list[str]:
         count = found.count_of_different
         notes.append(f"about {round(count, 2 - len(str(count))):,} different")
     else:
-        notes.append(f"{len(found.different):,} different")
+        count = 1 if traits.is_constant(found) else len(found.different)
+        notes.append(f"{count:,} different")
     if found.missing:
         share = found.missing / rows
         notes.append(f"{share:.1%} missing" if share >= 0.001 else f"{found.missing:,} missing")
@@ -286,7 +287,7 @@ def _clipped(found: ColumnProfile) -> list[Any]:
     if not limits or not deviation:  # whole numbers that no float tells apart have none
         return []
     digits = 2 - math.floor(math.log10(deviation))
-    return [{"clip": {n: round(float(x), digits) for n, x in limits.items()}}]
+    return [{"clip": {n: round(float(x), digits) + 0.0 for n, x in limits.items()}}]
 
 
 def _text_feature(found: ColumnProfile, made: SuggestedColumn) -> None:

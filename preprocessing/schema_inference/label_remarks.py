@@ -18,7 +18,7 @@ def find_remarks(name: str, label: ColumnProfile) -> list[str]:
     different = label.different
     if different is None:
         return []
-    if len(different) == 1:
+    if traits.is_constant(label):
         one = traits.as_text(next(iter(different)))
         return [f"the label {name!r} is always {one!r}: there is nothing to learn"]
     if traits.is_personal(name, label):

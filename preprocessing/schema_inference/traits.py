@@ -90,6 +90,19 @@ def are_rounded(found: ColumnProfile) -> bool:
     return largest > precision.EXACT and merged(found) is not None
 
 
+def is_constant(found: ColumnProfile) -> bool:
+    """Tells if all values are the same one: numbers also if they are written in several ways, as 0
+    and -0.0."""
+    if found.different is None or not found.values:
+        return False
+    if len(found.different) == 1:
+        return True
+    about = found.about
+    if found.kind == "string" or about.not_finite or about.least != about.greatest:
+        return False
+    return len(np.unique(numbers(found)[0])) == 1
+
+
 def numbers(found: ColumnProfile) -> tuple[np.ndarray, np.ndarray]:
     """Returns the finite ones of different numbers, int64 or float64, and how often each occurs; of
     very many the first, as if each occurred once."""
@@ -255,7 +268,8 @@ def scaling(found: ColumnProfile) -> dict[str, float]:
     if not about.deviation:
         return {"offset": about.mean} if about.mean else {}
     scale = float(f"{about.deviation:.2g}")
-    return {"offset": round(about.mean, -math.floor(math.log10(scale))), "scale": scale}
+    offset = round(about.mean, -math.floor(math.log10(scale))) + 0.0  # no -0.0
+    return {"offset": offset, "scale": scale}
 
 
 def is_numbered(found: ColumnProfile) -> bool:

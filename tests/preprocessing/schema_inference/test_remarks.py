@@ -213,14 +213,15 @@ def test_constant_columns_make_no_feature(tmp_path):
     wrong = "no column makes a feature, so a model has nothing to learn from: "
     then = f". Add columns that vary to the data, or write features and a model in {path}"
 
-    def nothing(names, values):
-        rows = [f"{names}y", *(f"{values}{n % 2}" for n in range(400)), ""]
+    def nothing(names, *values):
+        rows = [f"{names}y", *(f"{values[n % len(values)]}{n // 2 % 2}" for n in range(400)), ""]
         (tmp_path / "t.csv").write_text("\n".join(rows))
         made = write_config.propose(str(tmp_path / "t.csv"), str(path), "y")
         assert made.remarks == ()
         return made.nothing
 
     assert nothing("a,b,", "1.5,k,") == f"{wrong}'a' (always the same), 'b' (always the same){then}"
+    assert nothing("a,", "-0.0,", "0.0,") == f"{wrong}'a' (always the same){then}"
     assert nothing("", "") == f"{wrong}only label and key are left{then}"
     said = nothing("".join(f"c{n}," for n in range(14)), "1," * 14)
     assert "'c9' (always the same) and 4 more. Add columns" in said and "c10" not in said

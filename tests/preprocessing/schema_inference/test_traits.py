@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
+import pytest
+
 from preprocessing.schema_inference import traits
 from tests.preprocessing.schema_inference.surveyed import surveyed
 
@@ -20,6 +24,20 @@ def test_labels_are_brought_to_about_one():
     }
     assert traits.scaling(surveyed([2001, 2002.5])) == {"offset": 2001.8, "scale": 0.75}
     assert traits.scaling(surveyed(["nan"])) == {}
+    offset = traits.scaling(surveyed([-0.5, 0.4] * 9))["offset"]
+    assert (offset, math.copysign(1, offset)) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    "values", [[0.0, -0.0], ["0.0", "-0.0", "0"], ["1.50", "1.5"], ["7", "+7"], ["a", "a"]]
+)
+def test_one_number_in_several_ways_is_always_the_same(values):
+    assert traits.is_constant(surveyed(values * 9))
+
+
+@pytest.mark.parametrize("values", [[0.0, -0.1], ["1e40", "2e40"], ["a", "A"], [1.0, math.nan]])
+def test_values_that_differ_are_not_constant(values):
+    assert not traits.is_constant(surveyed(values * 9))
 
 
 def test_classes_that_are_numbered_from_zero():
