@@ -95,12 +95,18 @@ def current_of(storage_root: str, job: config.Config, *, given: str) -> str:
 def refuse_other_inputs(storage_root: str, job: config.Config, *, given: str) -> None:
     """Raises `UsageError` if the current build of the records that are called like a config, whose
     name or path is `given`, was made from other inputs."""
-    records = run_folder.records_folder(storage_root, job.name)
-    pointer = _read_pointer(records)
-    if pointer is None or pointer["inputs"] is None:  # of an earlier version
-        return
-    if why := other_model.compare_inputs(other_model.list_inputs(job.data), pointer["inputs"]):
-        raise _other_config(storage.join(records, pointer["build"]), job.name, given, why=why)
+    if why := compare_inputs(storage_root, job):
+        folder = current(run_folder.records_folder(storage_root, job.name))
+        raise _other_config(folder, job.name, given, why=why)
+
+
+def compare_inputs(storage_root: str, job: config.Config) -> str:
+    """Returns in words which input of a config the current build of its name was not made from;
+    empty for none, and if an earlier version made it."""
+    pointer = _read_pointer(run_folder.records_folder(storage_root, job.name))
+    if pointer is None or pointer["inputs"] is None:
+        return ""
+    return other_model.compare_inputs(other_model.list_inputs(job.data), pointer["inputs"])
 
 
 def _other_config(folder: str, name: str, given: str, *, why: str) -> errors.UsageError:
