@@ -32,7 +32,7 @@ with tf1.Graph().as_default(), tf1.Session() as session:
         pinned = checkpoint_files.step_of(copy)
         kept = checkpoint_files.keep(copy, folder + "/best")
     run_folder.RunFolder(folder).write("best.json", {"checkpoint": "best/model.ckpt-1"})
-    best = checkpoint_files.chosen(folder, "best")
+    best = checkpoint_files.find_intact(folder, "best")
     other = checkpoint_files.keep(checkpoint_files.newest(folder), folder + "/best")
     copied = checkpoint_files.step_of(other)
     checkpoint_files.keep_only(kept, folder + "/best")

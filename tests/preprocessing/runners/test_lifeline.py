@@ -12,7 +12,7 @@ from preprocessing.runners import lifeline
 _HOLD = """\
 import sys, time
 from preprocessing.runners import lifeline
-report = lifeline.hold(sys.argv[1])
+report = lifeline.attach(sys.argv[1])
 print("holds", flush=True)
 if sys.argv[2:]:
     report("a row is wrong\\udcc3")

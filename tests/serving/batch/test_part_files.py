@@ -15,7 +15,7 @@ from serving.batch import part_files
 KILLED = """
 import os, signal, sys
 from serving.batch import part_files
-with part_files.beside(sys.argv[1]) as folder:
+with part_files.temporary_folder(sys.argv[1]) as folder:
     open(f"{folder}/part", "w").close()
     os.kill(os.getpid(), signal.SIGKILL)
 """
