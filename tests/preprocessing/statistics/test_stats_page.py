@@ -11,6 +11,7 @@ import xml.etree.ElementTree as ElementTree
 import numpy as np
 import pytest
 
+from pipeline.config import config_file
 from pipeline.records import manifest
 from preprocessing.build import job
 from preprocessing.statistics import stats_page
@@ -93,11 +94,7 @@ def test_of_lists_as_of_numbers_the_share_of_rows_is_missing():
 
 def test_the_command(made):
     config = made[1] / "table.yaml"
-    config.write_text(
-        f"name: table\ndata: {{source: csv, inputs: {{train: {{files: {made[1]}/in.csv}}}}, "
-        "columns: {label: {type: int64}}, label: label}\n"
-        "model: {name: mnist_mlp}\ntrain: {steps: 1}\n"
-    )
+    config.write_text(config_file.dump(tables.make_config(made[1] / "in.csv")))
     done = commands.run("preprocessing.stats", f"--config={config}", f"--storage={made[1]}")
     assert (done.returncode, done.stderr) == (0, "")
     assert pathlib.Path(done.stdout.strip()).read_text().startswith("<!doctype html>")
