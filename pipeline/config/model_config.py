@@ -77,6 +77,18 @@ def refuse_placeholder(name: str) -> None:
         )
 
 
+def refuse_metric(model: Model, metric: str) -> None:
+    """Raises `UsageError` for an `eval.metric` of which it is known that the model of one label
+    does not report it."""
+    settings = shipped(model)
+    known = settings.metrics if settings is not None else None
+    if known is not None and metric not in known:
+        raise errors.UsageError(
+            f"eval.metric {metric!r}: is none of a number, which model.params.task: regression "
+            f"predicts{errors.nearest(metric, known)}; it must be one of {', '.join(known)}"
+        )
+
+
 def check(model: Model, *, has_features: bool) -> None:
     """Raises `ValueError` for a name that is no model, and for params that a shipped model does not
     know, with those it does."""

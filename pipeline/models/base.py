@@ -12,6 +12,17 @@ from pipeline.sections import Above0, Fraction, Positive, Section
 _M = TypeVar("_M", bound="ModelSettings")
 
 
+# What the model of a number reports in an evaluation.
+METRICS_OF_NUMBERS = (
+    "average_loss",
+    "label/mean",
+    "loss",
+    "mean_absolute_error",
+    "prediction/mean",
+    "rmse",
+)
+
+
 class ModelSettings(Section):
     """The params of a model, `model.params`, and what it takes of the rest of a config."""
 
@@ -34,6 +45,11 @@ class ModelSettings(Section):
     @property
     def label_classes(self) -> int | None:
         """How many classes the label must be one of; `None` for any label."""
+        return None
+
+    @property
+    def metrics(self) -> tuple[str, ...] | None:
+        """What it reports in an evaluation; `None` if that is known of the built model alone."""
         return None
 
     @property
@@ -77,6 +93,11 @@ class OfLogits(OfClasses):
     scale: Above0 = 1.0
     """What predictions are multiplied by before `offset` is added; best about the standard
     deviation of the labels. Only for `task: regression`."""
+
+    @property
+    def metrics(self) -> tuple[str, ...] | None:
+        """What it reports of a number; `None` of classes."""
+        return METRICS_OF_NUMBERS if self.task == "regression" else None
 
     @pydantic.model_validator(mode="after")
     def _only_of_numbers(self) -> OfLogits:

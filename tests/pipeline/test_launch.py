@@ -162,6 +162,11 @@ def test_changes_are_reported_and_what_checkpoints_hold_needs_another_run(launch
         (["--set=train.steps"], "must be section.key=value"),
         (["--run=../../x"], "--run '../../x': must be 1 to 63 of"),
         (["--set=model.name=package.module:model_fn"], "stands for a model, as make schema found"),
+        (
+            ["--config=flights_delay", "--set=train.steps=500", "--set=eval.metric=accuracy"],
+            "eval.metric 'accuracy': is none of a number, which model.params.task: regression "
+            "predicts; it must be one of average_loss, label/mean, loss, mean_absolute_error, ",
+        ),
     ],
 )
 def test_bad_requests_are_refused_before_anything_is_written(launch, arguments, text):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from pipeline.models.base import METRICS_OF_NUMBERS
 from trainer import optimizers
 from trainer.features.transforms import WEIGHT, weight_of
 from trainer.heads import heads
@@ -68,6 +69,8 @@ def test_precision_and_recall_have_one_area(features):
 def test_regression_is_of_squares():
     found = _loss([[2.0], [5.0]], [1, 2], task="regression")
     assert found["average_loss"] == pytest.approx((1 + 9) / 2)
+    # The launcher goes by these; Estimator adds the loss.
+    assert {*found, "loss"} == set(METRICS_OF_NUMBERS)
 
 
 @pytest.mark.parametrize(
