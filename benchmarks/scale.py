@@ -128,7 +128,7 @@ class _Scene:
             preflight.check(self.run, self.job, task, patience=2 * _SECONDS, **clock)
 
         def wait(task: Any) -> None:
-            roles._await_chief(self.run, ["training"], self.reporter(task))
+            roles.await_chief(self.run, ["training"], self.reporter(task))
 
         def verify(task: Any) -> None:
             reporter = self.reporter(task)
