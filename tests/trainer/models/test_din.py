@@ -118,7 +118,7 @@ def test_attention_finds_what_the_mean_does_not(tmp_path):
     for reduction in ("attention", "mean"):
         job = clicks.job(reduction=reduction, hidden_units=[64])
         folder = str(tmp_path / reduction)
-        found = clicks.trained(folder, job, train, steps=500, batch=100, rate=0.02)
+        found = clicks.trained(folder, job, train, steps=1500, batch=100, rate=0.02)
         areas[reduction] = metrics.roc_auc_score(test["late"], found.ask(test))
     assert areas["attention"] > areas["mean"] + 0.02, areas
     best = metrics.roc_auc_score(test["late"], alike[4800:])
