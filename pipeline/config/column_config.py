@@ -96,8 +96,8 @@ class Column(Section):
     `ymd` also for `int64`. Not set: any text. The step `date`
     makes -1 of one that is no date, which draws a warning in preprocessing and predictions."""
     missing: Literal["reject", "drop", "allow"] = "reject"
-    """What happens to a row without a value; NaN is none, in every source. `reject`: it becomes a
-    dead letter. `drop`: it is dropped and counted. `allow`: the record lacks the feature, and the
+    """What happens to a row without a value. NaN is no value, in every source. `reject`: it becomes
+    a dead letter. `drop`: it is dropped and counted. `allow`: the record lacks the feature, and the
     trainer uses `default`.
     `allow` is not for `uint8`, `image`, `data.key` and the columns of `data.split`; for the label
     of a model of this project it needs `default`."""

@@ -84,7 +84,7 @@ def refuse_metric(model: Model, metric: str) -> None:
     known = settings.metrics if settings is not None else None
     if known is not None and metric not in known:
         raise errors.UsageError(
-            f"eval.metric {metric!r}: is none of a number, which model.params.task: regression "
+            f"eval.metric {metric!r}: no metric of a number, which model.params.task: regression "
             f"predicts{errors.nearest(metric, known)}; it must be one of {', '.join(known)}"
         )
 

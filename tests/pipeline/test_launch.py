@@ -164,7 +164,7 @@ def test_changes_are_reported_and_what_checkpoints_hold_needs_another_run(launch
         (["--set=model.name=package.module:model_fn"], "stands for a model, as make schema found"),
         (
             ["--config=flights_delay", "--set=train.steps=500", "--set=eval.metric=accuracy"],
-            "eval.metric 'accuracy': is none of a number, which model.params.task: regression "
+            "eval.metric 'accuracy': no metric of a number, which model.params.task: regression "
             "predicts; it must be one of average_loss, label/mean, loss, mean_absolute_error, ",
         ),
     ],

@@ -147,7 +147,7 @@ class Gate:
             if keras is None:
                 asked.write_bytes(b"".join(tfrecord.frame(row.example) for row in rows))
             else:
-                parity_worker.write(str(asked), _plain(self._inputs(rows, keras)))
+                parity_worker.write(str(asked), self._inputs(rows, keras))
             finish = parity_client.shared().begin(
                 {
                     "export": keras.path if keras else export,
@@ -397,8 +397,3 @@ class _Comparison:
         # Values that look personal are shown nowhere.
         secret = self._gate.columns[column].sensitive
         return f"{named} ({row.change if secret else row.change_of(column)})"
-
-
-def _plain(arrays: rounding.Answers) -> rounding.Answers:
-    """Returns texts at a fixed width, so that nothing has to be unpickled."""
-    return {n: x.astype(np.bytes_) if x.dtype == object else x for n, x in arrays.items()}

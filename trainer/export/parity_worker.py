@@ -53,9 +53,11 @@ _READ_AGAIN = 32
 
 
 def write(path: str, arrays: Mapping[str, np.ndarray]) -> None:
-    """Writes arrays by any names: in an archive they are numbered."""
+    """Writes arrays by any names: in an archive they are numbered. Texts get a fixed width, so that
+    nothing has to be unpickled."""
+    plain = [x.astype(np.bytes_) if x.dtype == object else x for x in arrays.values()]
     with open(path, "wb") as file:
-        np.savez(file, *arrays.values(), names=np.array(json.dumps(list(arrays))))
+        np.savez(file, *plain, names=np.array(json.dumps(list(arrays))))
 
 
 def read(path: str) -> dict[str, np.ndarray]:

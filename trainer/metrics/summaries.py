@@ -68,8 +68,8 @@ class Binary:
         self.confusion = np.zeros((2, 2), np.int64)
 
     def add(self, labels: np.ndarray, probabilities: np.ndarray) -> None:
-        """Counts a batch: `[examples]` labels of 0 and 1, and probabilities of 1; what is none,
-        such as NaN, is left out."""
+        """Counts a batch: `[examples]` labels of 0 and 1, and probabilities of 1. Numbers that
+        are no probability, such as NaN, are left out."""
         known = (probabilities >= 0) & (probabilities <= 1)
         positive, p = labels[known] == 1, probabilities[known].astype(float)
         with np.errstate(divide="ignore"):
