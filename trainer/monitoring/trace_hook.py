@@ -30,7 +30,9 @@ from trainer.monitoring.status_reporter import Reporter
 # Where TensorBoard's profile plugin looks for profiles of a run, and the files of its trace viewer:
 # a folder each profile, in which a file is a host.
 FOLDER, _SUFFIX = "plugins/profile", ".trace.json.gz"
-_WARM_UP, _FIRST = 5, 10  # steps: the first ones start things up
+# Steps: the first ones start things up. The first trace is not in a step whose number is round, as
+# others ask for more in these: a server's first step with another set of tensors is slow.
+_WARM_UP, _FIRST = 5, 13
 # Between two traces there are some steps, a second, and so many times the median of what traces
 # cost that their mean, which is up to twice as much with servers, is half a percent.
 _INTERVAL, _COSTS = 1.0, 400
