@@ -79,7 +79,7 @@ def _train(root: pathlib.Path, name: str, strategy: str, *, steps: int, hook: st
 def _recorded(root: pathlib.Path, strategy: str) -> float:
     """Returns the share of the time of training that recording takes, in the chief."""
     name = f"recorded-{strategy}".replace("_", "-")
-    _train(root, name, strategy, steps=400, hook="benchmarks.recording:Recording")
+    _train(root, name, strategy, steps=800, hook="benchmarks.recording:Recording")
     found = json.loads((root / f"{name}.json").read_text())
     print(f"recording, {strategy}: {found}", flush=True)
     return float(found["recording"] / found["training"])
