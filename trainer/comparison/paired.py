@@ -138,7 +138,7 @@ def _by_influence(
 
 
 def _means(a: np.ndarray, b: np.ndarray, groups: np.ndarray | None) -> Difference:
-    """Student's t of the differences, as in scipy's `ttest_rel`."""
+    """Student's t of the differences, as in scipy's `ttest_rel`; wider where they are skewed."""
     change = b - a
     return _by_influence(
         float(np.mean(a)), float(np.mean(b)), change - np.mean(change), groups=groups

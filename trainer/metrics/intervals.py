@@ -37,15 +37,19 @@ class MetricEstimate:
 
 
 # On what scale an interval is computed, so that it stays in the range of its metric: the slope of
-# the transform at a value, and the value that is a step of the transform away from it.
-Scale = tuple[Callable[[float], float], Callable[[float, float], float]]
-LOG: Scale = (lambda x: 1 / x, lambda x, step: x * math.exp(min(step, 700.0)))
+# the transform at a value, the value that is a step of the transform away from it, and the range.
+Scale = tuple[Callable[[float], float], Callable[[float, float], float], tuple[float, float]]
+LOG: Scale = (lambda x: 1 / x, lambda x, step: x * math.exp(min(step, 700.0)), (0.0, math.inf))
 LOGIT: Scale = (
     lambda x: 1 / (x * (1 - x)),
     lambda x, step: _logistic(math.log(x / (1 - x)) + step),
+    (0.0, 1.0),
 )
 # Of what may be below zero.
-PLAIN: Scale = (lambda x: 1.0, lambda x, step: x + step)
+PLAIN: Scale = (lambda x: 1.0, lambda x, step: x + step, (-math.inf, math.inf))
+# A mean of n values is about normal if n is at least so many times their squared skewness (Sugden,
+# Smith and Jones, Cochran's rule for simple random sampling, 2000).
+_NORMAL_FROM = 28
 
 
 def by_influence(
@@ -68,6 +72,9 @@ def by_influence(
     draws the estimate to itself, which makes what is left of its influence too small: it is divided
     by the rest, as in the jackknife. The points of t are those of the effective number of units
     (Kish, Survey sampling, 1965): as many of equal size would vary as much.
+
+    If few units make up most of the influence, so that the estimate is not about normal, the
+    interval covers Hall's too, whose ends are further from the value on the side of these.
     """
     sums, shares = influence, np.full(len(influence), 1 / max(1, len(influence)))
     if weights is not None:
@@ -80,15 +87,36 @@ def by_influence(
     told = describe_units(units, fewest, examples=None if groups is None else len(groups))
     if units < 2 or not math.isfinite(value):
         return MetricEstimate(value, value, value, few=True, units=told)
-    slope, step_from = scale
-    effective = 1 / float(np.sum(np.square(shares)))
-    left = float(np.sum(np.square(sums / (1 - shares))))
-    variance = (units - 1) / units * left / len(influence) ** 2
-    step = student_t(effective - 1) * math.sqrt(variance) * slope(value)
+    slope, step_from, (least, most) = scale
+    point = student_t(1 / float(np.sum(np.square(shares))) - 1)
+    left = sums / (1 - shares)
+    error = math.sqrt((units - 1) / units * float(np.sum(np.square(left)))) / len(influence)
+    step = point * error * slope(value)
+    low, high = step_from(value, -step), step_from(value, step)
+    down, up = _points_of_skewed(left, point)
+    if value - down * error > least:
+        low = min(low, value - down * error)
+    if value + up * error < most:
+        high = max(high, value + up * error)
     few = min(units, units if fewest is None else fewest) < FEW
-    return checked(
-        MetricEstimate(value, step_from(value, -step), step_from(value, step), few, units=told)
-    )
+    return checked(MetricEstimate(value, low, high, few, units=told))
+
+
+def _points_of_skewed(influence: np.ndarray, point: float) -> tuple[float, float]:
+    """Returns how many standard errors the ends of an interval are below and above its value, from
+    the `point` of a normal estimate: those of Hall (On the removal of skewness by transformation,
+    1992), whose cubic transform of Student's t has no skewness."""
+    squares = float(np.sum(np.square(influence)))
+    # Of the mean: that of the values is larger by the root of their number.
+    skewness = float(np.sum(influence**3)) / squares**1.5 if squares else 0.0
+    if _NORMAL_FROM * skewness**2 <= 1:
+        return point, point
+    slope, shift = skewness / 3, skewness / 6
+
+    def transform_back(x: float) -> float:
+        return (float(np.cbrt(1 + 3 * slope * (x - shift))) - 1) / slope
+
+    return transform_back(point), -transform_back(-point)
 
 
 def describe_units(
@@ -181,12 +209,9 @@ def mean(values: np.ndarray) -> MetricEstimate:
     logarithm by the delta method, so that it ends above zero; one example has none, nor have
     examples that are all alike."""
     n, value = len(values), float(np.mean(values))
-    if n < 2 or not value:
+    if not value:
         return checked(MetricEstimate(value, value, value, n < FEW, units=describe_units(n)))
-    ratio = math.exp(student_t(n - 1) * float(np.std(values, ddof=1)) / math.sqrt(n) / value)
-    return checked(
-        MetricEstimate(value, value / ratio, value * ratio, n < FEW, units=describe_units(n))
-    )
+    return by_influence(value, values - value, LOG)
 
 
 def plain_mean(values: np.ndarray) -> MetricEstimate:

@@ -57,6 +57,17 @@ def test_areas_are_those_of_scikit_learn_and_the_interval_is_delongs():
         assert half < sign * (end - change) < 1.01 * half
 
 
+@pytest.mark.parametrize(("count", "held"), [(30, 0.83), (300, 0.88)])
+def test_intervals_hold_the_truth_of_rare_large_changes(count, held):
+    """The points of t held it 0.65 and 0.81 of the times."""
+    rng, found = np.random.default_rng(3), []
+    for _ in range(1000):
+        change = rng.lognormal(0, 2, count)
+        errors = paired.of_numbers(np.zeros(count), np.ones(count), 1 + change)
+        found.append(errors["mean_absolute_error"].change)
+    assert held <= np.mean([one.low <= np.exp(2) <= one.high for one in found]) <= 0.97
+
+
 def test_means_are_students_t_of_the_pairs():
     labels, a, b = _pair(np.random.default_rng(2), 200)
     found = paired.of_classes(_answers(labels, a), _answers(labels, b), 10)["log_loss"]
