@@ -14,6 +14,7 @@ from pipeline.pages.document import Markup
 from pipeline.reports.differences import Row
 from trainer.comparison.paired import Difference
 from trainer.comparison.result import ComparedSlice, Comparison
+from trainer.metrics import groups
 
 _WIDTH = 220
 _CLASSES = {"better": "good", "worse": "bad"}
@@ -63,9 +64,12 @@ def describe(found: Comparison, number: int) -> str:
 def verdict(found: Comparison) -> str:
     """Returns in one sentence what the deciding metric says."""
     if found.metric is None and found.wanted in found.defined:
+        units, here = "records", f"{found.whole.records:,}"
+        if groups.is_of_groups(found.wanted):
+            units, here = "groups with both labels", f"{here} records"
         return (
-            f"No verdict, there are {figures.TOO_FEW} records: {found.wanted!r} is not defined on "
-            f"these {found.whole.records:,}"
+            f"No verdict, there are {figures.TOO_FEW} {units}: {found.wanted!r} is not defined on "
+            f"these {here}"
         )
     if found.metric is None:
         return (
@@ -77,7 +81,8 @@ def verdict(found: Comparison) -> str:
     if one.change.alike:
         return f"No verdict, all records change alike: {change}"
     if one.change.few:
-        return f"No verdict, there are {figures.TOO_FEW} records: {change}"
+        units = one.change.units.partition(":")[0]
+        return f"No verdict, there are {figures.TOO_FEW} {units}: {change}"
     if not found.verdict:
         return f"B is neither certainly better nor certainly worse than A: {change}"
     return f"B is {found.verdict} {'from' if found.verdict == 'different' else 'than'} A: {change}"
@@ -122,7 +127,9 @@ def _signed(value: float) -> str:
 
 def _interval(one: Difference) -> str:
     found = one.change
-    return figures.interval(found.low, found.high, few=found.few, alike=found.alike)
+    return figures.interval(
+        found.low, found.high, few=found.few, alike=found.alike, units=found.units
+    )
 
 
 def _cells(found: Comparison, part: ComparedSlice) -> Iterable[tuple[str, ...]]:

@@ -182,7 +182,8 @@ def newcombe(*, both: int, only_a: int, only_b: int, neither: int) -> MetricEsti
 
     low = value - half(b.value - b.low, a.high - a.value)
     high = value + half(b.high - b.value, a.value - a.low)
-    return MetricEstimate(value, max(-1.0, low), min(1.0, high), n < intervals.FEW)
+    few, told = n < intervals.FEW, intervals.describe_units(n)
+    return MetricEstimate(value, max(-1.0, low), min(1.0, high), few, units=told)
 
 
 def area_under_roc(
@@ -203,12 +204,17 @@ def area_under_roc(
     areas = [float(np.mean(above)) for above, _ in pairs]
     changes = [pairs[1][n] - pairs[0][n] for n in (0, 1)]
     fewest = min(intervals.count_units(groups, of) for of in (positive, ~positive))
+    every = intervals.count_units(groups, np.ones(len(labels), bool))
+    told = intervals.describe_units(every, fewest, examples=None if groups is None else len(labels))
     value = areas[1] - areas[0]
     if min(counts) < 2:
-        return Difference(areas[0], areas[1], MetricEstimate(value, value, value, few=True))
+        alone = MetricEstimate(value, value, value, few=True, units=told)
+        return Difference(areas[0], areas[1], alone)
     spread = intervals.half_of_means(*changes)
     few = fewest < intervals.FEW
-    found = intervals.checked(MetricEstimate(value, value - spread, value + spread, few))
+    found = intervals.checked(
+        MetricEstimate(value, value - spread, value + spread, few, units=told)
+    )
     if groups is not None:
         influence = np.empty(len(labels))
         influence[positive] = (changes[0] - value) * len(labels) / counts[0]
@@ -233,11 +239,12 @@ def _by_group(a: Answers, b: Answers, top: int) -> dict[str, Difference]:
         (one.reciprocal_rank, other.reciprocal_rank, plain),
         (one.hit, other.hit, plain),
     ]
-    found = {}
+    found, told = {}, of_groups.describe(one)
     for name, (x, y, weights) in zip(of_groups.names(top), values, strict=True):
         mean_x, mean_y = float(np.mean(x * weights)), float(np.mean(y * weights))
         influence = weights * ((y - x) - (mean_y - mean_x))
-        found[name] = _by_influence(mean_x, mean_y, influence, groups=None, weights=weights)
+        each = _by_influence(mean_x, mean_y, influence, groups=None, weights=weights)
+        found[name] = dataclasses.replace(each, change=dataclasses.replace(each.change, units=told))
     return found
 
 

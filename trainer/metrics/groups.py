@@ -22,6 +22,11 @@ def names(top: int) -> tuple[str, ...]:
     return AREA, f"ndcg@{top}", f"mrr@{top}", f"hit_rate@{top}"
 
 
+def is_of_groups(name: str) -> bool:
+    """Returns whether a metric is one of these, of any k."""
+    return name.partition("@")[0] in {one.partition("@")[0] for one in names(1)}
+
+
 @dataclasses.dataclass(frozen=True)
 class GroupCounts:
     """Groups by what is in them, and examples that are in none. `usable` groups hold both labels;
@@ -162,8 +167,12 @@ def metrics(ranked: Ranked, top: int) -> dict[str, MetricEstimate]:
         intervals.fraction(ranked.area, weights=ranked.sizes),
         *map(intervals.fraction, plain),
     ]
-    told = intervals.describe_units(
+    told_of = [dataclasses.replace(one, units=describe(ranked)) for one in estimates]
+    return dict(zip(names(top), told_of, strict=True))
+
+
+def describe(ranked: Ranked) -> str:
+    """Returns `MetricEstimate.units` of these metrics."""
+    return intervals.describe_units(
         len(ranked.sizes), examples=int(ranked.sizes.sum()), which=" with both labels"
     )
-    told_of = [dataclasses.replace(one, units=told) for one in estimates]
-    return dict(zip(names(top), told_of, strict=True))

@@ -44,6 +44,20 @@ def test_a_metric_that_is_not_defined_on_so_few_records():
     )
 
 
+def test_what_there_are_too_few_of():
+    grouped = MetricEstimate(-0.1, -0.2, 0.1, few=True, units="groups: 4, of 90 records")
+    found = result(Difference(0.8, 0.7, grouped))
+    assert page.verdict(found) == (
+        "No verdict, there are too few groups: auc -0.1000 too few groups: 4, of 90 records"
+    )
+    assert page.page([found]).count("<td>too few groups: 4, of 90 records</td>") == 1
+    none = dataclasses.replace(found, metric=None, wanted="ndcg@5", defined=("ndcg@5",))
+    assert page.verdict(none) == (
+        "No verdict, there are too few groups with both labels: 'ndcg@5' is not defined on these "
+        "90 records"
+    )
+
+
 def test_a_metric_that_there_is_not():
     other = result(WORSE, metric=None, wanted="mine")
     assert page.verdict(other).startswith("No verdict: 'mine' has no paired interval; name one of")

@@ -238,6 +238,21 @@ def test_metrics_are_named_whether_these_records_define_them_or_not():
     assert paired.of_probabilities(Answers(labels, labels, None, labels), 10) == ()
 
 
+def test_what_is_independent_is_told():
+    labels, scores = np.arange(80) % 2, np.random.default_rng(4).random(80)
+    one, other = (_answers(labels, x, np.arange(80) // 20) for x in (scores, scores[::-1]))
+    found = paired.of_classes(one, other, 10)
+    for name, units in (
+        ("accuracy", "groups: 4, of 80 records"),
+        ("auc", "groups: 4, of 80 records"),
+        ("log_loss", "groups: 4, of 80 records"),
+        ("ndcg@10", "groups: 4 with both labels, of 80 records"),
+    ):
+        assert (found[name].change.few, found[name].change.units) == (True, units)
+    found = paired.of_classes(*(_answers(labels, x) for x in (scores, scores[::-1])), 10)
+    assert {one.change.units for one in found.values()} == {"records: 80"}
+
+
 def test_changes_that_are_all_alike_have_no_interval():
     labels = np.arange(60) % 2
     found = paired.of_numbers(labels, labels + 0.5, labels + 0.25)
