@@ -48,7 +48,7 @@ def main() -> None:
     )
     model_config.refuse_placeholder(wanted.config.model.name)
     if not wanted.config.labels:
-        model_config.refuse_metric(wanted.config.model, wanted.config.eval.metric)
+        model_config.refuse_metric(wanted.config.model, wanted.config.eval)
     if _CLUSTER.value != places.HERE:
         own_input.refuse(wanted.config, f"--cluster={_CLUSTER.value}", instead="train it here")
     launcher = base.choose(_CLUSTER.value)

@@ -8,7 +8,8 @@ from typing import Any
 import pydantic
 
 from pipeline import errors
-from pipeline.models import MODELS
+from pipeline.config.eval_config import Eval
+from pipeline.models import MODELS, base
 from pipeline.models.base import ModelSettings
 from pipeline.sections import Section
 
@@ -77,16 +78,29 @@ def refuse_placeholder(name: str) -> None:
         )
 
 
-def refuse_metric(model: Model, metric: str) -> None:
+def refuse_metric(model: Model, evaluation: Eval) -> None:
     """Raises `UsageError` for an `eval.metric` of which it is known that the model of one label
     does not report it."""
-    settings = shipped(model)
-    known = settings.metrics if settings is not None else None
-    if known is not None and metric not in known:
+    settings, metric = shipped(model), evaluation.metric
+    if settings is None or settings.metrics is None:
+        return
+    of_groups = base.metrics_of_groups(evaluation.top_k) if settings.label_classes == 2 else ()
+    known = settings.metrics if evaluation.group is None else (*settings.metrics, *of_groups)
+    if metric in known:
+        return
+    if metric in of_groups:
         raise errors.UsageError(
-            f"eval.metric {metric!r}: no metric of a number, which model.params.task: regression "
-            f"predicts{errors.nearest(metric, known)}; it must be one of {', '.join(known)}"
+            f"eval.metric {metric!r}: is of groups, and eval.group is not set; write there the "
+            "column whose values are the groups"
         )
+    what = "a number, which model.params.task: regression predicts"
+    if settings.label_classes is not None:
+        what = f"{settings.label_classes} classes, as model.params.classes has them"
+    better = base.SUCCESSORS.get(metric, "")
+    near = f" (did you mean {better!r}?)" if better in known else errors.nearest(metric, known)
+    raise errors.UsageError(
+        f"eval.metric {metric!r}: no metric of {what}{near}; it must be one of {', '.join(known)}"
+    )
 
 
 def check(model: Model, *, has_features: bool) -> None:

@@ -12,7 +12,23 @@ from pipeline.sections import Above0, Fraction, Positive, Section
 _M = TypeVar("_M", bound="ModelSettings")
 
 
-# What the model of a number reports in an evaluation.
+# What the model of several classes reports in an evaluation, that of two, and that of a number.
+METRICS_OF_CLASSES = ("accuracy", "average_loss", "loss")
+METRICS_OF_TWO_CLASSES = (
+    "accuracy",
+    "accuracy_baseline",
+    "auc",
+    "average_loss",
+    "average_precision",
+    "calibration",
+    "label/mean",
+    "log_loss",
+    "loss",
+    "normalized_entropy",
+    "precision",
+    "prediction/mean",
+    "recall",
+)
 METRICS_OF_NUMBERS = (
     "average_loss",
     "label/mean",
@@ -21,6 +37,14 @@ METRICS_OF_NUMBERS = (
     "prediction/mean",
     "rmse",
 )
+# Metrics of earlier versions.
+SUCCESSORS = {"auc_precision_recall": "average_precision"}
+
+
+def metrics_of_groups(top: int) -> tuple[str, ...]:
+    """Returns what the model of two classes reports besides with `eval.group`: the area within
+    groups, and metrics of the first `top` of each."""
+    return "grouped_auc", f"ndcg@{top}", f"mrr@{top}", f"hit_rate@{top}"
 
 
 class ModelSettings(Section):
@@ -49,7 +73,8 @@ class ModelSettings(Section):
 
     @property
     def metrics(self) -> tuple[str, ...] | None:
-        """What it reports in an evaluation; `None` if that is known of the built model alone."""
+        """What it reports in an evaluation without `eval.group`; `None` if that is known of the
+        built model alone."""
         return None
 
     @property
@@ -96,8 +121,10 @@ class OfLogits(OfClasses):
 
     @property
     def metrics(self) -> tuple[str, ...] | None:
-        """What it reports of a number; `None` of classes."""
-        return METRICS_OF_NUMBERS if self.task == "regression" else None
+        """What it reports of a number, or of classes without `eval.group`."""
+        if self.task == "regression":
+            return METRICS_OF_NUMBERS
+        return METRICS_OF_TWO_CLASSES if self.classes == 2 else METRICS_OF_CLASSES
 
     @pydantic.model_validator(mode="after")
     def _only_of_numbers(self) -> OfLogits:

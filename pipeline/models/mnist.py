@@ -6,7 +6,7 @@ from typing import Annotated
 
 import pydantic
 
-from pipeline.models.base import ModelSettings
+from pipeline.models.base import METRICS_OF_CLASSES, METRICS_OF_TWO_CLASSES, ModelSettings
 
 
 class Mnist(ModelSettings):
@@ -21,3 +21,8 @@ class Mnist(ModelSettings):
     def label_classes(self) -> int:
         """How many classes the label must be one of."""
         return self.classes
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """What it reports in an evaluation without `eval.group`."""
+        return METRICS_OF_TWO_CLASSES if self.classes == 2 else METRICS_OF_CLASSES

@@ -167,6 +167,20 @@ def test_changes_are_reported_and_what_checkpoints_hold_needs_another_run(launch
             "eval.metric 'accuracy': no metric of a number, which model.params.task: regression "
             "predicts; it must be one of average_loss, label/mean, loss, mean_absolute_error, ",
         ),
+        (
+            ["--set=eval.metric=auc"],
+            "eval.metric 'auc': no metric of 10 classes, as model.params.classes has them; it must "
+            "be one of accuracy, average_loss, loss",
+        ),
+        (
+            ["--config=flights", "--set=train.steps=500", "--set=eval.metric=auc_precision_recall"],
+            "no metric of 2 classes, as model.params.classes has them (did you mean "
+            "'average_precision'?); it must be one of accuracy, ",
+        ),
+        (
+            ["--config=flights", "--set=train.steps=500", "--set=eval.metric=ndcg@10"],
+            "eval.metric 'ndcg@10': is of groups, and eval.group is not set; write there the ",
+        ),
     ],
 )
 def test_bad_requests_are_refused_before_anything_is_written(launch, arguments, text):

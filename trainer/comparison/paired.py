@@ -11,6 +11,7 @@ import math
 
 import numpy as np
 
+from pipeline.models.base import metrics_of_groups
 from trainer.metrics import groups as of_groups
 from trainer.metrics import intervals, probabilities
 from trainer.metrics.class_metrics import Answers
@@ -64,7 +65,7 @@ def of_probabilities(answers: Answers, top: int) -> tuple[str, ...]:
     """Returns what `of_classes` has of two classes, if there are enough records for it."""
     if answers.probability is None:
         return ()
-    grouped = () if answers.groups is None else of_groups.names(top)
+    grouped = () if answers.groups is None else metrics_of_groups(top)
     return ("auc", *probabilities.NAMES, *grouped)
 
 
@@ -240,7 +241,7 @@ def _by_group(a: Answers, b: Answers, top: int) -> dict[str, Difference]:
         (one.hit, other.hit, plain),
     ]
     found, told = {}, of_groups.describe(one)
-    for name, (x, y, weights) in zip(of_groups.names(top), values, strict=True):
+    for name, (x, y, weights) in zip(metrics_of_groups(top), values, strict=True):
         mean_x, mean_y = float(np.mean(x * weights)), float(np.mean(y * weights))
         influence = weights * ((y - x) - (mean_y - mean_x))
         each = _by_influence(mean_x, mean_y, influence, groups=None, weights=weights)

@@ -13,6 +13,7 @@ from typing import Any
 import tensorflow as tf
 
 from pipeline import config, errors, storage
+from pipeline.models.base import SUCCESSORS
 from pipeline.runs import export_files, run_folder
 from pipeline.runs.run_folder import RunFolder
 from trainer.checkpoints import checkpoint_files
@@ -23,8 +24,6 @@ from trainer.monitoring.status_reporter import Reporter
 
 # Holds the checkpoint of the best, which training would delete when it has saved others.
 _KEPT = "best"
-# Metrics of earlier versions.
-_SUCCESSORS = {"auc_precision_recall": "average_precision"}
 
 
 class BestExporter(tf.estimator.Exporter):
@@ -209,7 +208,7 @@ def check_metric(metric: str, reported: Iterable[str]) -> None:
     known = sorted(set(reported) - {"global_step"})
     if metric not in known:
         label, slash, name = metric.rpartition("/")
-        named = f"{label}{slash}{_SUCCESSORS.get(name, name)}"
+        named = f"{label}{slash}{SUCCESSORS.get(name, name)}"
         hint = f" (did you mean {named!r}?)" if named in known else errors.nearest(metric, known)
         raise errors.UsageError(
             f"eval.metric {metric!r}: the model reports {', '.join(known)}{hint}"

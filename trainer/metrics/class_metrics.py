@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from pipeline.models.base import metrics_of_groups
 from trainer.metrics import groups as of_groups
 from trainer.metrics import intervals, notes, probabilities
 from trainer.metrics.groups import GroupCounts, Ranked
@@ -141,4 +142,4 @@ def explain(
         counts: GroupCounts = _ranked(split, split.probability, top).counts
         yield from notes.groups(counts, group, top)
         parts = slices[1:] if not counts.usable else slices
-        yield from notes.undefined(parts, of_groups.names(top), "No group with both labels is in")
+        yield from notes.undefined(parts, metrics_of_groups(top), "No group with both labels is in")

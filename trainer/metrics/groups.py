@@ -11,20 +11,14 @@ import dataclasses
 
 import numpy as np
 
+from pipeline.models.base import metrics_of_groups
 from trainer.metrics import intervals
 from trainer.metrics.intervals import MetricEstimate
-
-AREA = "grouped_auc"
-
-
-def names(top: int) -> tuple[str, ...]:
-    """Returns the names of the metrics of the first `top` of each group, after that of the area."""
-    return AREA, f"ndcg@{top}", f"mrr@{top}", f"hit_rate@{top}"
 
 
 def is_of_groups(name: str) -> bool:
     """Returns whether a metric is one of these, of any k."""
-    return name.partition("@")[0] in {one.partition("@")[0] for one in names(1)}
+    return name.partition("@")[0] in {one.partition("@")[0] for one in metrics_of_groups(1)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -168,7 +162,7 @@ def metrics(ranked: Ranked, top: int) -> dict[str, MetricEstimate]:
         *map(intervals.fraction, plain),
     ]
     told_of = [dataclasses.replace(one, units=describe(ranked)) for one in estimates]
-    return dict(zip(names(top), told_of, strict=True))
+    return dict(zip(metrics_of_groups(top), told_of, strict=True))
 
 
 def describe(ranked: Ranked) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from trainer.metrics.groups import GroupCounts, names
+from pipeline.models.base import metrics_of_groups
+from trainer.metrics.groups import GroupCounts
 
 # The names of so many slices are listed.
 _NAMED = 5
@@ -31,7 +32,7 @@ def undefined(
 
 def groups(counts: GroupCounts, column: str, top: int) -> Iterator[str]:
     """Yields what the groups by a column are, and which of them do not count."""
-    area, *firsts = names(top)
+    area, *firsts = metrics_of_groups(top)
     left_out = [
         f"{count:,} {what}"
         for count, what in (

@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from pipeline import errors
+from pipeline.models.base import metrics_of_groups
 from trainer.input import grouping
 from trainer.metrics import class_metrics, groups, notes
 
@@ -33,10 +34,10 @@ class Collector:
         return np.array(len(self._batches), np.int64)
 
     def values(self) -> np.ndarray:
-        """Returns the metrics in the order of `groups.names`, `[4]`: NaN if no group holds both
+        """Returns the metrics in the order of `metrics_of_groups`, `[4]`: NaN if no group has both
         labels."""
         found = groups.metrics(self._rank(), self._top)
-        names = groups.names(self._top)
+        names = metrics_of_groups(self._top)
         return np.array([found[n].value if found else np.nan for n in names], np.float64)
 
     def problem(self) -> str | None:
@@ -102,7 +103,7 @@ def with_group_metrics(
         batch = [tf.boolean_mask(x, there) for x in batch]
     update = tf.compat.v1.py_func(collector.add, batch, tf.int64)
     values = tf.compat.v1.py_func(collector.values, [], tf.float64)
-    values.set_shape([len(groups.names(top))])
-    named = zip(groups.names(top), tf.unstack(values), strict=True)
+    values.set_shape([len(metrics_of_groups(top))])
+    named = zip(metrics_of_groups(top), tf.unstack(values), strict=True)
     ours = {prefix + name: (value, update) for name, value in named}
     return spec._replace(eval_metric_ops={**spec.eval_metric_ops, **ours})

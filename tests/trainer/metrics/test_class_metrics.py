@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from trainer.metrics import class_metrics, groups, intervals
+from pipeline.models.base import metrics_of_groups
+from trainer.metrics import class_metrics, intervals
 from trainer.metrics.class_metrics import Answers
 
 
@@ -39,7 +40,7 @@ def test_a_part_has_the_metrics_of_its_records_and_the_baseline_of_the_split():
     assert {n: x.value for n, x in found.items()} == pytest.approx(
         {n: x.value for n, x in alone.items()}
     )
-    assert found.keys() == baseline.keys() > set(groups.names(3))
+    assert found.keys() == baseline.keys() > set(metrics_of_groups(3))
     assert baseline["grouped_auc"] == baseline["auc"] == 0.5
     assert 0 < baseline["mrr@3"] < baseline["hit_rate@3"] <= 1
 

@@ -9,8 +9,9 @@ import pytest
 import tensorflow as tf
 
 from pipeline import errors
+from pipeline.models.base import metrics_of_groups
 from tests.trainer import small_table
-from trainer.metrics import groups, slice_metrics, streaming
+from trainer.metrics import slice_metrics, streaming
 from trainer.metrics.streaming import Collector
 
 
@@ -25,7 +26,7 @@ def test_an_evaluation_reports_what_make_evaluate_does(tmp_path):
     for name, one in judged.rows[0].metrics.items():
         exact = 2e-3 if name in ("auc", "average_precision") else 1e-6  # those count in buckets
         assert found[name] == again[name] == pytest.approx(one.value, abs=exact), name
-    assert set(groups.names(2)) < set(judged.rows[0].metrics)
+    assert set(metrics_of_groups(2)) < set(judged.rows[0].metrics)
     told = "Groups by day that hold both labels and count in grouped_auc, ndcg@2, mrr@2, hit_rate@2"
     counted = r": \d+ of \d+; left out: \d+ \(\d+ of one record, "
     assert re.match(told + counted, judged.notes[0])
