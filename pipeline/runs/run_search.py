@@ -77,10 +77,17 @@ def _none_of(
     if not others:
         return errors.UsageError(f"no run of {wanted.name!r} in {root!r}. Train one with {train}.")
     run, why = next(iter(others.items()))
+    todo = f"Train one with {train}, or name that run alone with RUN={run}"
+    if why.startswith("its data.inputs.") and "absent" not in why:
+        # Paths are what it goes by: a project in another folder looks like another config.
+        todo = (
+            f"If these files were only moved or copied, name that run alone with RUN={run}; "
+            f"otherwise train one with {train}"
+        )
     return errors.UsageError(
         f"config {config_name!r}: no run in {root!r} is of it. The newest called {wanted.name!r}, "
-        f"{run!r}, is of another config: {why}. Train one with {train}, or name that run alone "
-        f"with RUN={run}. Another name: or STORAGE= keeps two configs apart"
+        f"{run!r}, is of another config: {why}. {todo}. Another name: or STORAGE= keeps two "
+        "configs apart"
     )
 
 

@@ -99,7 +99,13 @@ def test_a_run_of_another_config_of_that_name_is_not_taken(tmp_path, old, new, w
         assert find(None, str(given)).name == find("tiny-1", str(given)).name == "tiny-1"
         return
     line = r"^config '.*feb.yaml': no run in .* The newest called 'tiny', 'tiny-1', is of another "
-    line += rf"config: {why}\. Train one with make train CONFIG=.*feb.yaml, or name that run"
+    moved = "If these files were only moved or copied, name that run alone with RUN=tiny-1; otherwi"
+    todo = (
+        moved
+        if "not .*/y.csv" in why.replace("'", "")
+        else "Train one with make train CONFIG=.*feb.yaml, or name that"
+    )
+    line += rf"config: {why}\. {todo}"
     with pytest.raises(errors.UsageError, match=line):
         find(None, str(given))
     with pytest.raises(errors.UsageError, match=f"run 'tiny-1' is of another: {why}; give one of"):
@@ -133,8 +139,9 @@ def test_configs_of_one_name_in_two_folders_have_runs_of_their_own(tmp_path):
     shutil.rmtree(tmp_path / "runs" / "of-a")
     line = (
         r"^config '.*a/tiny.yaml': no run .* The newest called 'tiny', 'of-b', is of another .*: "
-        r"its data.inputs.train.files is '.*/b/x.csv', not '.*/a/x.csv'\. Train one with .*, or "
-        r"name that run alone with RUN=of-b\. Another name: or STORAGE= keeps two configs apart$"
+        r"its data.inputs.train.files is '.*/b/x.csv', not '.*/a/x.csv'\. If these files were "
+        r"only moved or copied, name that run alone with RUN=of-b; otherwise train one with .*\. "
+        r"Another name: or STORAGE= keeps two configs apart$"
     )
     with pytest.raises(errors.UsageError, match=line):
         run_search.find_run(str(tmp_path), None, str(tmp_path / "a" / "tiny.yaml"))
