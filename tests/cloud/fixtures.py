@@ -75,10 +75,15 @@ def cloud(service, monkeypatch) -> Iterator[Cloud]:
 
 
 def of_service(service: Service, folder: str) -> Cloud:
-    """Returns a folder of the service, and the environment of processes that are to find it."""
+    """Returns a folder of the service, and the environment of processes that are to find it.
+
+    No other process has a folder of the same path: runs are locked on the machine by their paths.
+    """
     environment = {
         name: value
         for name, value in child_environment().items()
         if name.lower() not in ("http_proxy", "https_proxy", "no_proxy", "all_proxy")
     }
-    return Cloud(service.api, f"gs://{BUCKET}/{folder}", {**environment, **service.environment})
+    return Cloud(
+        service.api, f"gs://{BUCKET}/{folder}-{os.getpid()}", {**environment, **service.environment}
+    )

@@ -107,12 +107,12 @@ def test_it_ends_well(job):
 @pytest.mark.slow
 def test_the_second_launch_went_on_from_the_first(job):
     first, second = job.outputs
-    assert "starting run r in gs://bucket/whole/out/runs/r" in first
+    assert f"starting run r in {job.cloud.root}/out/runs/r" in first
     assert "resuming" in second
     assert "up to date" in second
     log = job.cloud.data("out/runs/r/logs/chief-0.log").decode()
-    assert f"Restoring parameters from gs://bucket/whole/out/runs/r/model.ckpt-{STEPS}" in log or (
-        "Restoring parameters from gs://bucket/whole/out/runs/r/model.ckpt-40" in log
+    assert f"Restoring parameters from {job.cloud.root}/out/runs/r/model.ckpt-{STEPS}" in log or (
+        f"Restoring parameters from {job.cloud.root}/out/runs/r/model.ckpt-40" in log
     )
 
 
@@ -171,8 +171,8 @@ def test_evaluate_and_predict_need_nothing_else(job):
     assert f"{metrics:.5f}" in evaluated
     predicted = command(job.cloud, "serving.predict")
     assert f"accuracy {metrics:.4f} on 500 rows with a label" in predicted
-    assert "predictions gs://bucket/whole/out/runs/r/predictions/final-" in predicted
-    assert "model gs://bucket/whole/out/runs/r/export/final/" in predicted
+    assert f"predictions {job.cloud.root}/out/runs/r/predictions/final-" in predicted
+    assert f"model {job.cloud.root}/out/runs/r/export/final/" in predicted
 
 
 @pytest.mark.slow
@@ -202,7 +202,7 @@ def test_what_tensorflow_is_refused_is_one_line(job):
     job.cloud.api.faults.clear()
     assert done.returncode == 64, done.stderr
     last = done.stderr.strip().splitlines()[-1]
-    assert last.startswith("error: 'gs://bucket/whole/out/runs/r/")
+    assert last.startswith(f"error: '{job.cloud.root}/out/runs/r/")
     assert "(403): the credentials are valid, but not enough" in last
 
 
