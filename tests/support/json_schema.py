@@ -18,6 +18,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
 }
 _UNDERSTOOD = frozenset(
     {"type", "properties", "required", "items", "enum", "pattern", "additionalProperties", "oneOf"}
+    | {"minimum", "minLength", "maxLength", "maxItems"}
 )
 _IGNORED = frozenset({"format"})
 
@@ -44,8 +45,13 @@ class Schemas:
         found = []
         if "enum" in schema and value not in schema["enum"]:
             found.append(f"{path}: {value!r} is none of {schema['enum']}")
-        if "pattern" in schema and not re.search(schema["pattern"], value):
+        if (
+            isinstance(value, str)
+            and "pattern" in schema
+            and not re.search(schema["pattern"], value)
+        ):
             found.append(f"{path}: {value!r} does not match {schema['pattern']}")
+        found += [f"{path}: {text}" for text in _beyond(value, schema)]
         if "oneOf" in schema:
             fitting = [s for s in schema["oneOf"] if not self._errors(value, s, file, path=path)]
             found += (
@@ -73,6 +79,19 @@ class Schemas:
             elif not others:
                 found.append(f"{path}.{name}: unknown")
         return found
+
+
+def _beyond(value: Any, schema: dict[str, Any]) -> list[str]:
+    """Returns which limits of a schema a value is beyond."""
+    size = len(value) if isinstance(value, str | list) else value
+    bounds = {"minimum": (int, float), "minLength": str, "maxLength": str, "maxItems": list}
+    return [
+        f"{size} is beyond the {name} of {schema[name]}"
+        for name, kind in bounds.items()
+        if name in schema
+        and isinstance(value, kind)
+        and (size < schema[name] if name.startswith("min") else size > schema[name])
+    ]
 
 
 def _is(value: Any, kinds: str | list[str]) -> bool:

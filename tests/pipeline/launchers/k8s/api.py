@@ -3,8 +3,8 @@
 It follows the documented behaviour (Kubernetes' pages "Kubernetes API Concepts" and "API
 Discovery"): discovery by `/api` and `/apis`, objects by group, version, namespace and name, label
 and field selectors, `dryRun=All`, merge patches, and errors as objects of kind Status. It checks
-objects by the schemas in tests/golden/k8s, as `fieldValidation=Strict` does, and runs nothing:
-tests put the states of jobs and pods.
+objects by the schemas in tests/golden/k8s, as `fieldValidation=Strict` does, and JobSets by the
+rules of JobSet's webhook. It runs nothing: tests put the states of jobs and pods.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import Any
 
 import yaml
 
+from tests.pipeline.launchers.k8s import jobset_rules
 from tests.support import json_schema
 
 SCHEMAS = pathlib.Path(__file__).resolve().parents[3] / "golden" / "k8s" / "schemas"
@@ -42,7 +43,7 @@ KINDS = {
         "NetworkPolicy",
         (_KUBERNETES, "io.k8s.api.networking.v1.NetworkPolicy"),
     ),
-    "jobsets": ("jobset.x-k8s.io/v1alpha2", "JobSet", ("jobset-v1alpha2.json", "JobSet")),
+    "jobsets": ("jobset.x-k8s.io/v1alpha2", "JobSet", ("jobset-0.12.0.json", "JobSet")),
     "selfsubjectaccessreviews": ("authorization.k8s.io/v1", "SelfSubjectAccessReview", None),
 }
 _CLUSTER_WIDE = ("namespaces", "selfsubjectaccessreviews")
@@ -212,6 +213,11 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         wrong = _SCHEMAS.errors(made, *definition) if definition else []
         if wrong:
             raise _Refused(400, "BadRequest", f"strict decoding error: {'; '.join(wrong)}")
+        refused = jobset_rules.refusals(made) if plural == "jobsets" else []
+        if refused:
+            raise _Refused(
+                422, "Invalid", f'JobSet.jobset.x-k8s.io "{name}" is invalid: {"; ".join(refused)}'
+            )
         number = len(self.api.requests)
         made["metadata"] |= {"uid": f"uid-{number}", "namespace": namespace}
         if query.get("dryRun") == "All":

@@ -12,6 +12,7 @@ from pipeline import errors, versions
 from pipeline.config import config_file
 from pipeline.launchers.k8s import manifest
 from tests.pipeline.jobs.jobs import plan
+from tests.pipeline.launchers.k8s import jobset_rules
 from tests.support import json_schema
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[3] / "golden" / "k8s"
@@ -47,7 +48,7 @@ DEFINITIONS = {
     "NetworkPolicy": ("kubernetes-1.31.json", "io.k8s.api.networking.v1.NetworkPolicy"),
     "Service": ("kubernetes-1.31.json", "io.k8s.api.core.v1.Service"),
     "Job": ("kubernetes-1.31.json", "io.k8s.api.batch.v1.Job"),
-    "JobSet": ("jobset-v1alpha2.json", "JobSet"),
+    "JobSet": ("jobset-0.12.0.json", "JobSet"),
     "PodTemplate": ("kubernetes-1.31.json", "io.k8s.api.core.v1.PodTemplateSpec"),
 }
 
@@ -90,6 +91,11 @@ def test_objects_fit_the_schemas_of_kubernetes_and_jobset(case):
     for one in documents(case):
         if one["kind"] != "TFJob":
             assert schemas.errors(one, *DEFINITIONS[one["kind"]]) == []
+        if one["kind"] == "JobSet":
+            assert jobset_rules.refusals(one) == []
+            for of_role in one["spec"]["replicatedJobs"]:
+                job = {"apiVersion": "batch/v1", "kind": "Job", **of_role["template"]}
+                assert schemas.errors(job, *DEFINITIONS["Job"]) == []
     for template in pod_templates(case):
         assert schemas.errors(template, *DEFINITIONS["PodTemplate"]) == []
 
@@ -104,9 +110,40 @@ def test_a_schema_finds_what_is_wrong():
         ".spec.failurePolicy.rules[0].action: 'Explode' is none of ['FailJobSet', "
         "'RestartJobSet', 'RestartJobSetAndIgnoreMaxRestarts', 'RestartJob', "
         "'RestartJobAndIgnoreMaxRestarts']",
-        ".spec.replicatedJobs[0].template.spec.completions: '1' is no ['integer', 'null']",
+        ".spec.replicatedJobs[0].template.spec.completions: '1' is no integer",
         ".spec.sucessPolicy: unknown",
     ]
+
+
+def _damage(spec: dict, damage: str) -> None:
+    rules = spec["failurePolicy"]["rules"]
+    if damage == "no such role":
+        spec["successPolicy"]["targetReplicatedJobs"] = ["judge"]
+    elif damage == "no such reason":
+        rules[0]["onJobFailureReasons"] = ["Bored"]
+    elif damage == "one name twice":
+        rules[1]["name"] = rules[0]["name"]
+    elif damage == "a bad name":
+        rules[0]["name"] = "failed-for-good"
+    else:
+        spec["network"]["subdomain"] = "1st"
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        ("no such role", "invalid replicatedJob name 'judge' does not appear"),
+        ("no such reason", "invalid job failure reason 'Bored' in failure policy"),
+        ("one name twice", "rule names are not unique, rules with indices [0 1]"),
+        ("a bad name", "invalid failure policy rule name 'failed-for-good'"),
+        ("a bad host name", "spec.network.subdomain: Invalid value: '1st'"),
+    ],
+)
+def test_rules_of_jobset_find_what_its_schema_allows(damage, words):
+    job_set = documents("parameter_server")[-1]
+    _damage(job_set["spec"], damage)
+    (found,) = jobset_rules.refusals(job_set)
+    assert words in found
 
 
 @pytest.mark.parametrize("case", CASES)
