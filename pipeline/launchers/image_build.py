@@ -86,14 +86,19 @@ def _builder(wanted: str) -> str:
     return wanted or there[0]
 
 
+def base_names(root: pathlib.Path) -> dict[str, str]:
+    """Returns the base images by the argument of the Dockerfile that names them, with tags."""
+    locked = (root / "requirements.lock").read_text()
+    (beam,) = re.findall(r"^apache-beam==(\S+)", locked, re.MULTILINE)
+    return {argument: name.format(beam=beam) for argument, name in _BASES.items()}
+
+
 def _bases(build: ImageBuild, find: Callable[[str], str]) -> dict[str, str]:
     """Returns the base images by digest; adds those that `find` has to look up to the lock file."""
     path = build.root / LOCK
     lines = path.read_text().split() if path.exists() else []
     known = dict(line.rsplit("@", 1) for line in lines)
-    locked = (build.root / "requirements.lock").read_text()
-    (beam,) = re.findall(r"^apache-beam==(\S+)", locked, re.MULTILINE)
-    names = {argument: name.format(beam=beam) for argument, name in _BASES.items()}
+    names = base_names(build.root)
     missing = [name for name in names.values() if name not in known]
     for name in missing:
         known[name] = find(name)

@@ -1,7 +1,7 @@
 import re
 
 from pipeline.config import config_file
-from pipeline.launchers import image
+from pipeline.launchers import image, image_build
 
 ROOT = config_file.SHIPPED.parent
 
@@ -42,3 +42,13 @@ def test_tests_and_caches_are_not_in_it():
     assert "trainer/task.py" in names and "configs/mnist.yaml" in names
     assert not [name for name in names if name.startswith("tests/") or "__pycache__" in name]
     assert image.describe().startswith(f"package: {len(names)} files, ")
+
+
+def test_base_images_are_pinned_by_digest():
+    """Cloud Build takes only what is here; docker and podman add what is missing."""
+    lines = (ROOT / image_build.LOCK).read_text().splitlines()
+    assert lines
+    wanted = image_build.base_names(ROOT).values()
+    for line in lines:
+        name, _, digest = line.partition("@")
+        assert name in wanted and re.fullmatch(r"sha256:[0-9a-f]{64}", digest)
