@@ -1,7 +1,7 @@
 """Builds the images of the `Dockerfile` and pushes them: with docker, podman or Cloud Build.
 
-Base images are named by digest. Those are in `images.lock` of the checkout; docker and podman find
-out what is missing there, from the registry.
+Base images are named by digest. Those are in `images.lock` of the checkout; what is missing there
+is looked up in the registry.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pipeline import errors
 from pipeline.config import config_file
 from pipeline.launchers import image
+from pipeline.launchers.image_registry import Registry
 
 ROOT = config_file.SHIPPED.parent
 LOCK = "images.lock"
@@ -43,6 +44,7 @@ class ImageBuild:
     cuda: bool = False
     root: pathlib.Path = ROOT
     say: Callable[[str], None] = print
+    registry: Registry = dataclasses.field(default_factory=Registry)
 
     def image(self, target: str) -> str:
         """Returns the name of the image of a target."""
@@ -133,16 +135,19 @@ def _by_docker(build: ImageBuild, builder: str, target: str, *, bases: Mapping[s
     raise errors.RetryableError(f"{builder} does not say which digest {made} has in its registry")
 
 
-def _unknown(name: str) -> str:
-    raise errors.UsageError(
-        f"{LOCK}: has no digest of {name}, and Cloud Build builds elsewhere. Add a line "
-        f"{name}@sha256:… (gcloud artifacts, docker buildx imagetools inspect {name} and the page "
-        "of its registry show it), or run make image where docker or podman is"
-    )
+def _asked(registry: Registry, name: str) -> str:
+    try:
+        return registry.digest(name)
+    except (OSError, ValueError, KeyError) as error:
+        raise errors.UsageError(
+            f"{LOCK}: has no digest of {name}, and Docker Hub does not give it: {error}. Add a "
+            f"line {name}@sha256:… (docker buildx imagetools inspect {name} and the page of its "
+            "registry show it), or run make image where docker or podman is"
+        ) from None
 
 
 def _by_cloud_build(build: ImageBuild) -> dict[str, str]:
-    bases = _bases(build, _unknown)
+    bases = _bases(build, lambda name: _asked(build.registry, name))
     given = [f"--build-arg={k}={v}" for k, v in build.arguments(bases).items()]
     names = {target: build.image(target) for target in TARGETS}
     steps = [

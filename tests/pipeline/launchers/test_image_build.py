@@ -1,5 +1,6 @@
 """Building images, with a program in the place of docker, podman or gcloud that notes its calls."""
 
+import dataclasses
 import json
 import pathlib
 
@@ -7,6 +8,7 @@ import pytest
 
 from pipeline import errors
 from pipeline.launchers import image_build
+from tests.pipeline.launchers import image_hub
 
 NAME = "europe-west4-docker.pkg.dev/p/images/estimator-pipeline:1"
 PATH = NAME.removesuffix(":1")
@@ -93,9 +95,26 @@ def test_cloud_build_does_the_same(build):
     assert f"--build-arg=PYTHON_IMAGE={PYTHON}@{DIGESTS['a']}" in sent["steps"][0]["args"]
 
 
-def test_cloud_build_needs_the_digests_of_base_images(build):
+def test_cloud_build_has_docker_hub_asked_for_the_digests_that_are_missing(build):
     install(build, "gcloud", GCLOUD)
-    with pytest.raises(errors.UsageError, match=rf"images.lock: has no digest of {PYTHON}"):
+    lock = build.root / "images.lock"
+    lock.write_text(f"{PYTHON}@{DIGESTS['a']}\n")
+    with image_hub.serving({BEAM: DIGESTS["b"], f"library/{PYTHON}": DIGESTS["c"]}) as registry:
+        build = dataclasses.replace(build, registry=registry)
+        assert image_build.run(build, "gcloud") == MADE
+        assert lock.read_text().split() == [f"{PYTHON}@{DIGESTS['a']}", f"{BEAM}@{DIGESTS['b']}"]
+        lock.unlink()
+        image_build.run(build, "gcloud")
+    assert lock.read_text().split()[0] == f"{PYTHON}@{DIGESTS['c']}"
+
+
+def test_a_registry_that_does_not_give_a_digest_is_reported(build):
+    install(build, "gcloud", GCLOUD)
+    with image_hub.serving({f"library/{PYTHON}": "latest"}) as registry:
+        build = dataclasses.replace(build, registry=registry)
+        with pytest.raises(errors.UsageError, match=rf"has no digest of {PYTHON}.*'latest'. Add a"):
+            image_build.run(build, "gcloud")
+    with pytest.raises(errors.UsageError, match=rf"{PYTHON}, and Docker Hub does not.*refused"):
         image_build.run(build, "gcloud")
 
 
