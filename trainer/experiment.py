@@ -207,7 +207,7 @@ def _train_spec(
     own = [models.load_attribute(hook, "train.hooks")() for hook in job.train.hooks]
     own += script.train_spec.hooks or () if script else ()
     return tf.estimator.TrainSpec(
-        _train_input_fn(records, position),
+        _train_input_fn(process, records, position),
         max_steps=job.train.max_steps,
         hooks=[*hooks, *own],
     )
@@ -219,11 +219,14 @@ def _position_hooks(position: Position | None, reporter: Reporter) -> list[Any]:
     return [PositionHook(position, reporter.progress, lambda: reporter.watch.during("waiting"))]
 
 
-def _train_input_fn(records: Source, position: Position | None) -> Any:
+def _train_input_fn(process: Process, records: Source, position: Position | None) -> Any:
+    # Of processes that wait for each other it is told by when batches were ready whose are late.
+    together = strategy_table.STRATEGIES[process.job.cluster.strategy].synchronous
+    timed = together and process.task.num_readers > 1
     if isinstance(records, OwnInput):
-        return records.train_input_fn()
+        return records.train_input_fn(timed=timed)
     assert position is not None
-    return records.train_input_fn(position.feed, position.task.num_readers)
+    return records.train_input_fn(position.feed, position.task.num_readers, timed=timed)
 
 
 def _finite(process: Process, position: Position | None) -> Any:

@@ -20,7 +20,7 @@ from trainer.exactly_once.reader import Position
 from trainer.features import feature_columns
 from trainer.features.packing import Packing
 from trainer.heads import heads, mean_loss
-from trainer.input import grouping, slicing, window_feed
+from trainer.input import grouping, ready_times, slicing, window_feed
 from trainer.metrics import one_pass, streaming
 from trainer.monitoring import divergence, staleness, stopwatch_hook
 from trainer.optimizers import averaging
@@ -29,11 +29,13 @@ _MODES = tf.estimator.ModeKeys
 
 
 class _Origin(NamedTuple):
-    """Where the records of a batch are from, a tensor of [batch] each; None outside of training."""
+    """Where the records of a batch are from, a tensor of [batch] each, and when it was ready; None
+    outside of training."""
 
     blocks: tf.Tensor | None
     records: tf.Tensor | None
     places: tf.Tensor | None
+    ready: tf.Tensor | None
 
 
 class ModelFunction:
@@ -59,9 +61,16 @@ class ModelFunction:
 
     def __call__(self, features: Any, labels: Any, mode: str, params: Any, config: Any) -> Any:
         """Returns the `EstimatorSpec` of one mode."""
-        names = (window_feed.BLOCK, window_feed.RECORD, window_feed.PLACE)
+        ready = None
+        if isinstance(features, ready_times.TimedFeatures):
+            features, ready = features
         marks = features if isinstance(features, dict) else {}  # own input may give a tensor
-        origin = _Origin(*(marks.pop(name, None) for name in names))
+        origin = _Origin(
+            blocks=marks.pop(window_feed.BLOCK, None),
+            records=marks.pop(window_feed.RECORD, None),
+            places=marks.pop(window_feed.PLACE, None),
+            ready=ready,
+        )
         extras = {name: marks.pop(name) for name in list(filter(slicing.is_extra, marks))}
         offered = {"labels": labels, "mode": mode, "params": params, "config": config}
         if mode == _MODES.TRAIN:
@@ -94,7 +103,7 @@ class ModelFunction:
         if self._strategy.asynchronous and self._task.cluster:
             staleness.watch(spec)
         # Last: seeds of ops made after it would be others.
-        stopwatch_hook.watch_input(batch)
+        stopwatch_hook.watch_input(batch, origin.ready)
         spec = spec if self._position is None else _counted(spec, self._position, origin)
         if topology.PS in self._task.cluster and replicas.index() == 0:
             # The train op of one replica waits for those of all.

@@ -123,7 +123,7 @@ class _Task:
         self.states = dict.fromkeys(("saving", "stalled"), 0.0)
         self.examples = self.timed = 0
         self.best: list[float] = []
-        self.accounts: list[Account] = []
+        self.late = 0.0  # seconds of exchange in which its own next batch was late
 
     def add(self, period: LaunchPeriod, own: Sequence[Account]) -> None:
         """Adds what it did in a period, with its `own` accounts in that: all its seconds."""
@@ -139,7 +139,7 @@ class _Task:
             self.examples += account.examples
             self.timed += account.timed
             self.best += [account.best] if account.best is not None else []
-            self.accounts.append(account)
+            self.late += max(0.0, account.late)
             begins, cursor, ended = "recovery", account.until, account.ended
         self._take("end" if ended else begins, left)
 
@@ -207,31 +207,12 @@ def _share_saves(tasks: Mapping[str, _Task]) -> None:
 
 
 def _share_input(tasks: Mapping[str, _Task]) -> None:
-    """While a process waits for one whose batch is late its own next batch is made. If that is late
-    nevertheless, as in a `starved` step, without the other process it would have waited for that as
-    long: up to the time of the process that waits longest for its batches. Which one that is may be
-    another after each start."""
-    trained = [one for task in tasks.values() for one in task.accounts if one.timed > 0]
+    """While a process waits for others its own next batch is made. If that is late, too, without
+    the others the process would have waited for that as long."""
     for task in tasks.values():
-        for account in task.accounts:
-            moved = min(task.seconds["exchange"], max(0.0, _late_with_others(account, trained)))
-            task.seconds["exchange"] -= moved
-            task.seconds["input"] += moved
-
-
-def _late_with_others(account: Account, trained: Sequence[Account]) -> float:
-    """Returns the seconds of its starved steps that a process waited for batches of others."""
-    half = (account.until - account.began) / 2
-    rates = [
-        one.seconds.get("input", 0.0) / one.timed
-        for one in trained
-        if min(one.until, account.until) - max(one.began, account.began) >= half
-    ]
-    room = max(rates, default=0.0) * account.timed - account.seconds.get("input", 0.0)
-    # Batches that are as late as those of others come just as they are wanted, so that by chance
-    # every other step waits for its own.
-    starved = min(1.0, 2 * account.starved / account.timed) if account.timed > 0 else 0.0
-    return min(room, account.seconds.get("exchange", 0.0) * starved)
+        moved = min(task.seconds["exchange"], task.late)
+        task.seconds["exchange"] -= moved
+        task.seconds["input"] += moved
 
 
 def _find_waiting(tasks: Mapping[str, _Task]) -> None:

@@ -36,9 +36,10 @@ STATES = (
 class Account(pydantic.BaseModel):
     """The time of one process from `began` to `until`, in Unix time, by state: its `seconds` add up
     to that. `examples` are those it has trained on, `timed` of them in steps whose time is known:
-    the first one after each start is part of that; `starved` of these in steps that waited for
-    their batch. `best` is the best sustained time of steps per
-    example, in seconds, without input and exchange; `None` if no pace was kept for long enough."""
+    the first one after each start is part of that. `late` are seconds of `exchange` in which the
+    next batch was not ready either: without the exchange the process would have waited for that.
+    `best` is the best sustained time of steps per example, in seconds, without input and exchange;
+    `None` if no pace was kept for long enough."""
 
     model_config = pydantic.ConfigDict(extra="ignore")
 
@@ -48,7 +49,7 @@ class Account(pydantic.BaseModel):
     seconds: dict[str, float]
     examples: int = 0
     timed: int = 0
-    starved: int = 0
+    late: float = 0.0
     best: float | None = None
     # Quantiles of the seconds from one step to the next, of the last thousand: from the shortest to
     # the longest.

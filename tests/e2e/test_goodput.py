@@ -267,3 +267,12 @@ def test_an_asynchronous_run_with_a_slow_worker_and_a_server_that_fails(tmp_path
     expected["lost work"] = (_steps(seen) - survived) * STEP
     expected["slower steps"] += len(seen.of("worker-0", "step")) * STEP
     _check(seen, expected=expected)
+
+
+def test_late_input_of_all_that_step_together(tmp_path):
+    """Each makes its next batch while it waits for that of the other, which is no wait for it."""
+    flags = "--strategy=multi_worker_mirrored --workers=1 --set=train.steps=90"
+    seen = _train(tmp_path, flags, batch=3 * STEP)
+    expected = _expected(seen, dict.fromkeys(seen.tasks, STEP), late=2 * STEP)
+    expected["useful"] = 2 * 90 * STEP
+    _check(seen, expected=expected)

@@ -1,11 +1,12 @@
 """A job whose steps, batches and saves take as long as it is told: for where time goes.
 
 `PIPELINE_TIMED` in the environment is {"notes": folder, "step": seconds, "slow": {task: more of
-them}, "batch": seconds, "eval": seconds of a batch, "save": seconds}. A step takes half of its
-seconds in the graph, and half in a hook. Everything sleeps, so that no machine is too slow for it.
+them}, "batch": seconds, "late": {task: more of them}, "eval": seconds of a batch, "save": seconds}.
+A step takes half of its seconds in the graph, and half in a hook. Everything sleeps, so that no
+machine is too slow for it.
 
-Each process that trains notes the end of its steps, and the chief its saves, in a file
-`<task>-<process>` of the folder: a clock of its own, to compare others with.
+Each process that trains notes the end of its steps and how long its batches took, and the chief its
+saves, in a file `<task>-<process>` of the folder: a clock of its own, to compare others with.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ def plan():
         "step": 0.0,
         "slow": {},
         "batch": 0.0,
+        "late": {},
         "eval": 0.0,
         "save": 0.0,
         **json.loads(os.environ[VARIABLE]),
@@ -41,7 +43,7 @@ def own_name() -> str:
 
 
 def _note(what: str, value: float) -> None:
-    """Notes what has just ended: `step` and its number, or `save` and its seconds."""
+    """Notes what has just ended: `step` and its number, `batch` or `save` and its seconds."""
     with open(f"{plan()['notes']}/{own_name()}-{os.getpid()}", "a") as file:
         file.write(f"{time.time():.4f} {what} {value:.4f}\n")
 
@@ -60,12 +62,32 @@ def _late(values, seconds: float):
     return late
 
 
+def _late_batch(values, seconds: float):
+    """Returns the tensor `values`, so much later, and notes how long that took."""
+
+    def wait(x):
+        began = time.time()
+        time.sleep(seconds)
+        _note("batch", time.time() - began)
+        return x
+
+    if not seconds:
+        return values
+    late = tf.numpy_function(wait, [values], values.dtype)
+    late.set_shape(values.shape)
+    return late
+
+
 def rows(mode, params):
     x = np.random.default_rng(0).normal(size=(ROWS, 3)).astype(np.float32)
     data = tf.data.Dataset.from_tensor_slices(({"x": x}, (x[:, :1] > 0).astype(np.float32)))
-    seconds = plan()["batch" if mode == "train" else "eval"]
-    data = data.repeat().batch(params["batch_size"]) if mode == "train" else data.batch(ROWS)
-    return data.map(lambda features, labels: ({"x": _late(features["x"], seconds)}, labels))
+    planted = plan()
+    if mode != "train":
+        data, wait, seconds = data.batch(ROWS), _late, planted["eval"]
+    else:
+        data, wait = data.repeat().batch(params["batch_size"]), _late_batch
+        seconds = planted["batch"] + planted["late"].get(own_name(), 0.0)
+    return data.map(lambda features, labels: ({"x": wait(features["x"], seconds)}, labels))
 
 
 def model_fn(features, labels, mode, params):

@@ -17,7 +17,15 @@ from pipeline.records import manifest, quarantine
 from trainer.distribution import autotuner
 from trainer.features import packing
 from trainer.features.transforms import Transforms
-from trainer.input import epoch_order, grouping, parallel, parsing, slicing, window_feed
+from trainer.input import (
+    epoch_order,
+    grouping,
+    parallel,
+    parsing,
+    ready_times,
+    slicing,
+    window_feed,
+)
 from trainer.input.window_feed import Feed
 
 InputFn = Callable[[], tf.data.Dataset]
@@ -75,15 +83,15 @@ class RecordDataset:
         excluded = self.excluded.get(split, frozenset())
         return epoch_order.blocks_in(self.manifest, split, self.folder, excluded=excluded)
 
-    def train_input_fn(self, feed: Feed, num_readers: int) -> InputFn:
+    def train_input_fn(self, feed: Feed, num_readers: int, *, timed: bool = False) -> InputFn:
         """Returns the endless training input of one reader, of the block ranges that `feed` hands
         out.
 
         Batches are full and of one size, across the ends of epochs too: synchronous training hangs
         on any other (docs/tensorflow-pitfalls.md#uneven-batches). Each record comes with what the
         ledger asks for: the index of its block, its own in that, and its place in the order of
-        reading. Raises `UsageError` if there is not a block for each reader, which would wait for
-        ever.
+        reading. If `timed` batches come with when they were ready, as `ready_times` adds it. Raises
+        `UsageError` if there is not a block for each reader, which would wait for ever.
         """
         transforms, columns = self.transforms, packing.of_columns(self.transforms.columns)
         batch_size = topology.batch_per_replica(self.job)
@@ -116,14 +124,14 @@ class RecordDataset:
             else:
                 windows = windows.flat_map(_window_reader(blocks, parse, at_once))
             # A single reader may prefetch a window, as no other reader waits for its records.
-            return (
+            batches = (
                 (windows.prefetch(1) if num_readers == 1 else windows)
                 .flat_map(_mixed)
                 .rebatch(batch_size, drop_remainder=True)
                 .map(examples, num_parallel_calls=None if random else at_once)
-                .prefetch(2)
-                .with_options(autotuner.OPTIONS)
             )
+            batches = ready_times.add(batches) if timed else batches
+            return batches.prefetch(2).with_options(autotuner.OPTIONS)
 
         return input_fn
 

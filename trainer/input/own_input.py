@@ -16,6 +16,7 @@ from pipeline import config, errors
 from pipeline.cluster import topology
 from pipeline.config import own_input
 from trainer import models
+from trainer.input import ready_times
 from trainer.input.dataset import InputFn, RecordDataset
 
 _MODES = tf.estimator.ModeKeys
@@ -71,14 +72,20 @@ class OwnInput:
         """Names what the function gives for a split, as far as anyone can know: by its name."""
         return config.digest({"input_fn": self.job.data.input_fn, "split": split})[:16]
 
-    def train_input_fn(self) -> InputFn:
-        """Returns the training input of this process, one of `num_readers`."""
+    def train_input_fn(self, *, timed: bool = False) -> InputFn:
+        """Returns the training input of this process, one of `num_readers`. If `timed` batches come
+        with when they were ready, as `ready_times` adds it."""
         context = tf.distribute.InputContext(
             self._task.num_readers,
             self._task.rank,
             topology.replicas_in_step(self.job.cluster),
         )
-        return lambda: self._dataset(_MODES.TRAIN, topology.batch_per_replica(self.job), context)
+
+        def input_fn() -> tf.data.Dataset:
+            found = self._dataset(_MODES.TRAIN, topology.batch_per_replica(self.job), context)
+            return ready_times.add(found).prefetch(tf.data.AUTOTUNE) if timed else found
+
+        return input_fn
 
     def eval_input_fn(self, split: str) -> InputFn:
         """Returns one pass over the examples to evaluate."""

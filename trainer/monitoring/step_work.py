@@ -6,6 +6,9 @@ Others are taken to be like the last few traced ones that took about as long as 
 that waited for a process that stood still tells nothing of others. No step hides or exchanges more
 than it took, so no time is ever negative.
 
+While a step waits for other processes the next batch of its own is made. If that is late too, that
+part of the exchange is known as late: without the others the process would have waited for it.
+
 A step that took many times as long as usual has stalled: what it took more is known apart, and is
 no work, whether it was traced or not: a trace does not show what a server has not answered.
 """
@@ -21,7 +24,7 @@ from typing import NamedTuple
 # number, two are put together, so that one is at least a hundredth of the training.
 _SUSTAINED, _MOST = 5.0, 100
 _BEST_SHARE = 0.1
-_TRACES, _UNTRACED = 5, 100
+_TRACES, _UNTRACED, _UNREADY = 5, 100, 1000
 # So many times as long as usual, a step is not like others.
 _UNLIKE = 2.0
 # A step that took longer than so many seconds, and than so many times as long as at least `_KNOWN`
@@ -55,8 +58,10 @@ class Traces:
             maxlen=_TRACES
         )
         self._others: collections.deque[_StepSeconds] = collections.deque(maxlen=_UNTRACED)
-        # None as long as no traced step was like the others.
+        # None as long as no traced step was like the others; and what such a step works besides the
+        # exchange that follows its batch.
         self.each: _Parts | None = None
+        self.work = 0.0
 
     def add_untraced(self, step: _StepSeconds) -> None:
         """Adds a step without trace."""
@@ -83,6 +88,7 @@ class Traces:
             waited = statistics.median(one.waited for one in others)
             work = statistics.median(one.seconds for one in others) + min(hidden, waited)
             self.each = _Parts(statistics.median(_scaled(*one, work) for one in alike), hidden)
+            self.work = statistics.median(_work_after_batch(*one) for one in alike)
         return step.took <= longest
 
 
@@ -90,6 +96,11 @@ def _scaled(step: _StepSeconds, parts: _Parts, work: float) -> float:
     """Returns the exchange of a step that works for as long as others do, with exchange."""
     worked = step.seconds + parts.hidden
     return parts.exchange * min(1.0, work / worked) if worked else 0.0
+
+
+def _work_after_batch(step: _StepSeconds, parts: _Parts) -> float:
+    """Returns the seconds of a step besides exchange that is not hidden by the wait for a batch."""
+    return step.seconds - min(step.seconds, max(0.0, parts.exchange - parts.hidden))
 
 
 @dataclasses.dataclass
@@ -121,16 +132,31 @@ class StepWork:
         self._current = _Piece()
         self._length = _SUSTAINED
         self._traces = Traces()
-        self._exchange = self._hidden = 0.0
+        self._exchange = self._hidden = self._late = 0.0
+        # Seconds of the step before the last one, and of steps without their batch in which the
+        # next one was not ready, until it is known how long they work.
+        self._before: float | None = None
+        self._unready: collections.deque[float] = collections.deque(maxlen=_UNREADY)
         self.stalled = 0.0  # seconds of steps beyond those of the others
         self._is_settled = False  # the parts of all steps are known
         # The last step, until it is known whether it was traced.
         self._last: _StepSeconds | None = None
 
-    def add(self, examples: int, seconds: float, *, waited: float = 0, between: float = 0) -> None:
+    def add(
+        self,
+        examples: int,
+        seconds: float,
+        *,
+        waited: float = 0,
+        between: float = 0,
+        early: float | None = None,
+    ) -> None:
         """Adds a step that took so many `seconds` besides those it `waited` for its batch, and what
-        was `between` it and the one before."""
+        was `between` it and the one before. Its batch had been ready for `early` seconds."""
         self.end_step()
+        if early is not None and self._before is not None:
+            self._add_unready(self._before - max(0.0, early))
+        self._before = None
         if self._current.trained >= self._length:
             self._begin_piece()
         self._current.examples += examples
@@ -146,6 +172,7 @@ class StepWork:
         stalled = self._traces.stall_of(step)
         self.stalled += stalled
         step = step._replace(seconds=step.seconds - stalled)
+        self._before = step.seconds
         self._traces.add_untraced(step)
         if self._traces.each is not None:
             self._count(step, self._traces.each)
@@ -163,18 +190,31 @@ class StepWork:
         stalled = self._traces.stall_of(step)
         self.stalled += stalled
         rest = step._replace(seconds=step.seconds - stalled)
+        self._before = rest.seconds
         self._count(rest, _Parts(exchange - stalled, hidden))
         is_alike = self._traces.add(step, _bounded(_Parts(exchange, hidden), step))
         if self._traces.each is not None and not self._is_settled:
             self._is_settled = True
             for piece in (*self._pieces, self._current):
                 self._add(piece.settle(self._traces.each))
+            for seconds in self._unready:
+                self._add_unready(seconds)
         return is_alike
+
+    def skip(self) -> None:
+        """A step was made of which nothing is known."""
+        self.end_step()
+        self._before = None
 
     @property
     def exchange(self) -> float:
         """Seconds of exchange so far."""
         return self._exchange + self._of_last.exchange
+
+    @property
+    def late(self) -> float:
+        """Seconds of exchange so far in which the next batch was not ready either."""
+        return min(self._late, self.exchange)
 
     @property
     def hidden(self) -> float:
@@ -209,6 +249,12 @@ class StepWork:
     def _add(self, parts: _Parts) -> None:
         self._exchange += parts.exchange
         self._hidden += parts.hidden
+
+    def _add_unready(self, seconds: float) -> None:
+        if self._traces.each is None:
+            self._unready.append(seconds)
+        else:
+            self._late += max(0.0, seconds - self._traces.work)
 
     def _begin_piece(self) -> None:
         self._pieces.append(self._current)

@@ -21,8 +21,6 @@ from trainer.monitoring.step_work import StepWork
 _PERIODS, _QUANTILES = 1000, 20
 # Left only by a step that is made, or by the end.
 _STICKY = ("start", "recovery")
-# A step that waits for its batch for a larger part of its time is starved.
-_STARVED = 0.05
 # A thread that wakes so many seconds late has not run, and if the process used the processor for
 # less than a part of them, no other thread has either.
 _LATE, _IDLE = 1.0, 0.5
@@ -51,7 +49,7 @@ class Stopwatch:
         self._writing = Tolerance(f"writing where the time of {task} goes", clock=clock)
         self._began, self._state, self._since = time.time(), "start", clock()
         self._seconds = dict.fromkeys(accounts.STATES, 0.0)
-        self._examples = self._timed = self._starved = 0
+        self._examples = self._timed = 0
         self._stood = 0.0  # seconds since it is at this state in which the process stood still
         self._has_stopped = False  # in the last step
         # When the thread that sleeps will wake, and the time of the processor when it fell asleep.
@@ -109,8 +107,9 @@ class Stopwatch:
             if self._examples and self._state != "recovery":
                 self._state = "recovery"  # the time since the state was entered, too
 
-    def stepped(self, examples: int, waited: float) -> None:
-        """A step has come back, which waited so many seconds for its batch."""
+    def stepped(self, examples: int, waited: float, early: float | None = None) -> None:
+        """A step has come back, which waited so many seconds for its batch, or whose batch had been
+        ready for `early` seconds, if that is known."""
         with self._lock:
             timed = self._state == "step"
             took, stood = self._switch("between")
@@ -120,15 +119,15 @@ class Stopwatch:
             self._stepped_at = self._since
             self._at_step = {state: self._seconds[state] for state in _AFTER_STEP}
             if not timed:
-                self._work.end_step()
+                self._work.skip()
                 return
             waited = min(took, max(0.0, waited))
             self._timed += examples
-            self._starved += examples if waited > _STARVED * took else 0
             self._move("step", "input", waited)
             between = self._seconds["between"] - self._between
             self._between += between
-            self._work.add(examples, took - waited, waited=waited, between=between)
+            rest = took - waited
+            self._work.add(examples, rest, waited=waited, between=between, early=early)
             self._has_stopped = stood > 0
             if stood:
                 self._work.end_step()  # a trace of it tells nothing of others
@@ -207,7 +206,7 @@ class Stopwatch:
                 seconds={name: round(value, 4) for name, value in seconds.items() if value},
                 examples=self._examples,
                 timed=self._timed,
-                starved=self._starved,
+                late=round(self._work.late, 4),
                 best=self._work.best,
                 periods=_quantiles(self._periods),
                 ended=self._state == "end",

@@ -13,20 +13,21 @@ from trainer.monitoring.stopwatch import Stopwatch
 _COLLECTION = "pipeline/input_wait"
 
 
-def watch_input(batch: Sequence[Any]) -> None:
+def watch_input(batch: Sequence[Any], ready: Any = None) -> None:
     """Adds to the graph of a step how long it waits for its batch, a list of tensors that may have
-    gaps; once a replica. No op that was made of them before runs until their time is taken: a model
-    that blocks in Python would keep the clock waiting, too."""
+    gaps, and how long before that came it was `ready`, if that is known; once a replica. No op that
+    was made of them before runs until their time is taken: a model that blocks in Python would keep
+    the clock waiting, too."""
     tensors = [one for one in batch if one is not None]
     users = _users(tensors)
     with tf.device("/device:CPU:0"):
         began = tf.timestamp()
         with tf.control_dependencies(tensors):
             came = tf.timestamp()
-        waited = came - began
+        times = tf.stack([came - began, *([] if ready is None else [came - ready])])
     for op in users:
         op._add_control_input(came.op)  # as tf.control_dependencies does for an op it makes
-    tf.compat.v1.add_to_collection(_COLLECTION, waited)
+    tf.compat.v1.add_to_collection(_COLLECTION, times)
 
 
 def _users(batch: Sequence[Any]) -> list[Any]:
@@ -59,7 +60,7 @@ class StopwatchHook(tf.compat.v1.train.SessionRunHook):
     def begin(self) -> None:
         """Finds the tensors; a collection of tensors would be written with every checkpoint."""
         graph = tf.compat.v1.get_default_graph()
-        self._waited = list(graph.get_collection(_COLLECTION))
+        self._times = list(graph.get_collection(_COLLECTION))
         graph.clear_collection(_COLLECTION)
 
     def after_create_session(self, session: Any, coord: Any) -> None:
@@ -69,12 +70,16 @@ class StopwatchHook(tf.compat.v1.train.SessionRunHook):
     def before_run(self, run_context: Any) -> Any:
         """A step begins."""
         self._watch.enter("step")
-        return tf.compat.v1.train.SessionRunArgs(self._waited)
+        return tf.compat.v1.train.SessionRunArgs(self._times)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """A step has been made."""
-        waited = max(map(float, run_values.results), default=0.0)
-        self._watch.stepped(self._of_step, waited)
+        # Of the replica whose batch is latest.
+        waited = max((float(times[0]) for times in run_values.results), default=0.0)
+        early = min(
+            (float(times[1]) for times in run_values.results if len(times) > 1), default=None
+        )
+        self._watch.stepped(self._of_step, waited, early)
 
     def end(self, session: Any) -> None:
         """There are no more steps."""

@@ -18,7 +18,7 @@ def _account(
     *,
     examples=0,
     timed=None,
-    starved=0,
+    late=0.0,
     best=None,
     ended=True,
     **spent,
@@ -30,7 +30,7 @@ def _account(
         seconds=spent,
         examples=examples,
         timed=examples if timed is None else timed,
-        starved=starved,
+        late=late,
         best=best,
         ended=ended,
     )
@@ -134,23 +134,22 @@ def test_exchange_beyond_that_of_the_slowest_process_is_waiting():
     assert "waiting for others" not in _split(launches, known)
 
 
-def test_input_that_is_late_in_all_processes_is_not_waiting():
-    """The one whose batches come first waits for the other, and then for its own next batch."""
+def test_what_is_late_of_the_own_input_is_not_waiting():
+    """The one whose batches come first waits for the other, and meanwhile for its own next one."""
     launches = [_launch(0, 100, "chief-0", "worker-0")]
 
-    def split(starved):
+    def split(late):
         known = [
-            _account(step=20.0, input=20.0, exchange=60.0, examples=100, starved=starved, best=0.2),
-            _account("worker-0", step=20.0, input=75.0, exchange=5.0, examples=100, starved=100),
+            _account(step=20.0, input=20.0, exchange=60.0, examples=100, late=late, best=0.2),
+            _account("worker-0", step=20.0, input=75.0, exchange=5.0, examples=100),
         ]
         return _split(launches, known, synchronous=True)
 
-    expected = pytest.approx({"useful": 40, "input": 150, "exchange": 10})
-    # Batches that come just as they are wanted are late every other time.
-    assert split(100) == expected and split(50) == expected
-    # Its own batches are in time.
-    late = {"useful": 40, "input": 95, "exchange": 10, "waiting for others": 55}
-    assert split(0) == pytest.approx(late)
+    assert split(55) == pytest.approx({"useful": 40, "input": 150, "exchange": 10})
+    assert split(15) == pytest.approx(
+        {"useful": 40, "input": 110, "exchange": 10, "waiting for others": 40}
+    )
+    assert split(1000)["input"] == pytest.approx(155)
 
 
 def test_a_process_that_is_stopped_is_waited_for_by_those_that_step_together():
@@ -203,20 +202,6 @@ def test_nobody_waits_in_a_step_for_a_save_before_the_first_one():
     assert found == pytest.approx(expected)
 
 
-def test_input_may_be_latest_in_another_process_after_each_start():
-    launches = [_launch(0, 200, "chief-0", "worker-0")]
-    late = {"step": 20.0, "input": 75.0, "exchange": 5.0}
-    known = [
-        _account(task, began, examples=100, starved=100, best=0.2, ended=began > 0, **spent)
-        for began, tasks in ((0.0, ("chief-0", "worker-0")), (100.0, ("worker-0", "chief-0")))
-        for task, spent in zip(
-            tasks, ({"step": 20.0, "input": 20.0, "exchange": 60.0}, late), strict=True
-        )
-    ]
-    found = _split(launches, known, synchronous=True)
-    assert found == pytest.approx({"useful": 80, "input": 300, "exchange": 20})
-
-
 def test_no_pace_is_below_zero():
     """Earlier versions wrote accounts with such a pace after a stall."""
     known = [
@@ -233,12 +218,12 @@ def test_of_no_time_nothing_has_a_share():
 
 _seconds = st.floats(0, 1e5)
 _accounts = st.builds(
-    lambda task, began, spent, examples, first, starved, best, ended: _account(
+    lambda task, began, spent, examples, first, late, best, ended: _account(
         task,
         began,
         examples=examples,
         timed=examples // first,
-        starved=starved,
+        late=late,
         best=best,
         ended=ended,
         **spent,
@@ -248,7 +233,7 @@ _accounts = st.builds(
     spent=st.dictionaries(st.sampled_from(accounts.STATES), st.floats(-1e3, 1e5)),
     examples=st.integers(0, 10**6),
     first=st.integers(1, 3),
-    starved=st.integers(0, 10**6),
+    late=st.floats(-1e3, 1e5),
     best=st.none() | st.floats(-1e3, 1e3),
     ended=st.booleans(),
 )

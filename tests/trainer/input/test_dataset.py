@@ -15,7 +15,7 @@ from pipeline import errors, storage
 from pipeline.records import tfrecord
 from tests import reading
 from trainer.input import dataset as trainer_input
-from trainer.input import epoch_order, shares, window_feed
+from trainer.input import epoch_order, ready_times, shares, window_feed
 from trainer.input.dataset import RecordDataset
 
 
@@ -326,3 +326,13 @@ def test_a_block_of_gs_is_asked_for_as_a_whole(source):
     ]
     assert found == blocks.bytes.tolist() and max(found) == blocks.longest
     assert sum(found) == sum(s.bytes for s in source.small.contents.split("train").shards)
+
+
+def test_batches_come_with_when_they_were_ready_if_asked_for(small_records):
+    records_of = RecordDataset(small_records.job, small_records.folder, small_records.contents)
+    feed = window_feed.Feed(records_of.blocks("train"), 1, 1)
+    with tf.Graph().as_default():
+        plain, _ = records_of.train_input_fn(feed, 2)().element_spec
+        timed, _ = records_of.train_input_fn(feed, 2, timed=True)().element_spec
+    assert isinstance(timed, ready_times.TimedFeatures)
+    assert timed.features == plain

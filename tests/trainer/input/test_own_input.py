@@ -10,6 +10,7 @@ import tensorflow as tf
 from pipeline import errors
 from pipeline.cluster import topology
 from pipeline.config import config_file
+from trainer.input import ready_times
 from trainer.input.own_input import OwnInput
 
 HERE = __name__
@@ -108,3 +109,12 @@ def test_the_examples_to_evaluate_are_known_by_the_name_of_the_function():
         for name in ("rows", "rows", "endless")
     )
     assert one == same != other
+
+
+def test_batches_come_with_when_they_were_ready_if_asked_for():
+    given = OwnInput(job(), topology.Task("chief", 0))
+    with tf.Graph().as_default():
+        plain, _ = given.train_input_fn()().element_spec
+        timed, _ = given.train_input_fn(timed=True)().element_spec
+    assert isinstance(timed, ready_times.TimedFeatures)
+    assert timed.features == plain

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import pickle
 import time
 
@@ -13,6 +15,7 @@ from hypothesis import strategies as st
 
 from pipeline.runs import accounts
 from pipeline.runs.run_folder import RunFolder
+from trainer.input import ready_times
 from trainer.monitoring import stopwatch_hook
 from trainer.monitoring.step_work import StepWork
 from trainer.monitoring.stopwatch import Stopwatch
@@ -40,10 +43,10 @@ class Scene:
     def passes(self, seconds):
         self.clock.now += seconds
 
-    def step(self, seconds, waited=0.0, after=0.0):
+    def step(self, seconds, waited=0.0, after=0.0, early=None):
         self.watch.enter("step")
         self.passes(seconds)
-        self.watch.stepped(10, waited)
+        self.watch.stepped(10, waited, early)
         self.passes(after)
 
     @property
@@ -356,19 +359,20 @@ def test_a_part_of_a_batch_may_be_made_of_another():
             assert session.run([squared, waited])[0] == 16.0
 
 
+def _slow(seconds, value):
+    return tf.numpy_function(lambda x: (time.sleep(seconds), x)[1], [value], tf.float32)
+
+
 def test_a_model_that_blocks_in_python_is_not_input(tmp_path):
     """The next batch is read while the model sleeps, so 0.2 s of 0.3 s are waited for. There is one
     thread for all ops: while it sleeps no other runs."""
 
-    def slow(seconds, value):
-        return tf.numpy_function(lambda x: (time.sleep(seconds), x)[1], [value], tf.float32)
-
     watch = Stopwatch(RunFolder(str(tmp_path)), "chief-0")
     with tf.Graph().as_default():
         dataset = tf.data.Dataset.from_tensors(np.float32(1)).repeat()
-        dataset = dataset.map(lambda x: slow(0.3, x)).prefetch(1)
+        dataset = dataset.map(lambda x: _slow(0.3, x)).prefetch(1)
         batch = v1.data.make_one_shot_iterator(dataset).get_next()
-        with tf.control_dependencies([slow(0.1, batch + 1.0)]):
+        with tf.control_dependencies([_slow(0.1, batch + 1.0)]):
             op = v1.train.get_or_create_global_step().assign_add(1)
         stopwatch_hook.watch_input([batch])
         threads = v1.ConfigProto(inter_op_parallelism_threads=1, use_per_session_threads=True)
@@ -477,7 +481,64 @@ def test_few_steps_do_not_tell_that_one_has_stalled(scene):
     assert "stalled" not in scene.seconds
 
 
-def test_steps_that_wait_for_their_batch_are_starved(scene):
-    for waited in (0.0, 0.0, 0.01, 0.5, 0.5):
-        scene.step(1.0, waited)
-    assert (scene.watch.account.timed, scene.watch.account.starved) == (40, 20)
+@pytest.mark.parametrize(
+    ("early", "late"),
+    [
+        pytest.param(None, 0.0, id="unknown"),
+        pytest.param(9.0, 0.0, id="ready before the step"),
+        pytest.param(0.6, 0.0, id="ready before others are waited for"),
+        pytest.param(0.1, 0.3, id="ready while others are waited for"),
+        pytest.param(0.0, 0.4, id="ready after the step"),
+    ],
+)
+def test_a_batch_that_comes_while_others_are_waited_for_is_late(scene, early, late):
+    """Steps take 0.6 s, of which 0.4 are exchange."""
+    for number in range(20):
+        scene.step(0.6, early=early)
+        if number == 12:
+            scene.watch.traced(0.4)
+    assert scene.seconds["exchange"] == pytest.approx(19 * 0.4)
+    assert scene.watch.account.late == pytest.approx(18 * late)
+
+
+def test_a_batch_is_late_by_the_work_of_steps_not_by_their_usual_exchange(scene):
+    """Every other step waits for others for 0.5 s instead of 0.1, and all batches take 0.4 s."""
+    exchange = itertools.cycle((0.1, 0.5))
+    last = 0.0
+    for _ in range(41):
+        early = max(0.0, 0.2 + last - 0.4)
+        waited = max(0.0, 0.4 - 0.2 - last)
+        last = next(exchange)
+        scene.step(waited + 0.2 + last, waited, early=early)
+        scene.watch.traced(last)
+    account = scene.watch.account
+    # Of 0.2 s that each batch is late every other step waits for a half, and all of the others.
+    assert account.seconds["input"] + account.late == pytest.approx(40 * 0.2, rel=0.05)
+
+
+def test_what_is_not_known_of_a_step_makes_the_next_batch_not_late(scene):
+    scene.step(0.6, early=0.0)
+    for _ in range(3):
+        scene.step(0.6, early=0.0)
+        scene.watch.traced(0.4)
+        scene.watch.begin()
+        scene.step(9.0, early=0.0)
+    assert scene.watch.account.late == 0
+
+
+def test_a_real_session_tells_how_long_batches_were_ready(tmp_path):
+    """The next batch is made in 0.1 s, and steps take 0.3 s: it lies for 0.2 s."""
+    watch, early = Stopwatch(RunFolder(str(tmp_path)), "chief-0"), []
+    watch.stepped = lambda examples, waited, ready: early.append(ready)
+    slow = functools.partial(_slow, 0.1)
+    with tf.Graph().as_default():
+        dataset = tf.data.Dataset.from_tensors((np.float32(1), np.float32(1))).repeat()
+        dataset = ready_times.add(dataset.map(lambda x, y: (slow(x), y))).prefetch(1)
+        timed, _ = v1.data.make_one_shot_iterator(dataset).get_next()
+        with tf.control_dependencies([_slow(0.3, timed.features + 1.0)]):
+            op = v1.train.get_or_create_global_step().assign_add(1)
+        stopwatch_hook.watch_input([timed.features], timed.ready)
+        with v1.train.SingularMonitoredSession(hooks=[StopwatchHook(watch, 1)]) as session:
+            for _ in range(6):
+                session.run(op)
+    assert sum(early[1:]) == pytest.approx(5 * 0.2, abs=0.4)
