@@ -10,7 +10,7 @@ from typing import Any
 from pipeline import config, errors, storage
 from pipeline.cluster import topology
 from pipeline.config import strategy_table
-from pipeline.reports import data, evaluated, events, goodput
+from pipeline.reports import data, evaluated, events, goodput, unwritten
 from pipeline.reports.data import RecordsReport
 from pipeline.reports.events import FolderEvents
 from pipeline.runs import (
@@ -141,6 +141,8 @@ def times_of(facts: Facts) -> dict[str, dict[str, float]]:
     known = accounts.read(facts.run)
     if not known:
         return {}
+    beat = run_folder.beat_interval(facts.run)
+    known = unwritten.extend(known, facts.record.restarts, longest=beat)
     synchronous = strategy_table.STRATEGIES[facts.job.cluster.strategy].synchronous
     alone = facts.processes + facts.record.topology.get(topology.PS, 0) == 1
     return goodput.divide(

@@ -39,7 +39,7 @@ class Account(pydantic.BaseModel):
     the first one after each start is part of that. `late` are seconds of `exchange` in which the
     next batch was not ready either: without the exchange the process would have waited for that.
     `best` is the best sustained time of steps per example, in seconds, without input and exchange;
-    `None` if no pace was kept for long enough."""
+    `None` if no pace was kept for long enough. `state` is what it was at in the end."""
 
     model_config = pydantic.ConfigDict(extra="ignore")
 
@@ -51,6 +51,7 @@ class Account(pydantic.BaseModel):
     timed: int = 0
     late: float = 0.0
     best: float | None = None
+    state: str | None = None
     # Quantiles of the seconds from one step to the next, of the last thousand: from the shortest to
     # the longest.
     periods: list[float] = []

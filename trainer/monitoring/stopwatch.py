@@ -208,6 +208,7 @@ class Stopwatch:
                 timed=self._timed,
                 late=round(self._work.late, 4),
                 best=self._work.best,
+                state=self._state,
                 periods=_quantiles(self._periods),
                 ended=self._state == "end",
             )
