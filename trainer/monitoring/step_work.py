@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import math
 import statistics
 from typing import NamedTuple
 
@@ -62,6 +63,8 @@ class Traces:
         # exchange that follows its batch.
         self.each: _Parts | None = None
         self.work = 0.0
+        # What any of them worked at least.
+        self.least = math.inf
 
     def add_untraced(self, step: _StepSeconds) -> None:
         """Adds a step without trace."""
@@ -89,7 +92,11 @@ class Traces:
             work = statistics.median(one.seconds for one in others) + min(hidden, waited)
             self.each = _Parts(statistics.median(_scaled(*one, work) for one in alike), hidden)
             self.work = statistics.median(_work_after_batch(*one) for one in alike)
-        return step.took <= longest
+        is_alike = step.took <= longest
+        if is_alike:
+            worked = min(step.seconds + parts.hidden, work)
+            self.least = min(self.least, worked - _scaled(step, parts, work))
+        return is_alike
 
 
 def _scaled(step: _StepSeconds, parts: _Parts, work: float) -> float:
@@ -108,8 +115,10 @@ class _Piece:
     """Steps that follow each other, and what is between them."""
 
     examples: int = 0
+    number: int = 0  # of steps
+    between: float = 0.0  # seconds between steps
     trained: float = 0.0  # seconds, with input and exchange
-    worked: float = 0.0  # seconds between steps, and of steps whose parts are known
+    worked: float = 0.0  # those between steps, and of steps whose parts are known
     # Others: their number, their seconds with exchange, and those they waited for a batch.
     steps: int = 0
     unknown: float = 0.0
@@ -160,6 +169,8 @@ class StepWork:
         if self._current.trained >= self._length:
             self._begin_piece()
         self._current.examples += examples
+        self._current.number += 1
+        self._current.between += between
         self._current.trained += seconds + waited + between
         self._current.worked += between
         self._last = _StepSeconds(seconds, waited)
@@ -224,14 +235,19 @@ class StepWork:
     @property
     def best(self) -> float | None:
         """Seconds of work per example that a tenth of the pieces was no slower than."""
-        work = [(one.worked + one.unknown, one.examples) for one in self._pieces]
+        work = [(self._work_of(one), one.examples) for one in self._pieces]
         if self._current.trained >= self._length:
             last = self._last.seconds if self._last else 0.0
             last += self._of_last.hidden - self._of_last.exchange
-            current = self._current
-            work.append((current.worked + current.unknown + last, current.examples))
+            work.append((self._work_of(self._current, last), self._current.examples))
         paces = sorted(seconds / examples for seconds, examples in work if seconds > 0)
         return paces[int(_BEST_SHARE * len(paces))] if paces else None
+
+    def _work_of(self, piece: _Piece, last: float = 0.0) -> float:
+        """Returns the seconds that a piece worked, and in its `last` step. Where steps exchange for
+        less than usual these are more: no less than the steps of traces worked."""
+        least = 0.0 if self._traces.each is None else self._traces.least * piece.number
+        return max(piece.worked + piece.unknown + last, min(piece.trained, piece.between + least))
 
     @property
     def _of_last(self) -> _Parts:

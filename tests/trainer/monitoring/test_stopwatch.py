@@ -542,3 +542,15 @@ def test_a_real_session_tells_how_long_batches_were_ready(tmp_path):
             for _ in range(6):
                 session.run(op)
     assert sum(early[1:]) == pytest.approx(5 * 0.2, abs=0.4)
+
+
+def test_steps_that_exchange_for_less_than_usual_make_no_better_pace(scene):
+    """All work for 0.1 s. The traced ones exchange for 0.2 s, of those after them none does."""
+    for _ in range(25):
+        scene.step(0.3)
+        scene.watch.traced(0.2)
+    for _ in range(40):
+        scene.step(0.15)
+    for _ in range(60):
+        scene.step(0.1)
+    assert 10 * scene.watch.account.best == pytest.approx(0.1)
