@@ -41,6 +41,12 @@ def main() -> None:
     limits = job.drift if job else Drift()
     if job and _CONFIG.value and job.name in {n.partition(":")[0] for n in (_A.value, _B.value)}:
         builds.current_of(_STORAGE.value, job, given=of)  # refuses those of another config
+    elif job and not _CONFIG.value and (why := builds.compare_inputs(_STORAGE.value, job)):
+        print(
+            f"warning: the limits are of the shipped config {of!r}, and the records may be of "
+            f"another: {why}. If so, name theirs with CONFIG=",
+            flush=True,
+        )
     a, b = (drift.find(name, _STORAGE.value) for name in (_A.value, _B.value))
     found = drift.compare(a, b, limits)
     print(drift.table(found, a, b))

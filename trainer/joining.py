@@ -94,6 +94,8 @@ def _run(
             _check_port(task)
         if task.is_chief:
             if job.data.has_records:
+                if builds.read_pin(run) is None:  # what submits a job warns by itself
+                    builds.warn_of_other_inputs(wanted.storage_root, job, wanted.records)
                 builds.pin_to(wanted.storage_root, run, job.name, folder=wanted.records)
             _make_ready(run, job, reporter)
             begin()

@@ -109,6 +109,19 @@ def compare_inputs(storage_root: str, job: config.Config) -> str:
     return other_model.compare_inputs(other_model.list_inputs(job.data), pointer["inputs"])
 
 
+def warn_of_other_inputs(storage_root: str, job: config.Config, folder: str) -> None:
+    """Prints a warning if a build that a run is to train on is the current one, and was made from
+    other inputs than those of its config. No refusal: the raw data may lie elsewhere on the machine
+    that made the records."""
+    why = compare_inputs(storage_root, job)
+    if why and folder == current(run_folder.records_folder(storage_root, job.name)):
+        print(
+            f"warning: {folder!r} may be of another config called {job.name!r}: {why}. If so, run "
+            "make preprocess, and give one another name: or STORAGE=",
+            flush=True,
+        )
+
+
 def _other_config(folder: str, name: str, given: str, *, why: str) -> errors.UsageError:
     return errors.UsageError(
         f"config {given!r}: the current records called {name!r}, {folder!r}, are of another "

@@ -73,3 +73,16 @@ def test_new_rows_of_the_same_inputs_are_of_the_same_config(root):
     assert commands.pipeline("preprocess", *given).returncode == 0
     for command in ("stats", "verify"):
         assert commands.pipeline(command, *given).returncode == 0
+
+
+def test_limits_of_a_shipped_config_on_records_of_another_are_named(root):
+    path = root / "b" / "flights.yaml"
+    path.write_text(_CONFIG.replace("name: tiny", "name: flights"))
+    assert commands.pipeline("preprocess", f"CONFIG={path}", _storage(root)).returncode == 0
+    both = "A=flights:train", "B=flights:eval", _storage(root)
+    done = commands.pipeline("drift", *both)
+    assert done.stdout.startswith(
+        "warning: the limits are of the shipped config 'flights', and the records may be of "
+        f"another: its data.inputs.train.files is '{root}/b/raw.csv', not "
+    )
+    assert "warning" not in commands.pipeline("drift", *both, f"CONFIG={path}").stdout

@@ -278,6 +278,15 @@ def test_records_of_another_schema_are_refused(commands, task_flags, tmp_path, o
     )
 
 
+def test_records_that_may_be_of_another_config_are_named(commands, task_flags):
+    given = "data.inputs.train.images=other.gz", "model.name=absent_module:model_fn"
+    output = commands.run(TASK, *task_flags("other-inputs", *given), code=64)
+    (line,) = (line for line in output.splitlines() if line.startswith("warning: "))
+    assert re.search(
+        r"may be of another config called .*: its data\.inputs\.train\.images is", line
+    )
+
+
 def test_a_checkpoint_that_cannot_be_read_is_not_trained_over(finished, commands, task_flags):
     run = finished.copy(finished.path.parent / "unreadable", 100)
     index = pathlib.Path(run.path) / "model.ckpt-100.index"
