@@ -23,7 +23,7 @@ from pipeline.supervision.ports import Reservation
 from tests.pipeline.process_help import wait_until
 
 # Debian: apt-get install slurm-wlm. The daemons lie where users have no PATH.
-_PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
+PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
 PROGRAMS = ("slurmctld", "slurmd", "sbatch", "srun", "scontrol", "squeue", "scancel")
 _PATIENCE = 120.0  # seconds: the machine may be busy
 # What stands for the GPUs of each node: a resource has to be a device. Nobody opens them.
@@ -62,8 +62,11 @@ KillWait=30
 MinJobAge=3600
 EnforcePartLimits=ALL
 GresTypes=gpu
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
 {nodes}
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+PartitionName=urgent Nodes=ALL PriorityTier=2 MaxTime=INFINITE State=UP
 PartitionName=closed Nodes=ALL AllowAccounts=others MaxTime=INFINITE State=UP
 PartitionName=short Nodes=ALL MaxTime=00:10:00 State=UP
 PartitionName=narrow Nodes=ALL MaxNodes=2 MaxTime=INFINITE State=UP
@@ -72,7 +75,7 @@ PartitionName=narrow Nodes=ALL MaxNodes=2 MaxTime=INFINITE State=UP
 
 def missing() -> list[str]:
     """Returns the programs of Slurm that this machine does not have."""
-    return [name for name in PROGRAMS if shutil.which(name, path=_PATH) is None]
+    return [name for name in PROGRAMS if shutil.which(name, path=PATH) is None]
 
 
 class Slurm:
@@ -105,7 +108,7 @@ class Slurm:
     @property
     def environment(self) -> dict[str, str]:
         """The variables by which Slurm's programs find this cluster."""
-        return {"SLURM_CONF": str(self.config), "PATH": _PATH}
+        return {"SLURM_CONF": str(self.config), "PATH": PATH}
 
     def start(self) -> None:
         """Returns when all nodes take jobs."""

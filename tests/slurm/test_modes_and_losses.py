@@ -100,6 +100,22 @@ def test_two_jobs_train_next_to_each_other(run, slow):
     check_done(other, 2000)
 
 
+def test_a_job_that_makes_room_for_an_urgent_one_saves_and_resumes(run, slow, tmp_path):
+    urgent = tmp_path / "urgent.sh"
+    urgent.write_text("#!/bin/sh\nsleep 3\n")
+    options = ("--parsable", "--partition=urgent", "--nodes=3", "--exclusive", "--output=/dev/null")
+    process = slow(*SHORT, "cluster.strategy=parameter_server", "slurm.nodes=2", pace=1)
+    run.has_made(22)
+    other = run.cluster.ask("sbatch", *options, str(urgent))
+    real.wait_for(lambda: run.cluster.jobs()[other] == "COMPLETED", run.describe)
+    assert run_folder.saved_step(run.folder) > 20
+    run.hurry_steps()
+    run.hurry()
+    said = ended(run, process)
+    check_done(run, 60)
+    assert "asked to end: all processes save" in said and "start 2" in said
+
+
 def test_a_node_that_is_drained_keeps_its_job_and_gets_no_other(run, slow):
     process = slow(*SHORT, "cluster.strategy=parameter_server", "slurm.nodes=1", pace=4)
     run.has_made(1)

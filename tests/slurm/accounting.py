@@ -1,0 +1,117 @@
+"""Slurm's accounting for a cluster of the tests: a real slurmdbd on a MariaDB of its own.
+
+Both keep their files in a folder of the test and are ended by their process ids.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import pwd
+import shutil
+import subprocess
+from collections.abc import Iterator
+
+from pipeline.processes import parent_death
+from pipeline.supervision.ports import Reservation
+from tests.slurm import real
+
+# Debian: apt-get install slurmdbd mariadb-server-core mariadb-client-core
+PROGRAMS = ("slurmdbd", "sacctmgr", "mariadbd", "mariadb-install-db")
+_CONFIG = """\
+AuthType=auth/none
+DbdHost=localhost
+DbdAddr=127.0.0.1
+DbdPort={port}
+SlurmUser={user}
+LogFile={root}/slurmdbd.log
+PidFile={root}/slurmdbd.pid
+StorageType=accounting_storage/mysql
+StorageHost=127.0.0.1
+StoragePort={database_port}
+StorageUser=root
+StorageLoc=accounting
+"""
+_SETTINGS = """\
+AccountingStorageType=accounting_storage/slurmdbd
+AccountingStorageHost=127.0.0.1
+AccountingStoragePort={port}
+AccountingStorageEnforce=associations,limits,qos"""
+_NONE = "AccountingStorageType=accounting_storage/none"
+
+
+def missing() -> list[str]:
+    """Returns the programs of accounting that this machine does not have."""
+    return [name for name in PROGRAMS if shutil.which(name, path=real.PATH) is None]
+
+
+@contextlib.contextmanager
+def running(cluster: real.Slurm) -> Iterator[None]:
+    """Gives a cluster that has not started an account database, and ends that after the block."""
+    root, user = cluster.config.parent, pwd.getpwuid(os.getuid()).pw_name
+    ports = Reservation(2)
+    port, database_port = ports.ports
+    (root / "database").mkdir()
+    common = ["--no-defaults", f"--user={user}", f"--datadir={root}/database"]
+    own_login = "--auth-root-authentication-method=normal"
+    options = [*common, own_login, "--skip-test-db", "--skip-name-resolve"]
+    _call(cluster, "mariadb-install-db", *options)
+    config = root / "slurmdbd.conf"
+    config.write_text(_CONFIG.format(port=port, user=user, root=root, database_port=database_port))
+    config.chmod(0o600)
+    text = cluster.config.read_text()
+    assert _NONE in text
+    cluster.config.write_text(text.replace(_NONE, _SETTINGS.format(port=port)))
+    address = ["--bind-address=127.0.0.1", f"--port={database_port}", f"--socket={root}/socket"]
+    with (
+        _daemon(cluster, "mariadbd", *common, *address),
+        _daemon(cluster, "slurmdbd", "-D"),
+    ):
+        real.wait_for(
+            lambda: "sacctmgr: error" not in cluster.ask("sacctmgr", "show", "cluster"),
+            lambda: "".join(_log(root, name) for name in ("mariadbd", "slurmdbd")),
+        )
+        yield
+    ports.release()
+
+
+def _call(cluster: real.Slurm, *command: str) -> None:
+    done = subprocess.run(
+        command,
+        env={**os.environ, **cluster.environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def change(cluster: real.Slurm, *words: str) -> None:
+    """Adds or modifies accounts, users and QOS."""
+    _call(cluster, "sacctmgr", "--immediate", "--quiet", *words)
+
+
+def _log(root: pathlib.Path, name: str) -> str:
+    return (root / f"{name}.out").read_text(errors="replace")[-2000:]
+
+
+@contextlib.contextmanager
+def _daemon(cluster: real.Slurm, *command: str) -> Iterator[None]:
+    root = cluster.config.parent
+    with open(root / f"{command[0]}.out", "ab") as output:
+        process = subprocess.Popen(
+            command,
+            env={**os.environ, **cluster.environment},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            cwd=root,
+            start_new_session=True,
+            preexec_fn=parent_death.arrange(),
+        )
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.wait(60)
