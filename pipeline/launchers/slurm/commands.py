@@ -40,8 +40,9 @@ ENDED = (
     "REVOKED",
     "TIMEOUT",
 )
-# States of a job that has no node yet.
-WAITING = ("PENDING", "REQUEUED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT")
+# States of a job without processes that may have some later: one that was put back is COMPLETING
+# until its nodes are free.
+WAITING = ("PENDING", "COMPLETING", "REQUEUED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT")
 
 
 def require() -> None:

@@ -8,6 +8,7 @@ import pathlib
 import pytest
 
 from pipeline import errors
+from pipeline.jobs import display
 from pipeline.jobs import job as jobs
 from pipeline.launchers.slurm import commands, launcher
 from pipeline.runs import run_record
@@ -81,6 +82,17 @@ def test_a_job_is_submitted_and_followed_to_its_end(controller, wanted, capsys):
     assert record.status == "done" and record.job == "slurm/41"
     said = capsys.readouterr().out
     assert said.count("Slurm: pending") == 1 and "Slurm: completed" in said
+
+
+def test_steps_are_not_shown_while_a_job_that_was_put_back_waits(controller, wanted, monkeypatch):
+    """No process makes them then: a rate and the time left would mislead."""
+    seen, shown = [], []
+    controller.states = ["RUNNING", "COMPLETING", "PENDING", "RUNNING", "COMPLETED"]
+    end = closes(wanted, "done", exit_code=0)
+    controller.on_state = lambda state: (seen.append(state), end(state))
+    monkeypatch.setattr(display.Display, "show", lambda self, statuses: shown.append(seen[-1]))
+    go(wanted)
+    assert shown == ["RUNNING", "RUNNING", "COMPLETED"]
 
 
 def test_the_error_of_the_job_is_that_of_the_command(controller, wanted):
