@@ -77,6 +77,12 @@ class Display:
             self._show_evaluation(status)
         self._roles.show(statuses)
 
+    def pause(self) -> None:
+        """Takes the bar away while the run waits for machines; the rate after that is a new one."""
+        if self._progress is not None and not self._finishing:
+            self._progress.close()
+            self._progress = None
+
     def _show_training(self, training: list[Status]) -> None:
         step = max(status.step or 0 for status in training)
         known = [status.max_steps for status in training if status.max_steps is not None]

@@ -307,7 +307,9 @@ class RemoteLauncher(base.Launcher):
                 before = str(state)
                 for line in output():
                     shown.say(line)
-                if state.phase is not Phase.WAITING:
+                if state.phase is Phase.WAITING:
+                    shown.pause()
+                else:
                     shown.show(run_folder.read_statuses(job.run))
                 if state.phase is Phase.ENDED:
                     return state

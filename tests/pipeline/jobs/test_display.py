@@ -1,6 +1,8 @@
 import dataclasses
+import functools
 import io
 import json
+import re
 import sys
 
 import pytest
@@ -102,6 +104,20 @@ def test_the_end_of_training_is_reported_once(shown, stream):
         shown.show(status("chief-0", step=101))
     (line,) = [text for text in stream.getvalue().splitlines() if "made" in text]
     assert line == "training: 100 steps made; final evaluation and export"
+
+
+def test_the_time_in_a_queue_is_not_part_of_the_rate(stream):
+    clock = Clock()
+    options = {"stream": stream, "progress": functools.partial(Progress, clock=clock)}
+    with Display(100, **options) as shown:
+        shown.show(status("chief-0", step=0))
+        shown.show(status("chief-0", step=40))
+        shown.pause()
+        clock.now += 10_000.0
+        shown.show(status("chief-0", step=40))
+        shown.show(status("chief-0", step=80))
+    rates = re.findall(r"training: \d+ of 100 steps, (\S+)/s", stream.getvalue())
+    assert rates[1] == rates[3] != "0" == rates[2]
 
 
 def test_the_global_step_may_fall_back(shown, stream):
