@@ -38,6 +38,8 @@ HOOKS = "pipeline/training_hooks"
 WITH_UPDATE = "pipeline/with_update"
 # Two functions that return ops, see `turns`.
 _TURNS = "pipeline/turns"
+# Seconds that the chief waits for its queue runners before it closes its session.
+_GRACE = 5.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -285,15 +287,23 @@ class _EndTogetherHook(tf.compat.v1.train.SessionRunHook):
     """Lets all processes of synchronous parameter servers end when the chief does.
 
     Without it the others wait for a token, and the chief's queue runner for gradients, which
-    no worker will send any more. Must be the chief's last hook: it closes the session.
+    no worker will send any more. A chief that fails would wait two minutes for that thread before
+    it closes its session, which ends the thread. Must be the chief's last hook: it closes the
+    session.
     """
 
     def __init__(self, optimizer: Any) -> None:
         self._optimizer = optimizer
 
     def after_create_session(self, session: Any, coord: Any) -> None:
-        """Keeps the coordinator of the queue runners."""
+        """Keeps the coordinator of the queue runners, and has it wait for them for less time."""
         self._coordinator = coord
+        join = coord.join
+
+        def join_soon(*args: Any, **kwargs: Any) -> None:
+            join(*args, **{**kwargs, "stop_grace_period_secs": _GRACE})
+
+        coord.join = join_soon
 
     def end(self, session: Any) -> None:
         """Closes the token queue, which ends the others as the end of input does."""

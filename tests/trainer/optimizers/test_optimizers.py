@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -180,3 +182,17 @@ def test_gradients_of_small_tables_are_whole_where_processes_step_together(small
 def test_the_schedule_sets_the_rate():
     found = _after_one_step(schedule=Schedule(warm_up_steps=4))
     np.testing.assert_allclose(found, START - RATE / 4 * _gradient(START), rtol=1e-5)
+
+
+@pytest.mark.timeout(60)
+def test_a_chief_that_fails_does_not_wait_for_gradients_of_others():
+    """TensorFlow waits two minutes for the thread that takes them, before it closes the session."""
+    with tf.Graph().as_default():
+        x = tf.compat.v1.get_variable("x", initializer=1.0)
+        optimizers.train_op(x**2, optimizers.Updates("sgd", 0.1, synchronize=(2, 2)))
+        hooks = tf.compat.v1.get_collection(optimizers.HOOKS)
+        with (
+            pytest.raises(OSError, match="No space left"),
+            tf.compat.v1.train.MonitoredTrainingSession(hooks=hooks),
+        ):
+            raise OSError(errno.ENOSPC, "No space left on device")
