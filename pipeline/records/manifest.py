@@ -113,8 +113,8 @@ class ColumnStatistics(config.Section):
     100 percent, each at most 2**-`quantile_bits` of itself too near to zero (exact with 52).
     `histogram` is how many lie in each of equally wide bins from its `low` to its `high`, which all
     splits of a column share; counted, not estimated, but for that rounding. `vocabulary` has values
-    and counts, the most frequent first; `distinct` is how many there are in all, if that was
-    counted.
+    and counts, the most frequent first, of a label of train counted before `data.sample`;
+    `distinct` is how many there are in all, if that was counted.
     """
 
     count: int

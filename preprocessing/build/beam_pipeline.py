@@ -73,7 +73,7 @@ class Spill(beam.DoFn):
         self, element: Chunk, found: Iterator[Rows], sums: summed.Sums | None = None
     ) -> Iterator[Any]:
         """Enforces, places, analyses, encodes and spills the rows `found` in one chunk. Yields
-        segments by split and shard, and at the end `Partials`, unless these come late. What the
+        segments by split and shard, and at the end the `Partials` that do not come late. What the
         files are is in `sums` then, if they are given."""
         tally, learned = letter_files.Tally(), []
         with error_transport.carried(f"cannot write temporary files in {self._folder!r}"):
@@ -84,6 +84,8 @@ class Spill(beam.DoFn):
                 read = (good.read, good.dropped)
                 tally.add(letter_files.tally(good.letters, *read, truncated=cut, sampled=out))
                 tally.add_undated(undated.count(good.batch, self._dates, self._data.columns))
+                if good.left_out is not None:
+                    learned.append(column_stats.of_left_out(good.left_out, self._data))
                 if not self._late:
                     learned.append(self._analyzed(good.batch, encoded.places.split))
                 place = (element.index, part)
@@ -390,5 +392,7 @@ def run(
         | "ByShard" >> beam.GroupByKey()
         | "WriteShard" >> beam.ParDo(writing, elsewhere).with_outputs(STATISTICS)
     )
-    write_statistics(written[STATISTICS] if analyzed_late(data) else learned, data, folders)
+    if analyzed_late(data):
+        learned = (learned, written[STATISTICS]) | "WithThoseOfShards" >> beam.Flatten()
+    write_statistics(learned, data, folders)
     error_transport.run(pipeline, follow)

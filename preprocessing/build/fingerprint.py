@@ -48,9 +48,11 @@ def _format(data: config.Data) -> int:
     0,346 was taken for 346 once; so are those of text files, where +5 was no whole number and NaN
     of JSON was one of its own, one more, as numbers next to a no-break space were none, and one
     more, as an id beyond int64 was another with .0 behind it. Those with float32 are one further,
-    as NaN and infinite values were numbers."""
+    as NaN and infinite values were numbers; and those of a sample, whose manifest had labels in
+    the order of their counts in the sample."""
     floats = any(column.type == "float32" for column in data.columns.values())
-    return FORMAT + bool(data.csv.thousands) + 3 * (data.source in TEXT_SOURCES) + floats
+    texts, sampled = 3 * (data.source in TEXT_SOURCES), data.sample is not None
+    return FORMAT + bool(data.csv.thousands) + texts + floats + sampled
 
 
 def fingerprint(data: config.Data, found: tuple[manifest.SourceFile, ...]) -> str:

@@ -34,14 +34,14 @@ def staying(
 
 
 def without(good: Good, staying: np.ndarray) -> Good:
-    """Returns the rows that are kept, `[rows]` bool, with the others counted."""
+    """Returns the rows that are kept, `[rows]` bool, next to the others."""
     return dataclasses.replace(
         good,
         numbers=good.numbers[staying],
         splits=good.splits[staying],
         kept=good.kept[staying],
         batch=good.batch.filter(pa.array(staying)),
-        sampled=int(np.count_nonzero(~staying)),
+        left_out=good.batch.filter(pa.array(~staying)),
     )
 
 

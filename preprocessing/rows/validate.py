@@ -31,8 +31,8 @@ class Good:
 
     `numbers` says which row of its file each one was, `splits` where in `SPLITS` it goes unless its
     key decides, `kept` which of the rows that were read they are. `truncated` counts, by column,
-    the good rows whose list lost items. `sampled` rows were good and are left out by
-    `data.sample`.
+    the good rows whose list lost items. The rows of `left_out` were good and are left out by
+    `data.sample`; `None` without any.
     """
 
     numbers: np.ndarray
@@ -42,7 +42,12 @@ class Good:
     letters: list[Letter]
     dropped: int
     truncated: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    sampled: int = 0
+    left_out: pa.RecordBatch | None = None
+
+    @property
+    def sampled(self) -> int:
+        """How many rows `data.sample` left out."""
+        return 0 if self.left_out is None else self.left_out.num_rows
 
     @property
     def read(self) -> int:

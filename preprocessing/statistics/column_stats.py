@@ -9,7 +9,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -67,6 +67,8 @@ LENGTHS = config.Column(type="int64")
 # By split and column. Rows that are to be taken from a split count for one of another name.
 Partials = dict[tuple[str, str], Partial]
 _TAKEN = "without "
+# Those of train that `data.sample` has left out: they only say which labels are frequent.
+_LEFT_OUT = "left out"
 
 
 def of_batch(batch: pa.RecordBatch, split: str, data: config.Data) -> Partials:
@@ -74,6 +76,14 @@ def of_batch(batch: pa.RecordBatch, split: str, data: config.Data) -> Partials:
     return {
         (split, name): _of_column(batch.column(name), column, counted=name in data.every_label)
         for name, column in data.columns.items()
+    }
+
+
+def of_left_out(batch: pa.RecordBatch, data: config.Data) -> Partials:
+    """Returns what the order of labels takes from rows of train that `data.sample` leaves out."""
+    return {
+        (_LEFT_OUT, name): _of_column(batch.column(name), data.columns[name], counted=True)
+        for name in data.every_label
     }
 
 
@@ -113,12 +123,16 @@ def as_removals(found: Partials) -> Partials:
 def finish(found: Partials, data: config.Data) -> dict[str, manifest.Statistics]:
     """Returns the statistics of each split, as a manifest has them."""
     less = {key: partial for key, partial in found.items() if key[0].startswith(_TAKEN)}
-    found = {key: partial for key, partial in found.items() if key not in less}
+    left_out = {name: one for (split, name), one in found.items() if split == _LEFT_OUT}
+    found = {k: one for k, one in found.items() if k not in less and k[0] != _LEFT_OUT}
     for (split, name), partial in less.items():
         key = (split.removeprefix(_TAKEN), name)
         found[key] = found[key].without(partial)
     splits = sorted({split for split, _ in found}, key=config.SPLITS.index)
-    made = {split: _of_split(found, split, data) for split in splits}
+    made = {
+        split: _of_split(found, split, data, left_out=left_out if split == "train" else {})
+        for split in splits
+    }
     _add_histograms(made, found, data)
     return made
 
@@ -193,9 +207,12 @@ def _bounded(values: collections.Counter[int | str], column: config.Column) -> C
     return values if column.vocabulary or len(values) <= MAX_DISTINCT else None
 
 
-def _of_split(found: Partials, split: str, data: config.Data) -> manifest.Statistics:
+def _of_split(
+    found: Partials, split: str, data: config.Data, *, left_out: Mapping[str, Partial]
+) -> manifest.Statistics:
     columns = {
-        name: _of_partial(found[split, name], column) for name, column in data.columns.items()
+        name: _of_partial(found[split, name], column, left_out.get(name))
+        for name, column in data.columns.items()
     }
     weights = None
     classes = found[split, data.label].values
@@ -242,13 +259,20 @@ def _with_histograms(known: dict[str, _Known]) -> dict[str, manifest.ColumnStati
     return found
 
 
-def _of_partial(partial: Partial, column: config.Column) -> manifest.ColumnStatistics:
+def _of_partial(
+    partial: Partial, column: config.Column, left_out: Partial | None = None
+) -> manifest.ColumnStatistics:
+    """Returns the statistics of a column. Its values are in the order of all rows together with
+    those that were `left_out`: which label is frequent must not depend on the sample."""
     numbers, listed = partial.moments, None
     shown = partial.values and not column.sensitive
     if partial.values is not None and (column.vocabulary or shown):
         rules = column.vocabulary or config.VocabularyRules(top_k=_LISTED)
+        others = (left_out and left_out.values) or collections.Counter()
         # The smaller of two equally frequent values comes first.
-        ordered = sorted(partial.values.items(), key=lambda item: (-item[1], item[0]))
+        ordered = sorted(
+            partial.values.items(), key=lambda item: (-item[1] - others[item[0]], item[0])
+        )
         listed = tuple((v, n) for v, n in ordered if n >= rules.min_count)[: rules.top_k]
     quantiles = bits = None
     if numbers.least is not None and numbers.greatest is not None:

@@ -233,10 +233,10 @@ def test_a_sample_is_counted_and_the_same_however_it_is_made(tmp_path, monkeypat
     assert abs(labels.count(0) - 0.25 * negative) < 5 * (0.25 * 0.75 * negative) ** 0.5
     assert made.sampled == manifest.Sampled(column="label", value=0, keep=0.25, dropped=dropped)
     assert f"with 0 in label, 25 % were kept; {dropped:,} were left out by data.sample." in said
-    assert made.statistics["train"].columns["label"].vocabulary == (
-        (1, labels.count(1)),
-        (0, labels.count(0)),
-    )
+    assert made.statistics["train"].columns["label"].vocabulary == tuple(
+        (label, labels.count(label))
+        for label, _ in everything.statistics["train"].columns["label"].vocabulary
+    ), "in the order of all rows"
     eval_rows = [
         table_runs.records(sampled, m, f, "eval")
         for m, f in ((made, folder), (everything, all_folder))
@@ -254,6 +254,30 @@ def test_a_sample_is_counted_and_the_same_however_it_is_made(tmp_path, monkeypat
         for one in ((made, folder), (found, other_folder))
     ]
     assert kept[0] == kept[1]
+
+
+def _answers(tmp_path, **data):
+    """Returns the answers of train in the order of the manifest, and how often each is there: of
+    400 rows with no, which are in place 1, and 150 with yes, in place 2."""
+    answers = ["1,no"] * 400 + ["2,yes"] * 150
+    rows = [f"{i},{answer}" for i, answer in enumerate(answers)]
+    (tmp_path / "in.csv").write_text(tables.text(*rows, header="id,place,answer"))
+    whole = {"type": "int64"}
+    columns = {"id": whole, "place": whole, "answer": {"type": "string", "vocabulary": {}}}
+    given = {"key": ["id"], "label": "answer", "split": {"eval": 0}, **data}
+    made, _, _ = table_runs.run(tables.make_config(tmp_path / "in.csv", columns, **given), tmp_path)
+    return made.statistics["train"].columns["answer"].vocabulary
+
+
+@pytest.mark.parametrize("budget", [0, 1])
+@pytest.mark.parametrize(
+    "rule", [{"column": "answer", "value": "no"}, {"column": "place", "value": 1}]
+)
+def test_a_sample_does_not_change_the_order_of_labels(tmp_path, budget, rule):
+    """Their places in it are the classes, and so which of two is the positive one."""
+    found = _answers(tmp_path, sample={**rule, "keep": 0.1}, error_budget=budget)
+    assert [answer for answer, _ in found] == ["no", "yes"]
+    assert 0 < dict(found)["no"] < dict(found)["yes"] == 150
 
 
 def test_a_sample_of_which_nothing_is_left_is_reported(tmp_path):

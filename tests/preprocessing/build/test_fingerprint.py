@@ -95,6 +95,15 @@ def test_records_with_floats_are_made_again(tmp_path, monkeypatch):
     assert fingerprint.fingerprint(floats, ()) == fingerprint.fingerprint(whole, ()) + 1
 
 
+def test_records_of_a_sample_are_made_again(tmp_path, monkeypatch):
+    """The manifest has labels in the order of all rows since then."""
+    monkeypatch.setattr(config, "digest", lambda tree: tree["format"])
+    rule = {"column": "label", "value": 0, "keep": 0.1}
+    given = ({"key": ["id"]}, {"key": ["id"], "sample": rule})
+    whole, sampled = (tables.make_config(tmp_path / "x", **one).data for one in given)
+    assert fingerprint.fingerprint(sampled, ()) == fingerprint.fingerprint(whole, ()) + 1
+
+
 def test_files_that_cannot_be_read(tmp_path):
     with pytest.raises(errors.DataError, match="absent': no such file"):
         fingerprint.sources([base.RawFile("x", str(tmp_path / "absent"))], RUN)
