@@ -182,7 +182,8 @@ class Step(Section):
         return "forgotten"
 
     def value(self, x: float) -> float:
-        """Returns what `apply` makes of one number; needed for "monotonic" and "linear".
+        """Returns what `apply` makes of one number; needed for "monotonic" and "linear". Of a step
+        that has it, infinite values of a column are refused before training.
 
         Raises `ValueError` if it has no value there.
         """
@@ -291,6 +292,9 @@ def after(step: Step, values: Values) -> Values:
     forgotten_by = values.forgotten_by or step.step
     unknown = Values(kind, shape, ids=ids, forgotten_by=forgotten_by, listed=listed)
     if follows == "forgotten" or values.percentiles is None:
+        if ids is None and type(step).value is not Step.value:
+            for x in filter(math.isinf, values.others):
+                _value(step, x)
         return unknown
     others = tuple(_value(step, x) for x in values.others)
     mapped = tuple(_value(step, x) for x in values.percentiles)

@@ -353,6 +353,10 @@ class Cycle(Step):
         """Sine and cosine."""
         return (*shape, 2)
 
+    def value(self, x: float) -> float:
+        """The sine of one number."""
+        return math.sin(x * 2 * math.pi / self.period)
+
     def apply(self, x: tf.Tensor) -> tf.Tensor:
         """sin(2 pi x / period) and cos(2 pi x / period)."""
         import tensorflow as tf

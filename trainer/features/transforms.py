@@ -4,9 +4,11 @@ the exported model. What a step does is in its class, in `pipeline.steps`."""
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from pipeline import config, errors
@@ -57,6 +59,8 @@ class Transforms:
 
     def __init__(self, job: config.Config, contents: manifest.Manifest) -> None:
         self.plan = feature_plan.plan(job, contents)
+        for planned in self.plan.features:
+            _check_infinite(planned)
         self.columns = self.plan.columns
         self.serving_columns = feature_plan.serving_columns(job)
         every = self.plan.features
@@ -241,6 +245,27 @@ def make(
         known.setdefault(planned.name, value)
         made[planned.name] = value
     return made
+
+
+def _check_infinite(planned: feature_plan.Planned) -> None:
+    """Raises `UsageError` if steps of one's own, of which the plan does not know what they make of
+    infinite values, make no finite numbers of those that the column of a feature has."""
+    first, last = planned.points[0], planned.points[-1]
+    infinite = [x for x in first.others if math.isinf(x)]
+    single = len(planned.inputs) == 1 and not first.listed and first.shape == ()
+    if not infinite or not single or last.kind != "number":
+        return
+    no_gpu = tf.compat.v1.ConfigProto(device_count={"GPU": 0})
+    with tf.Graph().as_default(), tf.compat.v1.Session(config=no_gpu) as session:
+        made = make([planned], {planned.inputs[0]: tf.constant(infinite, tf.float32)})
+        found = session.run(made[planned.name])
+    for value, x in zip(found, infinite, strict=True):
+        if not np.isfinite(value).all():
+            raise errors.UsageError(
+                f"features.{planned.name}: its steps make {np.ravel(value)[0]} of {x}, which its "
+                f"column {planned.inputs[0]!r} has; give it a clip step, or remove .inf from the "
+                "limits of the column"
+            )
 
 
 def as_fed(features: Iterable[feature_plan.Planned], made: Tensors) -> Tensors:

@@ -48,6 +48,7 @@ def _of_infinite(*steps):
     ("steps", "message"),
     [
         (["missing", "z_score"], "features.delay: z_score: is not defined at inf, which occurs in"),
+        (["missing", {"cycle": {"period": 7}}], "features.delay: cycle: is not defined at inf, "),
         (["missing"], "features.delay: its column has infinite values; give it a clip step"),
     ],
 )

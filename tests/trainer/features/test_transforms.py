@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline import config
+from pipeline import config, errors
+from pipeline.steps.base import Step
 from tests.pipeline.feature_tables import DELAY, TIME, contents, make
 from trainer.features.transforms import WEIGHT, Transforms
 
@@ -200,3 +201,40 @@ def test_rows_of_a_sample_stand_for_those_left_out_in_training_alone(column, val
     replayed, _ = transforms.examples(rows, training=False, sampled=True)
     np.testing.assert_allclose(replayed[WEIGHT], wanted, rtol=1e-6)
     assert set(transforms.serving_columns) == {"time"}
+
+
+class Remainder(Step):
+    """A step of one's own that makes NaN of infinity."""
+
+    takes = ("number",)
+    gives = "number"
+
+    def apply(self, x):
+        return tf.math.floormod(x, 7.0)
+
+
+class Bounded(Remainder):
+    """One that makes 1 of it."""
+
+    def apply(self, x):
+        return tf.tanh(x)
+
+
+def _of_infinite(step):
+    columns = {"delay": {"type": "float32", "max": float("inf")}}
+    job = make({"delay": {"steps": [f"{__name__}:{step}"]}}, columns=columns)
+    made = contents(job)
+    train = made.statistics["train"]
+    delay = train.columns["delay"].model_copy(update={"not_finite": 3})
+    train = train.model_copy(update={"columns": {**train.columns, "delay": delay}})
+    return Transforms(job, made.model_copy(update={"statistics": {"train": train}}))
+
+
+def test_steps_of_ones_own_must_make_numbers_of_infinite_values():
+    line = (
+        r"^features\.delay: its steps make nan of inf, which its column 'delay' has; give it a "
+        r"clip step, or remove \.inf from the limits of the column$"
+    )
+    with pytest.raises(errors.UsageError, match=line):
+        _of_infinite("Remainder")
+    assert _of_infinite("Bounded").feature_names == ("delay",)
