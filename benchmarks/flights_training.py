@@ -292,7 +292,7 @@ def _latency(folder: str) -> None:
     import tensorflow as tf
 
     from pipeline.runs.run_folder import RunFolder
-    from trainer.export import exporters
+    from trainer.export import serving_graph
 
     v1 = tf.compat.v1
     parts = _Parts(folder)
@@ -310,7 +310,7 @@ def _latency(folder: str) -> None:
     fetch = loaded.outputs["probabilities"].name
     with tf.Graph().as_default():
         by_hand = v1.Session()
-        receiver = exporters.serving_input_fn(parts.transforms)()
+        receiver = serving_graph.serving_input_fn(parts.transforms)()
         spec = parts.spec(receiver.features, None, tf.estimator.ModeKeys.PREDICT)
         by_hand.run([v1.global_variables_initializer(), v1.tables_initializer()])
     placed = {receiver.receiver_tensors[name]: value for name, value in row.items()}

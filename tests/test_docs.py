@@ -19,7 +19,7 @@ from pipeline.steps import STEPS
 from preprocessing.sources import SOURCES
 from tests.pipeline.feature_tables import contents, make
 from trainer import models, optimizers
-from trainer.export import exporters
+from trainer.export import serving_graph
 from trainer.features.transforms import Transforms
 
 DOCS = config_file.SHIPPED.parent / "docs"
@@ -157,7 +157,7 @@ def test_the_example_learns_its_quantile_and_is_served(own, tmp_path):
     tf.keras.utils.set_random_seed(1)  # as every role does; some beginnings learn nothing
     estimator.train(input_fn)
     assert estimator.evaluate(input_fn, steps=1)["below"] == pytest.approx(0.9, abs=0.05)
-    path = estimator.export_saved_model(str(tmp_path), exporters.serving_input_fn(transforms))
+    path = estimator.export_saved_model(str(tmp_path), serving_graph.serving_input_fn(transforms))
     serve = tf.saved_model.load(path.decode()).signatures["serving_default"]
     [answer] = serve(weight=tf.constant([0.5])).values()
     assert 75 < float(answer[0]) < 105

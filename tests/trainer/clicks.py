@@ -16,7 +16,7 @@ from tests.pipeline.feature_tables import contents, make
 from trainer import model_function, models, optimizers
 from trainer.checkpoints import table_saver
 from trainer.distribution import placement
-from trainer.export import exporters
+from trainer.export import serving_graph
 from trainer.features.transforms import Transforms
 
 ROWS, ITEMS = 200, 30
@@ -92,7 +92,7 @@ def trained(
 
     estimator = tf.estimator.Estimator(model_fn, config=run)
     estimator.train(input_fn, steps=steps)
-    receiver = exporters.serving_input_fn(transforms)
+    receiver = serving_graph.serving_input_fn(transforms)
     path = estimator.export_saved_model(f"{folder}/export", receiver).decode()
     loaded = tf.saved_model.load(path)
 

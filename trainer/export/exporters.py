@@ -11,7 +11,6 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
 from pipeline import config, errors, storage
@@ -22,16 +21,14 @@ from pipeline.runs.run_folder import RunFolder
 from pipeline.storage import strict_json
 from trainer.checkpoints import bundle, checkpoint_files
 from trainer.export import (
-    feature_differences,
     known_values,
     model_card,
     parity,
     parity_client,
     parity_worker,
+    serving_graph,
 )
-from trainer.features.transforms import Transforms
 from trainer.heads import heads
-from trainer.input import parsing
 from trainer.input.dataset import RecordDataset
 from trainer.metrics import one_pass, report_page, reported, slice_metrics
 from trainer.monitoring.status_reporter import Reporter
@@ -149,9 +146,11 @@ class Publishing(abc.ABC):
 
     def _written(self, estimator: Any, checkpoint: str, beside: str) -> str:
         """Writes the model of a checkpoint to a folder in `beside`, and checks it."""
-        receiver = self._receiver()
+        receiver = serving_graph.in_scope(self._receiver())
         parity_client.shared()  # is started while the model is written
-        with self._reporter.watching("writing the model", beside) if self._reporter else _quiet:
+        reporter = self._reporter
+        watching = reporter.watching("writing the model", beside) if reporter else _quiet
+        with watching, serving_graph.untrained_refused(estimator, receiver, checkpoint):
             written = estimator.export_saved_model(beside, receiver, checkpoint_path=checkpoint)
         folder: str = written.decode()
         name_signatures(folder)
@@ -189,7 +188,7 @@ class Publisher(Publishing):
         self._known: tuple[str, dict[str, Mapping[str | None, slice_metrics.SliceResult]]] = "", {}
 
     def _receiver(self) -> Any:
-        return serving_input_fn(self._records.transforms)
+        return serving_graph.serving_input_fn(self._records.transforms)
 
     def _check(self, estimator: Any, checkpoint: str, folder: str) -> None:
         self._gate.check(estimator, checkpoint, folder)
@@ -374,26 +373,3 @@ def staging(folder: str) -> str:
     if storage.is_remote(folder):
         return tempfile.mkdtemp(prefix="estimator-pipeline-export-")
     return storage.join(folder, f"{_STAGING}{uuid.uuid4().hex}")
-
-
-def serving_input_fn(transforms: Transforms) -> Any:
-    """Returns the receiver of the exported model: one tensor of raw values a column, or serialized
-    Examples.
-
-    A uint8 column is fed as `[batch]` strings of its bytes, row-major; of one that may be missing,
-    what is missing as `Column.stands_for_missing`.
-    """
-
-    def receiver() -> Any:
-        columns = transforms.serving_columns
-        serialized, raw = parsing.serving_inputs(columns, transforms.serving_parts)
-        decoded = {n: parsing.decode(t, columns[n]) for n, t in raw.items()}
-        features = transforms.features(decoded)
-        feature_differences.note(features)
-        return tf.estimator.export.ServingInputReceiver(
-            features,
-            raw,
-            {parity_worker.EXAMPLES: {parity_worker.EXAMPLES: serialized}},
-        )
-
-    return receiver

@@ -28,6 +28,7 @@ from trainer.export import (
     parity_client,
     parity_worker,
     rounding,
+    serving_graph,
 )
 from trainer.export.batch_dependence import Order
 from trainer.heads import heads
@@ -63,9 +64,10 @@ class InputFnPublisher(exporters.Publishing):
     def check_model(self, estimator: Any) -> None:
         """Raises `UsageError` if no model could be exported, before it is trained in vain. Builds
         the graph of an export, but runs nothing."""
+        receiver = serving_graph.in_scope(self._receiver())
         with tf.Graph().as_default():
             tf.compat.v1.train.create_global_step()
-            features = self._receiver()().features
+            features = receiver().features
             try:
                 estimator.model_fn(features, None, _MODE, estimator.config)
             except Exception as error:

@@ -44,7 +44,9 @@ class Packing:
         found = dict(values)
         for name, parts in self.parts.items():
             if name in found:
-                found |= zip(parts, tf.unstack(found.pop(name), len(parts), axis=1), strict=True)
+                # A model may have a variable that is called "unstack".
+                values = tf.unstack(found.pop(name), len(parts), axis=1, name="pipeline.unpack")
+                found |= zip(parts, values, strict=True)
         return found
 
 

@@ -20,6 +20,7 @@ from trainer.input import ready_times
 from trainer.input.dataset import InputFn, RecordDataset
 
 _MODES = tf.estimator.ModeKeys
+_SCOPE = "pipeline.input"
 _WANTED = "a tf.data.Dataset of (features, labels)"
 
 
@@ -109,7 +110,9 @@ class OwnInput:
     def _dataset(self, mode: str, batch_size: int, context: Any) -> tf.data.Dataset:
         offered, function = self._offered(mode, batch_size, context), self._functions[mode]
         takes = inspect.signature(function).parameters
-        found = function(**{name: offered[name] for name in offered if name in takes})
+        # No op of an input may have the name of a variable, which would rename that in this mode.
+        with tf.name_scope(_SCOPE):
+            found = function(**{name: offered[name] for name in offered if name in takes})
         called = self._called(mode)
         if not isinstance(found, tf.data.Dataset):
             raise errors.UsageError(f"{called}: returned {found!r}; it must return {_WANTED}")

@@ -22,7 +22,7 @@ from tests.trainer.saved_again import parameters, save_again
 from tests.trainer.scene import Scene
 from trainer import experiment
 from trainer.evaluation import best_exporter
-from trainer.export import exporters
+from trainer.export import exporters, serving_graph
 from trainer.metrics import slice_metrics
 
 # Serves without any code of the project, as a server would.
@@ -273,6 +273,30 @@ def test_a_large_split_has_intervals_of_some_of_its_records(tmp_path, monkeypatc
     assert "one record in 4, 25 of 100" in (extra / "model_card.md").read_text()
 
 
+def named_like_columns(features, labels, mode):
+    variables = [
+        tf.compat.v1.get_variable(name, [2], initializer=tf.compat.v1.ones_initializer())
+        for name in ("size", "day", "Cast", "ParseExample/ParseExampleV2")
+    ]
+    p = tf.sigmoid(tf.linalg.matvec(features["size"], tf.add_n(variables)))
+    output = tf.estimator.export.PredictOutput({"p": p})
+    step = tf.compat.v1.train.get_or_create_global_step()
+    return tf.estimator.EstimatorSpec(
+        mode,
+        predictions={"p": p},
+        loss=tf.reduce_mean(p),
+        train_op=tf.compat.v1.assign_add(step, 1),
+        export_outputs={"serving_default": output},
+    )
+
+
+def test_variables_may_have_the_names_of_columns_and_of_ops_of_features(tmp_path):
+    table = small_table.Table(tmp_path, f"model.name={__name__}:named_like_columns")
+    publisher = exporters.Publisher(table.job, table.run, table.records)
+    found = publisher.publish(table.estimator, "final", table.checkpoint, step=20, metrics={})
+    assert set(exported.LoadedModel(found.path).signatures) >= {"serving_default", "examples"}
+
+
 def test_the_signatures_have_plain_names(finished):
     model = tf.saved_model.load(finished.export("final"))
     assert sorted(model.signatures) == ["examples", "serving_default"]
@@ -292,7 +316,7 @@ def test_the_exported_model_refuses_images_of_another_size(finished):
 
 def test_what_is_served_takes_every_feature_but_the_label(transforms):
     with tf.Graph().as_default():
-        receiver = exporters.serving_input_fn(transforms)()
+        receiver = serving_graph.serving_input_fn(transforms)()
         assert list(receiver.receiver_tensors) == list(receiver.features) == ["image"]
         assert receiver.receiver_tensors["image"].dtype == tf.string
         assert receiver.features["image"].shape.as_list() == [None, 28, 28, 1]

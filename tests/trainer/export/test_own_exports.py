@@ -9,6 +9,7 @@ import tensorflow as tf
 from pipeline import errors
 from pipeline.cluster import topology
 from pipeline.config import config_file
+from pipeline.runs.run_folder import RunFolder
 from trainer.export import own_exports
 from trainer.input.own_input import OwnInput
 
@@ -34,6 +35,19 @@ def sparse():
     return rows().map(lambda f, label: ({"s": tf.sparse.from_dense(f["x"])}, label))
 
 
+def named():
+    """Features and ops with the names of the variables of `with_names`."""
+    w = tf.constant(np.zeros([_ROWS, 2], np.float32), name="w")
+    x = tf.data.Dataset.from_tensor_slices({"x": w, "b": w})
+    return tf.data.Dataset.zip((x, tf.data.Dataset.range(_ROWS))).batch(16)
+
+
+def with_names(features, labels, mode):
+    variables = [_v1.get_variable(name, [2]) for name in ("b", "w", "Cast")]
+    answer = tf.linalg.matvec(features["x"] + features["b"], tf.add_n(variables))
+    return answered(mode, answer)
+
+
 def serving():
     text = _v1.placeholder(tf.string, [None], "text")
     return tf.estimator.export.ServingInputReceiver(
@@ -57,6 +71,10 @@ def model_fn(features, labels, mode):
     if isinstance(features, dict):
         # Only a text that is whole, its last byte included, has this length.
         answer += tf.cast(tf.strings.length(features["raw"]), tf.float32)
+    return answered(mode, answer)
+
+
+def answered(mode, answer):
     step = _v1.train.get_or_create_global_step()
     return tf.estimator.EstimatorSpec(
         mode,
@@ -71,8 +89,8 @@ def model_fn(features, labels, mode):
 def trained(tmp_path):
     """Returns an Estimator after a step on an input, with its checkpoint."""
 
-    def train(name="rows"):
-        estimator = tf.estimator.Estimator(model_fn, str(tmp_path / name))
+    def train(name="rows", model=model_fn):
+        estimator = tf.estimator.Estimator(model, str(tmp_path / name))
         estimator.train(given(name).eval_input_fn("eval"), max_steps=1)
         return estimator, estimator.latest_checkpoint()
 
@@ -82,6 +100,34 @@ def trained(tmp_path):
 def exported(estimator, source, folder):
     receiver = source.serving_input_fn or own_exports.receiver_of(source)
     return estimator.export_saved_model(str(folder), receiver).decode()
+
+
+def publish(estimator, checkpoint, source):
+    run = RunFolder(estimator.model_dir)
+    publisher = own_exports.InputFnPublisher(source.job, run, source)
+    return publisher.publish(estimator, "final", checkpoint, step=1, metrics={})
+
+
+def test_variables_may_have_the_names_of_features_and_of_ops_of_the_input(trained):
+    estimator, checkpoint = trained("named", with_names)
+    published = publish(estimator, checkpoint, given("named"))
+    assert sorted(own_exports.exported_inputs(published.path)) == ["b", "x"]
+
+
+def test_an_export_with_variables_that_were_not_trained_is_refused(trained):
+    def grown(features, labels, mode):
+        for name in ("late", "later"):
+            _v1.get_variable(name, [])
+        return model_fn(features, labels, mode)
+
+    estimator, checkpoint = trained()
+    other = tf.estimator.Estimator(grown, estimator.model_dir)
+    with pytest.raises(
+        errors.ModelError,
+        match=r"^export of step 1: model_fn in mode 'infer' has variables that were not trained "
+        r"\(late, later\); its variables must have the same names in every mode\. Nothing was",
+    ):
+        publish(other, checkpoint, given())
 
 
 @pytest.mark.parametrize("name", ["rows", pytest.param("one_tensor", marks=pytest.mark.slow)])

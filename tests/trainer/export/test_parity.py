@@ -11,7 +11,7 @@ import tensorflow as tf
 from pipeline import errors
 from pipeline.steps import categories, numbers
 from tests.trainer import small_table, user_code
-from trainer.export import differences, exporters, parity, rounding
+from trainer.export import differences, exporters, parity, rounding, serving_graph
 from trainer.metrics import slice_metrics
 
 
@@ -58,7 +58,7 @@ def _check(table):
 def _export(table):
     written = table.estimator.export_saved_model(
         table.run.path + "/export",
-        exporters.serving_input_fn(table.records.transforms),
+        serving_graph.serving_input_fn(table.records.transforms),
         checkpoint_path=table.checkpoint,
     ).decode()
     exporters.name_signatures(written)

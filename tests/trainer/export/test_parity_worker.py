@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from pipeline.records import tfrecord
 from tests.trainer import small_table
-from trainer.export import exporters, parity_client, parity_worker
+from trainer.export import exporters, parity_client, parity_worker, serving_graph
 
 
 @pytest.fixture(scope="module")
@@ -18,7 +18,7 @@ def request_of(tmp_path_factory):
     table = small_table.Table(folder)
     export = table.estimator.export_saved_model(
         str(folder / "export"),
-        exporters.serving_input_fn(table.records.transforms),
+        serving_graph.serving_input_fn(table.records.transforms),
         checkpoint_path=table.checkpoint,
     ).decode()
     exporters.name_signatures(export)

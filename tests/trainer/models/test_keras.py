@@ -12,7 +12,7 @@ import tensorflow as tf
 from pipeline import errors
 from tests.pipeline.feature_tables import contents, make
 from trainer import models, optimizers
-from trainer.export import exporters
+from trainer.export import serving_graph
 from trainer.features.transforms import WEIGHT, Transforms
 
 NETWORKS = "tests.trainer.models.networks"
@@ -54,7 +54,7 @@ def test_a_network_of_several_inputs_learns_and_is_served(tmp_path, width):
     assert found["global_step"] == 400
     assert found["accuracy"] > 0.8
     path = estimator.export_saved_model(
-        str(tmp_path / "export"), exporters.serving_input_fn(transforms)
+        str(tmp_path / "export"), serving_graph.serving_input_fn(transforms)
     )
     serve = tf.saved_model.load(path.decode()).signatures["serving_default"]
     answer = serve(delay=tf.constant([0.0, 20.0, np.nan]), carrier=tf.constant(["UA", "??", ""]))

@@ -12,7 +12,7 @@ from pipeline.models.two_tower import TOP_K
 from pipeline.records import manifest
 from tests.pipeline.feature_tables import contents, make
 from trainer import models, optimizers
-from trainer.export import exporters
+from trainer.export import exporters, serving_graph
 from trainer.features.transforms import WEIGHT, Transforms
 from trainer.heads import means
 from trainer.models.two_tower import InBatchScores
@@ -211,7 +211,7 @@ def _trained(folder, job, rows, *, counts=None, steps=300, batch=50):
 
     estimator = tf.estimator.Estimator(model_fn, config=run)
     estimator.train(input_fn, steps=steps)
-    receiver = exporters.serving_input_fn(transforms)
+    receiver = serving_graph.serving_input_fn(transforms)
     path = estimator.export_saved_model(f"{folder}/export", receiver).decode()
     exporters.name_signatures(path)
     return tf.saved_model.load(path), estimator, input_fn

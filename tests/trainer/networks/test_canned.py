@@ -11,7 +11,7 @@ import tensorflow as tf
 from tests.pipeline.feature_tables import contents, make
 from trainer import models, optimizers
 from trainer.distribution import balanced_tables, placement
-from trainer.export import exporters
+from trainer.export import serving_graph
 from trainer.features.transforms import Transforms
 
 ROWS = 400
@@ -66,7 +66,7 @@ class Trained:
         return build
 
     def serve(self, rows):
-        receiver = exporters.serving_input_fn(self.transforms)
+        receiver = serving_graph.serving_input_fn(self.transforms)
         path = self.estimator.export_saved_model(self.estimator.model_dir + "/export", receiver)
         model = tf.saved_model.load(path.decode()).signatures["serving_default"]
         return {

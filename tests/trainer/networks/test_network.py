@@ -13,7 +13,7 @@ from tests.support.sets import slow
 from trainer import models, optimizers
 from trainer.checkpoints import table_saver
 from trainer.distribution import placement
-from trainer.export import exporters
+from trainer.export import serving_graph
 from trainer.features.transforms import Transforms
 
 ROWS = 200
@@ -95,7 +95,7 @@ def trained(request, tmp_path_factory):
     estimator.train(input_fn, steps=20)
     tables = {f"{_INPUTS}/{table}_embedding/embedding_weights" for table in ("carrier", "tail")}
     assert {*tables, _PLACES} <= cuts[0]
-    receiver = exporters.serving_input_fn(transforms)
+    receiver = serving_graph.serving_input_fn(transforms)
     path = estimator.export_saved_model(f"{folder}/export", receiver).decode()
     fed = {column: tf.constant(values) for column, values in _rows().items() if column != "late"}
     answers = tf.saved_model.load(path).signatures["serving_default"](**fed)
