@@ -160,11 +160,9 @@ class InBatchScores:
     log_q: Any = None
 
     def losses(self) -> Any:
-        """Returns the negative log probability of the item of each row, `[batch]`."""
+        """Returns the negative log probability of the item of each row in training, `[batch]`."""
         logits = self.scores if self.log_q is None else self.scores - self.log_q
-        logits = tf.where(self._others() | self._own(), logits, logits.dtype.min)
-        rows = tf.range(tf.shape(logits)[0])
-        return tf.nn.sparse_softmax_cross_entropy_with_logits(labels=rows, logits=logits)
+        return self._negative_log_probability(logits, self._others())
 
     def loss(self) -> Any:
         """Returns the sum of these by weight over the number of positives; 0 without one."""
@@ -175,28 +173,32 @@ class InBatchScores:
         """Returns how many other items of the batch score higher than that of the row, and how many
         as high, `[batch]` each. Of rows with equal items, the first counts."""
         own = tf.linalg.diag_part(self.scores)[:, tf.newaxis]
-        others = self._others()
-        if self.ids is not None:
-            before = tf.linalg.band_part(tf.cast(others, tf.int32) - 1, -1, 0)
-            others &= tf.equal(tf.reduce_sum(before, axis=1), -1)
+        others = self._different_others()
         higher = tf.cast(others & (self.scores > own), tf.float32)
         equal = tf.cast(others & tf.equal(self.scores, own), tf.float32)
         return tf.reduce_sum(higher, axis=1), tf.reduce_sum(equal, axis=1)
 
     def metrics(self, top: int) -> dict[str, Any]:
-        """Returns the metrics of an evaluation, among the items of each batch: how often that of
-        the row is one of the first `top`, and the mean of one over its place, 0 behind these. Items
-        that score the same are in each order equally often."""
+        """Returns the metrics of an evaluation, among the different items of each batch: the mean
+        negative log probability of that of the row, by scores as they are; how often it is one of
+        the first `top`; and the mean of one over its place, 0 behind these. Items that score the
+        same are in each order equally often."""
         higher, equal = self.places()
         first, last = tf.minimum(higher, float(top)), tf.minimum(higher + equal + 1, float(top))
         # The sum of 1 / n from first + 1 to last.
         reciprocal = tf.math.digamma(last + 1) - tf.math.digamma(first + 1)
         found = {
-            "average_loss": self.losses(),
+            "average_loss": self._negative_log_probability(self.scores, self._different_others()),
             f"hit_rate@{top}": (last - first) / (equal + 1),
             f"mrr@{top}": reciprocal / (equal + 1),
         }
         return {name: v1.metrics.mean(x, self.weights) for name, x in found.items()}
+
+    def _negative_log_probability(self, logits: Any, others: Any) -> Any:
+        """Returns that of the item of each row among it and `others`, `[batch, batch]` bool."""
+        logits = tf.where(others | self._own(), logits, logits.dtype.min)
+        rows = tf.range(tf.shape(logits)[0])
+        return tf.nn.sparse_softmax_cross_entropy_with_logits(labels=rows, logits=logits)
 
     def _own(self) -> Any:
         return tf.eye(tf.shape(self.scores)[0], dtype=tf.bool)
@@ -206,6 +208,14 @@ class InBatchScores:
         if self.ids is None:
             return tf.logical_not(self._own())
         return tf.not_equal(self.ids[:, tf.newaxis], self.ids[tf.newaxis, :])
+
+    def _different_others(self) -> Any:
+        """Returns the same, of rows with equal items the first alone."""
+        others = self._others()
+        if self.ids is None:
+            return others
+        before = tf.linalg.band_part(tf.cast(others, tf.int32) - 1, -1, 0)
+        return others & tf.equal(tf.reduce_sum(before, axis=1), -1)
 
 
 def export_outputs(served: Mapping[str, Any]) -> dict[str, Any]:

@@ -116,27 +116,31 @@ def test_a_batch_without_positives_teaches_nothing():
     assert not tape.gradient(loss, scores).numpy().any()
 
 
-def test_metrics_count_ties_as_every_order():
+def test_metrics_are_among_different_items_and_count_ties_as_every_order():
+    """By scores as they are: the correction is for how often an item is in a batch."""
     rng = np.random.default_rng(1)
     scores = rng.integers(0, 3, (12, 12)).astype(np.float32)
     ids, weights = rng.integers(0, 8, 12), rng.uniform(0.5, 2, 12).astype(np.float32)
-    hits, reciprocals = [], []
+    log_q = rng.normal(size=12).astype(np.float32)
+    hits, reciprocals, losses = [], [], []
     for row in range(12):
         different = sorted(set(ids.tolist()) - {ids[row]})
         others = [scores[row, ids.tolist().index(item)] for item in different]
+        total = np.sum(np.exp([scores[row, row], *others]))
+        losses.append(np.log(total) - scores[row, row])
         higher = sum(x > scores[row, row] for x in others)
         places = range(higher + 1, higher + sum(x == scores[row, row] for x in others) + 2)
         hits.append(np.mean([place <= 3 for place in places]))
         reciprocals.append(np.mean([1 / place if place <= 3 else 0 for place in places]))
     with tf.Graph().as_default(), v1.Session() as session:
-        batch = InBatchScores(
-            tf.constant(scores), tf.ones([12]), tf.constant(weights), ids=tf.constant(ids)
-        )
+        given = {"ids": tf.constant(ids), "log_q": tf.constant(log_q)}
+        batch = InBatchScores(tf.constant(scores), tf.ones([12]), tf.constant(weights), **given)
         metrics = batch.metrics(3)
         session.run(v1.local_variables_initializer())
         session.run([update for _, update in metrics.values()])
         found = session.run({name: value for name, (value, _) in metrics.items()})
     assert set(found) == {"average_loss", "hit_rate@3", "mrr@3"}
+    assert found["average_loss"] == pytest.approx(np.average(losses, weights=weights), rel=1e-6)
     assert found["hit_rate@3"] == pytest.approx(np.average(hits, weights=weights), abs=1e-6)
     assert found["mrr@3"] == pytest.approx(np.average(reciprocals, weights=weights), abs=1e-6)
 
