@@ -286,12 +286,31 @@ def _check_examples(values: _Values, data: config.Data, where: str) -> pa.Record
 def _check(batch: pa.RecordBatch, data: config.Data, where: str) -> pa.RecordBatch:
     """Holds rows to the rules of their columns, as `make preprocess` and `make predict` do; returns
     them."""
+    for name, column in data.columns.items():
+        row = _first_nan(batch.column(name), column)
+        if row is not None:
+            raise BadRequest(f"{_place(where, row)}: column {name!r} is NaN{_hint(column)}")
     good = validate.enforce(Rows(batch), data, "test")
     if good.letters:
         letter = good.letters[0]
-        place = f"instances[{letter.row}]" if where == "instances" else f"inputs, row {letter.row}"
+        place = _place(where, letter.row)
         raise BadRequest(f"{place}: column {letter.column!r} {letter.problem}")
     return good.batch
+
+
+def _place(where: str, row: int) -> str:
+    return f"instances[{row}]" if where == "instances" else f"inputs, row {row}"
+
+
+def _first_nan(values: pa.Array, column: config.Column) -> int | None:
+    """Returns the first row with NaN in a column for which a default stands in training: the rules
+    take NaN for no value, but a model does not."""
+    if column.type != "float32" or column.list or column.default is None:
+        return None
+    for row, value in enumerate(values.to_pylist()):
+        if any(item != item for item in (value if isinstance(value, list) else [value])):
+            return row
+    return None
 
 
 def answer(outputs: Mapping[str, np.ndarray], *, by_row: bool) -> dict[str, Any]:

@@ -88,6 +88,33 @@ def test_what_stands_for_no_value_keeps_every_rule():
     assert np.isnan(_read(body).feeds["delay"]).all()
 
 
+@pytest.mark.parametrize("form", [_rows, _columns])
+def test_nan_is_no_value_of_a_column_with_a_default(form):
+    """Training has the default there, and the model would take NaN as it is."""
+    columns = {**DATA.columns, "delay": config.Column(**COLUMNS["delay"], default=5.5)}
+    data = DATA.model_copy(update={"columns": columns})
+    where = r"instances\[1\]" if form is _rows else "inputs, row 1"
+    line = rf"^{where}: column 'delay' is NaN; no value is written as 5\.5$"
+    with pytest.raises(BadRequest, match=line):
+        json_codec.read(form({"delay": 5.5}, {"delay": math.nan}), data, SIGNATURES)
+    example = tf.train.Example()
+    for name, value in (("hour", 1), ("origin", b"EWR"), ("pixels", b"0123")):
+        kind = "int64_list" if isinstance(value, int) else "bytes_list"
+        getattr(example.features.feature[name], kind).value.append(value)
+    example.features.feature["track"].float_list.value.extend(range(6))
+    json_codec.read(_body_of(example), data, SIGNATURES)
+    example.features.feature["delay"].float_list.value.append(math.nan)
+    with pytest.raises(
+        BadRequest, match=r"^instances\[0\]: column 'delay' is NaN; no value is wri"
+    ):
+        json_codec.read(_body_of(example), data, SIGNATURES)
+
+
+def _body_of(example):
+    encoded = base64.b64encode(example.SerializeToString()).decode()
+    return {"signature_name": "examples", "instances": [{"b64": encoded}]}
+
+
 def test_texts_may_be_in_base64_with_or_without_padding():
     for text in ("AAECAw==", "AAECAw"):
         found = _read(_rows({"pixels": {"b64": text}, "origin": {"b64": "RVdS"}}))
