@@ -25,14 +25,16 @@ RECORDS, GROUPS = "records", "groups"
 class MetricEstimate:
     """A figure, and the interval it is in with 95 % confidence if examples are independent; `few`
     if there are too few of them to say anything by it, also if enough examples are all `alike`:
-    what others would add is unknown then, and `low` and `high` are the figure. `units` is what is
-    independent and how many there are, such as `groups: 4 of one label`."""
+    what others would add is unknown then, and `low` and `high` are the figure. `few_carry` if few of
+    enough examples make up most of its variance: the interval may then be too narrow. `units` is
+    what is independent and how many there are, such as `groups: 4 of one label`."""
 
     value: float
     low: float
     high: float
     few: bool = False
     alike: bool = False
+    few_carry: bool = False
     units: str = RECORDS
 
 
@@ -47,6 +49,11 @@ LOGIT: Scale = (
 )
 # Of what may be below zero.
 PLAIN: Scale = (lambda x: 1.0, lambda x, step: x + step, (-math.inf, math.inf))
+# So many must carry an unbounded mean, at least: see `_do_few_carry`. Without limits of values no
+# formula is right for fewer, because larger ones that were not seen would change it.
+CARRIERS = 10
+# Of normal values a third carry their mean, whatever their number: that few do is sure below this.
+_CARRYING_SHARE = 1 / 6
 # A mean of n values is about normal if n is at least so many times their squared skewness (Sugden,
 # Smith and Jones, Cochran's rule for simple random sampling, 2000).
 _NORMAL_FROM = 28
@@ -60,6 +67,7 @@ def by_influence(
     groups: np.ndarray | None = None,
     weights: np.ndarray | None = None,
     fewest: int | None = None,
+    carriers: int = 0,
 ) -> MetricEstimate:
     """Returns `value` with its interval by the delta method, and Student's t.
 
@@ -75,6 +83,7 @@ def by_influence(
 
     If few units make up most of the influence, so that the estimate is not about normal, the
     interval covers Hall's too, whose ends are further from the value on the side of these.
+    `few_carry` tells of an estimate that has no limits if it is carried by fewer than `carriers`.
     """
     sums, shares = influence, np.full(len(influence), 1 / max(1, len(influence)))
     if weights is not None:
@@ -99,7 +108,17 @@ def by_influence(
     if value + up * error < most:
         high = max(high, value + up * error)
     few = min(units, units if fewest is None else fewest) < FEW
-    return checked(MetricEstimate(value, low, high, few, units=told))
+    few_carry = not few and _do_few_carry(left, carriers)
+    return checked(MetricEstimate(value, low, high, few, few_carry=few_carry, units=told))
+
+
+def _do_few_carry(influence: np.ndarray, carriers: int) -> bool:
+    """Tells if fewer than `carriers` units make up most of a variance: the effective number of
+    their squared influence values, as of weights (Kish), which is theirs over the kurtosis."""
+    squares = np.square(influence)
+    total = float(np.sum(squares))
+    effective = total**2 / float(np.sum(np.square(squares))) if total else math.inf
+    return effective < min(carriers, _CARRYING_SHARE * len(influence))
 
 
 def _points_of_skewed(influence: np.ndarray, point: float) -> tuple[float, float]:
@@ -211,7 +230,7 @@ def mean(values: np.ndarray) -> MetricEstimate:
     n, value = len(values), float(np.mean(values))
     if not value:
         return checked(MetricEstimate(value, value, value, n < FEW, units=describe_units(n)))
-    return by_influence(value, values - value, LOG)
+    return by_influence(value, values - value, LOG, carriers=CARRIERS)
 
 
 def plain_mean(values: np.ndarray) -> MetricEstimate:

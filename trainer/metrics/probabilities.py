@@ -54,24 +54,31 @@ def losses(likelihood: np.ndarray) -> np.ndarray:
 @dataclasses.dataclass(frozen=True)
 class Influenced:
     """A metric, and the `[examples]` influence values that its interval comes from; `fewest` are
-    the examples (or groups) of the label that has fewest, where it takes both."""
+    the examples (or groups) of the label that has fewest, where it takes both. `is_loss` if it has
+    no upper limit, so that `intervals.CARRIERS` must carry it."""
 
     value: float
     influence: np.ndarray
     scale: intervals.Scale
     fewest: int | None = None
+    is_loss: bool = False
 
     def estimate(self, groups: np.ndarray | None) -> MetricEstimate:
         """Returns the metric with its interval."""
         return intervals.by_influence(
-            self.value, self.influence, self.scale, groups=groups, fewest=self.fewest
+            self.value,
+            self.influence,
+            self.scale,
+            groups=groups,
+            fewest=self.fewest,
+            carriers=intervals.CARRIERS if self.is_loss else 0,
         )
 
 
 def log_loss(scored: Scored) -> Influenced:
     """Returns the mean log loss, in nats."""
     value = float(np.mean(scored.losses))
-    return Influenced(value, scored.losses - value, intervals.LOG)
+    return Influenced(value, scored.losses - value, intervals.LOG, is_loss=True)
 
 
 def entropy(rate: float, guess: float) -> float:
@@ -91,7 +98,7 @@ def normalized_entropy(scored: Scored) -> Influenced | None:
     least, loss = entropy(rate, rate), float(np.mean(scored.losses))
     slope = math.log((1 - rate) / rate)
     influence = (scored.losses - loss - loss / least * slope * (scored.positive - rate)) / least
-    return Influenced(loss / least, influence, intervals.LOG)
+    return Influenced(loss / least, influence, intervals.LOG, is_loss=True)
 
 
 def calibration(scored: Scored) -> Influenced | None:

@@ -232,3 +232,23 @@ def test_what_is_independent_is_told():
     assert intervals.share(hits, groups).units == "groups: 4, of 80 records"
     area = intervals.area_under_roc(np.arange(80) // 76, np.arange(80) % 7)
     assert (area.few, area.units) == (True, "records: 4 of one label")
+
+
+@pytest.mark.parametrize("estimate", [intervals.mean, intervals.root_mean_square])
+def test_few_errors_carry_their_mean(estimate):
+    rng = np.random.default_rng(8)
+    heavy = [estimate(rng.lognormal(0, 3, 2400)) for _ in range(20)]
+    light = [estimate(abs(rng.normal(size=1000))) for _ in range(20)]
+    assert sum(one.few_carry for one in heavy) >= 18 and not any(one.few_carry for one in light)
+    assert not intervals.mean(rng.lognormal(0, 2, 9)).few_carry  # too few anyway
+
+
+@pytest.mark.parametrize(("sigma", "count"), [(0.6, 300), (1.2, 2400), (2, 300), (2, 2400)])
+def test_an_interval_that_misses_the_truth_of_skewed_errors_is_marked(sigma, count):
+    """Of squared lognormal errors up to half of the intervals miss it."""
+    rng, missed = np.random.default_rng(9), 0
+    for _ in range(500):
+        found = intervals.mean(rng.lognormal(0, 2 * sigma, count))
+        inside = found.low <= np.exp(2 * sigma**2) <= found.high
+        missed += not inside and not found.few_carry
+    assert missed <= 0.08 * 500
