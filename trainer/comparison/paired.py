@@ -111,15 +111,24 @@ def of_numbers(
     """Returns the metrics of two regressors: `[records]` labels and predictions."""
     one, other = a.astype(float) - labels, b.astype(float) - labels
     squares = _means(np.square(one), np.square(other), groups)
-    root_a, root_b = math.sqrt(squares.a), math.sqrt(squares.b)
-    slope_a, slope_b = (0.5 / root if root else 0.0 for root in (root_a, root_b))
-    influence = slope_b * (np.square(other) - squares.b)
-    influence -= slope_a * (np.square(one) - squares.a)
     return {
         "mean_absolute_error": _means(np.abs(one), np.abs(other), groups),
-        "rmse": _by_influence(root_a, root_b, influence, groups=groups),
+        "rmse": _roots(squares),
         "mean_squared_error": squares,
     }
+
+
+def _roots(squares: Difference) -> Difference:
+    """Returns the difference of the roots of both metrics, with the verdict of `squares`: what a
+    change of the metrics, or of an end of its interval, does to the root of the smaller one."""
+    a, b, change = math.sqrt(squares.a), math.sqrt(squares.b), squares.change
+    least = min(squares.a, squares.b)
+
+    def change_root(x: float) -> float:
+        return math.copysign(math.sqrt(least + abs(x)) - math.sqrt(least), x)
+
+    value, low, high = map(change_root, (change.value, change.low, change.high))
+    return Difference(a, b, dataclasses.replace(change, value=value, low=low, high=high))
 
 
 def _by_influence(

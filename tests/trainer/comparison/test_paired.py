@@ -272,3 +272,18 @@ def test_groups_count_where_no_record_changes():
     }
     assert _width(found[2]) > _width(found[20]) > _width(found[40])
     assert [one.few for one in found.values()] == [True, False, False]
+
+
+@pytest.mark.parametrize("scale", [1.0, 1.03, 1.1, 3.0])
+def test_rmse_has_the_verdict_of_the_squared_error(scale):
+    rng = np.random.default_rng(14)
+    for count in (12, 50, 400):
+        for _ in range(50):
+            labels, noise = np.zeros(count), rng.lognormal(size=(2, count))
+            a, b = noise[0], scale * (0.9 * noise[0] + 0.1 * noise[1])
+            found = paired.of_numbers(labels, a, b)
+            root, square = found["rmse"], found["mean_squared_error"]
+            assert root.change.value == pytest.approx(root.b - root.a)
+            assert root.verdict(False) == square.verdict(False)
+            for end in ("low", "high"):
+                assert np.sign(getattr(root.change, end)) == np.sign(getattr(square.change, end))
