@@ -25,8 +25,8 @@ RECORDS, GROUPS = "records", "groups"
 class MetricEstimate:
     """A figure, and the interval it is in with 95 % confidence if examples are independent; `few`
     if there are too few of them to say anything by it, also if enough examples are all `alike`:
-    what others would add is unknown then, and `low` and `high` are the figure. `few_carry` if few of
-    enough examples make up most of its variance: the interval may then be too narrow. `units` is
+    what others would add is unknown then, and `low` and `high` are the figure. `few_carry` if few
+    of enough examples make up most of its variance: the interval may then be too narrow. `units` is
     what is independent and how many there are, such as `groups: 4 of one label`."""
 
     value: float
