@@ -41,10 +41,19 @@ ALIKE = "unknown: all alike"
 
 
 def interval(
-    low: float, high: float, *, few: bool = False, alike: bool = False, units: str = "records"
+    low: float,
+    high: float,
+    *,
+    few: bool = False,
+    alike: bool = False,
+    few_carry: bool = False,
+    units: str = "records",
 ) -> str:
     """Returns both ends of an interval, or why there is none: there are too `few` of the `units`,
-    such as `records: 4`, or they are all `alike`."""
+    such as `records: 4`, or they are all `alike`. It says so if `few_carry` the figure."""
     if alike:
         return ALIKE
-    return f"{TOO_FEW} {units}" if few else f"[{figure(low)}, {figure(high)}]"
+    if few:
+        return f"{TOO_FEW} {units}"
+    ends = f"[{figure(low)}, {figure(high)}]"
+    return f"{ends}, few {units.partition(':')[0]} carry it" if few_carry else ends

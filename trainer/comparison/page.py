@@ -12,6 +12,7 @@ from pipeline.console.figures import figure
 from pipeline.pages import charts, document
 from pipeline.pages.document import Markup
 from pipeline.reports.differences import Row
+from trainer.comparison import paired
 from trainer.comparison.paired import Difference
 from trainer.comparison.result import ComparedSlice, Comparison
 from trainer.metrics import groups
@@ -78,11 +79,13 @@ def verdict(found: Comparison) -> str:
         )
     one = found.whole.metrics[found.metric]
     change = f"{found.metric} {_signed(one.change.value)} {_interval(one)}"
+    units = one.change.units.partition(":")[0]
     if one.change.alike:
         return f"No verdict, all records change alike: {change}"
     if one.change.few:
-        units = one.change.units.partition(":")[0]
         return f"No verdict, there are {figures.TOO_FEW} {units}: {change}"
+    if found.verdict == paired.UNDECIDED:
+        return f"Undecided, few {units} carry the difference: {change}"
     if not found.verdict:
         return f"B is neither certainly better nor certainly worse than A: {change}"
     return f"B is {found.verdict} {'from' if found.verdict == 'different' else 'than'} A: {change}"
@@ -128,7 +131,12 @@ def _signed(value: float) -> str:
 def _interval(one: Difference) -> str:
     found = one.change
     return figures.interval(
-        found.low, found.high, few=found.few, alike=found.alike, units=found.units
+        found.low,
+        found.high,
+        few=found.few,
+        alike=found.alike,
+        few_carry=found.few_carry,
+        units=found.units,
     )
 
 
@@ -209,7 +217,8 @@ def _metrics(found: Comparison) -> str:
     head = ("metric", "A", "B", "B - A", "", "95 % interval", "B is")
     note = (
         "Both models predict the same records. Bars are 95 % intervals of the difference, each on "
-        "a scale of its own; the line is no difference."
+        "a scale of its own; the line is no difference. Where few records carry a difference, its "
+        "interval may be too narrow, so that B is undecided."
     )
     return document.section(
         "Metrics",

@@ -28,6 +28,10 @@ _LOWER_IS_BETTER = (
     "mean_squared_error",
 )
 _NO_DIRECTION = ("calibration",)
+# More must carry a difference than a figure: its long tail may be on either side, and one that was
+# not seen on the other side turns a verdict.
+_CARRIERS = 2 * intervals.CARRIERS
+UNDECIDED = "undecided"
 # Names by which models report what has another name here.
 _SYNONYMS = {"loss": ("log_loss", "mean_squared_error"), "average_loss": ("mean_squared_error",)}
 
@@ -42,9 +46,12 @@ class Difference:
 
     def verdict(self, higher_is_better: bool | None) -> str:
         """Returns `better` or `worse` if B certainly is, `different` if it certainly is but neither
-        direction is better, otherwise an empty string."""
+        direction is better, `undecided` if it would be but few records carry the difference,
+        otherwise an empty string."""
         if self.change.few or self.change.low <= 0 <= self.change.high:
             return ""
+        if self.change.few_carry:
+            return UNDECIDED
         if higher_is_better is None:
             return "different"
         return "better" if (self.change.value > 0) == higher_is_better else "worse"
@@ -87,7 +94,7 @@ def of_classes(a: Answers, b: Answers, top: int) -> dict[str, Difference]:
         if x.likelihood is not None
     )
     if a.probability is None or b.probability is None:  # of more than two classes
-        found["log_loss"] = _means(one.losses, other.losses, units)
+        found["log_loss"] = _errors(one.losses, other.losses, units)
         return found
     area = area_under_roc(a.labels, a.probability, b.probability, groups=units)
     if area is not None:
@@ -101,6 +108,7 @@ def of_classes(a: Answers, b: Answers, top: int) -> dict[str, Difference]:
             second.influence - first.influence,
             groups=units,
             fewest=first.fewest,
+            carriers=_CARRIERS if first.is_loss else 0,
         )
     return found | _by_group(a, b, top)
 
@@ -110,9 +118,9 @@ def of_numbers(
 ) -> dict[str, Difference]:
     """Returns the metrics of two regressors: `[records]` labels and predictions."""
     one, other = a.astype(float) - labels, b.astype(float) - labels
-    squares = _means(np.square(one), np.square(other), groups)
+    squares = _errors(np.square(one), np.square(other), groups)
     return {
-        "mean_absolute_error": _means(np.abs(one), np.abs(other), groups),
+        "mean_absolute_error": _errors(np.abs(one), np.abs(other), groups),
         "rmse": _roots(squares),
         "mean_squared_error": squares,
     }
@@ -139,19 +147,37 @@ def _by_influence(
     groups: np.ndarray | None,
     weights: np.ndarray | None = None,
     fewest: int | None = None,
+    carriers: int = 0,
 ) -> Difference:
     # A difference is not bounded as its two metrics are: its interval is symmetric.
     change = intervals.by_influence(
-        b - a, influence, intervals.PLAIN, groups=groups, weights=weights, fewest=fewest
+        b - a,
+        influence,
+        intervals.PLAIN,
+        groups=groups,
+        weights=weights,
+        fewest=fewest,
+        carriers=carriers,
     )
     return Difference(a, b, change)
 
 
-def _means(a: np.ndarray, b: np.ndarray, groups: np.ndarray | None) -> Difference:
+def _errors(a: np.ndarray, b: np.ndarray, groups: np.ndarray | None) -> Difference:
+    """Returns the difference of the means of errors, which may be of any size."""
+    return _means(a, b, groups, carriers=_CARRIERS)
+
+
+def _means(
+    a: np.ndarray, b: np.ndarray, groups: np.ndarray | None, *, carriers: int = 0
+) -> Difference:
     """Student's t of the differences, as in scipy's `ttest_rel`; wider where they are skewed."""
     change = b - a
     return _by_influence(
-        float(np.mean(a)), float(np.mean(b)), change - np.mean(change), groups=groups
+        float(np.mean(a)),
+        float(np.mean(b)),
+        change - np.mean(change),
+        groups=groups,
+        carriers=carriers,
     )
 
 

@@ -59,7 +59,7 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        """By the deciding metric: `better` or `worse` if B certainly is, else an empty string."""
+        """That of the deciding metric, see `Difference.verdict`; without one an empty string."""
         if self.metric is None:
             return ""
         return self.whole.metrics[self.metric].verdict(self.higher)

@@ -136,3 +136,21 @@ def test_the_page_of_several_runs():
     assert headings[1:4] == ["Overview", "two compared with one", "Metrics"]
     assert headings.count("Outcome") == 3
     assert "&lt;three&gt;" in text and "<three>" not in text
+
+
+@pytest.mark.parametrize(("units", "named"), [("records: 90", "records"), ("groups: 12", "groups")])
+def test_a_difference_that_few_records_carry_is_undecided(units, named):
+    carried = MetricEstimate(-0.1, -0.2, -0.05, few_carry=True, units=units)
+    found = result(Difference(0.8, 0.7, carried))
+    ends = f"[-0.2000, -0.0500], few {named} carry it"
+    assert found.verdict == "undecided"
+    assert page.verdict(found) == (
+        f"Undecided, few {named} carry the difference: auc -0.1000 {ends}"
+    )
+    text = "\n".join(page.lines([found]))
+    assert re.search(rf"all +90  auc .* {re.escape(ends)}  undecided\n", text)
+    drawn = page.page([found])
+    assert f"<td>{ends}</td>" in drawn and ">undecided</span>" in drawn
+    assert "its interval may be too narrow" in drawn
+    unsure = Difference(0.8, 0.7, dataclasses.replace(carried, high=0.1))
+    assert page.verdict(result(unsure)).startswith("B is neither certainly better nor")
