@@ -177,27 +177,20 @@ def _expected(
     return found
 
 
-def _check(
-    *launches: Seen, expected: collections.Counter[str], alike: tuple[str, ...] = ()
-) -> None:
+def _check(*launches: Seen, expected: collections.Counter[str]) -> None:
     """What was planted is as expected, but for a tenth of it, or for two points of the whole. What
-    depends on the machine is within ten points, or 20 with interpreters. Causes that are `alike`
-    are compared as a sum."""
+    depends on the machine is within ten points, or 20 with interpreters."""
     whole = sum(len(one.tasks) * (one.ended - one.began) for one in launches)
     parts = {part.name: part for part in facts.goodput_of(facts.gather(launches[-1].run))}
     for name, part in parts.items():
         print(f"{name:20}{part.seconds:8.1f} s, expected{expected[name]:8.1f} s of {whole:.0f}")
     assert set(expected) <= set(parts)
     assert sum(part.share for part in parts.values()) == pytest.approx(1)
-    found = {name: part.seconds for name, part in parts.items()}
-    for name in alike[1:]:
-        found[alike[0]] += found.pop(name)
-        expected[alike[0]] += expected.pop(name, 0.0)
-    for name, seconds in found.items():
+    for name, part in parts.items():
         near = max(0.02 * whole, 0.1 * expected[name])
         if name in OF_THE_MACHINE:
             near = (0.2 if name in OF_INTERPRETERS else 0.1) * whole
-        assert seconds == pytest.approx(expected[name], abs=near), name
+        assert part.seconds == pytest.approx(expected[name], abs=near), name
 
 
 def _steps(seen: Seen) -> int:
@@ -250,8 +243,7 @@ def test_late_input_of_all_with_a_server_that_is_killed_and_stopped(tmp_path):
     expected = _expected(seen, dict.fromkeys(seen.tasks, STEP), late=2 * STEP)
     expected["useful"] = 2 * 90 * STEP
     expected["lost work"] = (_steps(seen) - 2 * 90) * STEP
-    # One of them may always have its batch just before it waits for that of the other.
-    _check(seen, expected=expected, alike=("input", "waiting for others"))
+    _check(seen, expected=expected)
 
 
 def test_an_asynchronous_run_with_a_slow_worker_and_a_server_that_fails(tmp_path):
