@@ -17,7 +17,7 @@ from trainer.checkpoints import checkpoint_files
 from trainer.evaluation import request
 from trainer.input.dataset import RecordDataset
 from trainer.lifecycle import failures
-from trainer.metrics import one_pass, slice_metrics
+from trainer.metrics import notes, one_pass, slice_metrics
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,6 +49,7 @@ class Reevaluation:
         self._slices = slices or job.eval.slices
         contents = manifest.read(records_path)
         manifest.check_schema(contents, job.data, records_path)
+        self._notes = {"train": notes.sampled(contents)}
         self._records = RecordDataset(job, records_path, contents)
         self._records.excluded = quarantine.read(run)
         self._splits = request.splits(split, contents)
@@ -83,7 +84,14 @@ class Reevaluation:
                 results = slice_metrics.evaluate(
                     self._records, self._estimator, checkpoint, split=split, slices=self._slices
                 )
-        return CheckpointMetrics(found.metrics, results)
+        of_split = self._notes.get(split, ())
+        return CheckpointMetrics(
+            found.metrics,
+            {
+                label: dataclasses.replace(one, notes=(*of_split, *one.notes))
+                for label, one in results.items()
+            },
+        )
 
     @contextlib.contextmanager
     def _counted(self, what: str, split: str) -> Iterator[None]:

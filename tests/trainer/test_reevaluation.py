@@ -7,6 +7,8 @@ import shutil
 import pytest
 
 from pipeline import errors
+from pipeline.records import manifest
+from trainer.metrics import report_page
 from trainer.reevaluation import Reevaluation
 
 
@@ -55,6 +57,23 @@ def test_a_slice_for_each_value(judged, capsys):
     assert sorted(slices[1:]) == [f"label={n}" for n in range(10)]
     assert 0 < found.metrics["accuracy"] <= 1
     assert one.table({"test": found.metrics}).splitlines()[0] == "run finished, step 200"
+
+
+def test_metrics_of_a_train_split_that_is_a_sample_have_a_note(judged, monkeypatch, small_records):
+    """Probabilities are corrected to those of all rows, and calibration is of those that stayed."""
+    rule = manifest.Sampled(column="label", value=0, keep=0.25, dropped=1234)
+    contents = manifest.read(small_records.folder).model_copy(update={"sampled": rule})
+    monkeypatch.setattr(manifest, "read", lambda _: contents)
+    notes = {}
+    for split in ("train", "test"):
+        one = judged(split)
+        [found] = one.evaluate(one.checkpoints("200")[0]).values()
+        notes[split] = report_page.content(found.results[None])["notes"]
+    assert notes["train"][0] == (
+        "Of the rows of train with 0 in label, 25 % were kept; 1,234 were left out by data.sample. "
+        "So calibration, log loss and others of train are not those of all rows."
+    )
+    assert not any("data.sample" in note for note in notes["test"])
 
 
 @pytest.mark.parametrize("policy", ["fail", "skip_block"])

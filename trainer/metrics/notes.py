@@ -1,10 +1,12 @@
-"""What a reader of metrics must know of the records they are of: which metrics are not defined."""
+"""What a reader of metrics must know of the records they are of: which metrics are not defined,
+and which are those of a sample."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pipeline.models.base import metrics_of_groups
+from pipeline.records import manifest
 from trainer.metrics.groups import GroupCounts
 
 # The names of so many slices are listed.
@@ -28,6 +30,15 @@ def undefined(
         f"{'is' if len(missing) == 1 else 'are'} not defined there."
         for missing, slices in absent.items()
     ]
+
+
+def sampled(contents: manifest.Manifest) -> tuple[str, ...]:
+    """Returns a sentence on metrics of train, if its records are a sample."""
+    found = contents.sampled
+    if found is None:
+        return ()
+    of_rows = found.describe(sensitive=contents.columns[found.column].sensitive)
+    return (f"{of_rows} So calibration, log loss and others of train are not those of all rows.",)
 
 
 def groups(counts: GroupCounts, column: str, top: int) -> Iterator[str]:
