@@ -17,7 +17,7 @@ import tensorflow as tf
 from pipeline import config, errors
 from pipeline.cluster import topology
 from pipeline.config import optimizer_config, strategy_table
-from trainer.optimizers import schedules
+from trainer.optimizers import row_gradients, schedules
 from trainer.optimizers.rowwise_adam import RowwiseAdam
 
 _train = tf.compat.v1.train
@@ -200,9 +200,7 @@ class _Dense(_Wrapping):
 
     def _sent(self, gradient: Any, variable: Any) -> Any:
         if isinstance(gradient, tf.IndexedSlices) and variable.shape[0] > self._rows:
-            ids, places = tf.unique(gradient.indices)
-            sums = tf.math.unsorted_segment_sum(gradient.values, places, tf.size(ids))
-            return tf.IndexedSlices(sums, ids, gradient.dense_shape)
+            return row_gradients.sum_by_row(gradient)
         return tf.convert_to_tensor(gradient)
 
 
@@ -225,7 +223,8 @@ class _Clipping(_Wrapping):
         pairs = super().compute_gradients(*args, **kwargs)
         # Under a strategy they are of the loss divided by the number of replicas.
         replicas = tf.distribute.get_strategy().num_replicas_in_sync
-        known = [(gradient, v) for gradient, v in pairs if gradient is not None]
+        # Rows of a table that several lookups asked for are added up first: the norm is of sums.
+        known = [(row_gradients.sum_by_row(g), v) for g, v in pairs if g is not None]
         clipped, _ = tf.clip_by_global_norm([g for g, _ in known], self._norm / replicas)
         return [(g, v) for g, (_, v) in zip(clipped, known, strict=True)]
 

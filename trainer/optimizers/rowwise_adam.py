@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from trainer.optimizers import row_gradients
+
 
 class _RowGradient(NamedTuple):
     """The gradient of rows of a table: of those that `indices` are, each there once."""
@@ -62,7 +64,7 @@ class RowwiseAdam(tf.compat.v1.train.AdamOptimizer):
     def _resource_apply_sparse_duplicate_indices(self, grad: Any, var: Any, indices: Any) -> Any:
         """Updates rows of which some may be in `indices` several times. Lookups that ask for each
         row once have gradients that are added up already: doing so again is a tenth of all ops."""
-        if _are_distinct(indices):
+        if row_gradients.are_distinct(indices):
             return self._resource_apply_sparse(grad, var, indices)
         return super()._resource_apply_sparse_duplicate_indices(grad, var, indices)
 
@@ -126,10 +128,3 @@ def _scattered(
         how(resource=one.handle, indices=of.indices, updates=part)
         for one, of, part in zip(resources, tables, parts, strict=True)
     ]
-
-
-def _are_distinct(indices: Any) -> bool:
-    """Tells if a tensor is the distinct values that `tf.unique` returns, as they are."""
-    while indices.op.type in ("Reshape", "Identity"):
-        indices = indices.op.inputs[0]
-    return indices.op.type in ("Unique", "UniqueV2") and indices.value_index == 0

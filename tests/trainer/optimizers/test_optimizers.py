@@ -13,6 +13,7 @@ from pipeline.cluster import topology
 from pipeline.config import Length
 from pipeline.config.optimizer_config import Optimizer, Schedule
 from trainer import optimizers
+from trainer.optimizers import row_gradients
 
 RATE, STEPS = 0.1, 3
 START = np.array([1.0, -2.0, 0.5])
@@ -160,6 +161,33 @@ def test_gradients_above_the_norm_are_shortened_to_it():
     np.testing.assert_allclose(
         _after_one_step(clip_norm=norm * 2), START - RATE * gradient, rtol=1e-5
     )
+
+
+def test_the_norm_is_of_rows_that_several_lookups_ask_for_added_up():
+    """As columns do that share a table: of row 1 the gradient is (2, 2), and of 0 and 2 (1, 1)."""
+    v1 = tf.compat.v1
+    with tf.Graph().as_default(), v1.Session() as session:
+        table = v1.get_variable("table", [4, 2], initializer=tf.zeros_initializer())
+        asked = [tf.unique(tf.constant(ids))[0] for ids in ([0, 1], [1, 2])]
+        loss = sum(tf.reduce_sum(tf.gather(table, ids)) for ids in asked)
+        norm = np.sqrt(2 * (1 + 4 + 1))
+        how = optimizers.Updates("sgd", RATE, settings=Optimizer(name="sgd", clip_norm=norm / 3))
+        op = optimizers.train_op(loss, how)
+        session.run(v1.global_variables_initializer())
+        session.run(op)
+        wanted = -RATE / 3 * np.array([[1, 1], [2, 2], [1, 1], [0, 0]])
+        np.testing.assert_allclose(session.run(table), wanted, rtol=1e-5)
+
+
+@pytest.mark.parametrize("distinct", [False, True])
+def test_rows_that_are_there_once_are_not_added_up_again(distinct):
+    with tf.Graph().as_default():
+        table = tf.compat.v1.get_variable("table", [4, 2])
+        ids = tf.constant([0, 1, 1])
+        ids = tf.unique(ids)[0] if distinct else ids
+        [gradient] = tf.gradients(tf.reduce_sum(tf.gather(table, ids)), [table])
+        assert (row_gradients.sum_by_row(gradient) is gradient) == distinct
+        assert row_gradients.sum_by_row(table) is table
 
 
 def test_gradients_of_small_tables_are_whole_where_processes_step_together(small_records):
