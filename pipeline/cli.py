@@ -14,7 +14,7 @@ from absl import app, flags
 from pipeline import errors, redaction
 from pipeline.command_line import hints, overrides
 from pipeline.console import interrupts, terminal
-from pipeline.processes import collector, exits
+from pipeline.processes import collector, environment, exits
 
 # The flags of the functions below are the calling module's, whose --help has them;
 # `pipeline.command_line.declared` finds them by the calls.
@@ -85,11 +85,11 @@ def run(
     read-only disk does, and a library that cannot be imported; anything else is a bug of ours and
     keeps its traceback. SIGTERM and SIGHUP interrupt as Ctrl-C does, which is no error either. A
     command ends when its output is no longer read (`| head`), unless it `outlives_reader`. What
-    TensorFlow logs from C++ begins at level `native_log` (1 warnings, 2 errors), unless the
+    TensorFlow logs from C++ begins at level `native_log` of `environment.NATIVE_LOG`, unless the
     environment has one.
     """
     if native_log:
-        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", native_log)
+        os.environ.setdefault(environment.NATIVE_LOG, native_log)
     collector.relax()
     terminal.install(piped=outlives_reader)
     interrupts.install()

@@ -45,4 +45,4 @@ def _multiply() -> None:
 
 
 if __name__ == "__main__":
-    cli.run(main)
+    cli.run(main, native_log="3")

@@ -13,10 +13,9 @@ import sys
 from absl import flags
 
 from pipeline import cli, storage
+from pipeline.processes import environment
 
 _STORAGE = cli.storage_flag()
-# TensorFlow's banners, some of them called errors, would come before the address to open.
-_QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3"}
 _WARNING = "-Wignore:pkg_resources is deprecated:UserWarning"  # of TensorBoard itself
 _PORT = flags.DEFINE_string("port", "6006", "Where to listen.")
 
@@ -26,7 +25,7 @@ def main() -> None:
     folder = storage.join(_STORAGE.value, "runs")
     command = [sys.executable, _WARNING, "-m", "tensorboard.main"]
     command += [f"--logdir={folder}", f"--port={_PORT.value}"]
-    os.execve(sys.executable, command, {**_QUIET, **os.environ})
+    os.execve(sys.executable, command, {**environment.QUIET, **os.environ})
 
 
 if __name__ == "__main__":

@@ -120,7 +120,8 @@ def check_disk(root: str, free: int) -> Finding:
 
 def check_devices(clock: Callable[[], float] = time.perf_counter) -> Iterator[Finding]:
     """Does each device work, and how fast is it?"""
-    tf = products.tensorflow()
+    import tensorflow as tf
+
     names = products.devices()
     cpus, gpus = os.cpu_count() or 1, sum(name.startswith("GPU") for name in names)
     yield Finding(f"{cpus} CPUs, {gpus} GPUs{'' if gpus else ' (none is needed)'}")

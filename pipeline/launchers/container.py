@@ -6,10 +6,10 @@ import types
 from collections.abc import Mapping
 
 from pipeline.jobs.job import Job
+from pipeline.processes.environment import DEFAULTS
 from pipeline.runs import fatal, submitted_code
 
 MODULE = "trainer.task"
-_VARIABLES = {"TF_CPP_MIN_LOG_LEVEL": "2", "PYTHONUNBUFFERED": "1"}
 
 
 def arguments(job: Job, config_path: str) -> list[str]:
@@ -31,5 +31,5 @@ def environment(
         fatal.SUBMISSION: submission,
         submitted_code.VARIABLE: submitted_code.variable(job.config),
     }
-    variables = {**_VARIABLES, **more, **ours}
+    variables = {**DEFAULTS, **more, **ours}
     return [{"name": name, "value": value} for name, value in variables.items()]

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 from pipeline import errors
 
@@ -31,19 +29,13 @@ class Product:
         return f"{self.device}: {what} at {self.flops / 1e9:,.4g} GFLOP/s"
 
 
-def tensorflow() -> Any:
-    """Returns TensorFlow, imported without three "errors" of GPU libraries on machines without."""
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    import tensorflow as tf
-
-    return tf
-
-
 def devices(wanted: str | None = None) -> list[str]:
     """Returns the names of all devices that multiply, or of the `wanted` one, such as `gpu:0`.
     Raises `UsageError` if there is no such device."""
-    config = tensorflow().config
-    found = [short(d.name) for kind in ("CPU", "GPU") for d in config.list_logical_devices(kind)]
+    import tensorflow as tf
+
+    kinds = map(tf.config.list_logical_devices, ("CPU", "GPU"))
+    found = [short(device.name) for listed in kinds for device in listed]
     if wanted is None:
         return found
     name = wanted.lstrip("/").removeprefix("device:").upper()
@@ -77,7 +69,8 @@ def product(
     device: str, size: int, dtype: str, *, clock: Callable[[], float] = time.perf_counter
 ) -> Product:
     """Multiplies two matrices at least four times, for a fifth of a second or more."""
-    tf = tensorflow()
+    import tensorflow as tf
+
     with tf.device(f"/{device}"):
         matrix = tf.cast(tf.random.stateless_normal([size, size], seed=[1, 2]), dtype)
         result = tf.linalg.matmul(matrix, matrix)

@@ -43,12 +43,16 @@ _PROXIES = ("grpc_proxy", "http_proxy", "https_proxy", "all_proxy", "no_proxy")
 _PROXIES_OF_STORAGE = ("https_proxy", "all_proxy", "no_proxy")
 # How many threads one op may use, for TensorFlow.
 THREADS = "TF_NUM_INTRAOP_THREADS"
-_DEFAULTS = {
-    # TensorFlow's banners of information (0) and warnings (1) would bury our own lines.
-    "TF_CPP_MIN_LOG_LEVEL": "2",
+# From which level on TensorFlow logs from C++: information 0, warnings 1, errors 2, fatal errors 3.
+NATIVE_LOG = "TF_CPP_MIN_LOG_LEVEL"
+# For programs in which even the errors are noise, such as GPU libraries that are not there.
+QUIET = {NATIVE_LOG: "3"}
+# For training, on any machine: banners of information and warnings would bury our own lines.
+DEFAULTS = {NATIVE_LOG: "2", "PYTHONUNBUFFERED": "1"}
+_LOCAL_DEFAULTS = {
+    **DEFAULTS,
     # Several processes share each GPU of a local cluster; by default the first takes it all.
     "TF_FORCE_GPU_ALLOW_GROWTH": "true",
-    "PYTHONUNBUFFERED": "1",
 }
 
 
@@ -57,7 +61,7 @@ def for_children(environment: Mapping[str, str]) -> dict[str, str]:
     given = dict(environment)
     hide_proxies_from_grpc(given)
     kept = {name: value for name, value in given.items() if _is_allowed(name)}
-    return {**_DEFAULTS, **kept}
+    return {**_LOCAL_DEFAULTS, **kept}
 
 
 def for_scripts(environment: Mapping[str, str]) -> dict[str, str]:
@@ -65,7 +69,7 @@ def for_scripts(environment: Mapping[str, str]) -> dict[str, str]:
     which process this is. A script may need any of them."""
     given = dict(environment)
     hide_proxies_from_grpc(given)
-    return {**_DEFAULTS, **{name: v for name, v in given.items() if name not in _REMOVED}}
+    return {**_LOCAL_DEFAULTS, **{name: v for name, v in given.items() if name not in _REMOVED}}
 
 
 def hide_proxies_from_grpc(environment: MutableMapping[str, str]) -> None:

@@ -4,13 +4,10 @@ a process and some seconds."""
 
 from __future__ import annotations
 
-import os
 import sys
 
 from pipeline import errors
 from pipeline.storage import gcs_errors
-
-os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 
 _CONTENT = "written by TensorFlow"
 

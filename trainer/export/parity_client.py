@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from pipeline import errors
+from pipeline.processes import environment
 
 _SCRIPT = pathlib.Path(__file__).with_name("parity_worker.py")
 _REMOVED = ("TF_CONFIG", "TF_XLA_FLAGS")
@@ -32,7 +33,7 @@ class ParityServer:
             [sys.executable, str(_SCRIPT)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env={**kept, "CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "3"},
+            env={**kept, "CUDA_VISIBLE_DEVICES": "-1", **environment.QUIET},
             text=True,
         )
         self._asked = self._read = 0

@@ -1,8 +1,12 @@
 import os
+import pathlib
 
 import pytest
 
+from pipeline import packages
 from pipeline.processes import environment
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 SECRETS = {
     "AWS_SECRET_ACCESS_KEY": "AKIA0123456789",
@@ -127,3 +131,13 @@ def test_a_script_gets_all_that_its_user_has_but_another_s_place():
         "TF_FORCE_GPU_ALLOW_GROWTH": "true",
         "PYTHONUNBUFFERED": "1",
     }
+
+
+def test_the_variable_of_native_logs_is_named_in_one_module():
+    named_in = [
+        str(path.relative_to(ROOT))
+        for package in packages.NAMES
+        for path in sorted((ROOT / package).rglob("*.py"))
+        if f'"{environment.NATIVE_LOG}"' in path.read_text()
+    ]
+    assert named_in == ["pipeline/processes/environment.py"]
