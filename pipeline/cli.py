@@ -26,6 +26,11 @@ def storage_flag() -> flags.FlagHolder[str]:
     return flags.DEFINE_string("storage", "output", "Root of everything written, local or gs://.")
 
 
+def local_storage_flag() -> flags.FlagHolder[str]:
+    """Declares the same for a command that cannot use an object store."""
+    return flags.DEFINE_string("storage", "output", "Root of everything written, a local folder.")
+
+
 def set_flag() -> flags.FlagHolder[list[str]]:
     """Declares what to change in a config."""
     return flags.DEFINE_multi_string(

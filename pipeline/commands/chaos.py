@@ -33,7 +33,7 @@ from pipeline.processes import isolation
 from pipeline.runs import run_folder
 
 _CONFIG, _SET = cli.config_flags()
-_STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written, local.")
+_STORAGE = cli.local_storage_flag()
 _STRATEGY, _WORKERS, _PS = cli.cluster_flags()
 _FAULTS = flags.DEFINE_integer("faults", 20, "How many faults.", lower_bound=1)
 _SECONDS = flags.DEFINE_integer(

@@ -31,7 +31,7 @@ from pipeline.runs import run_folder
 from pipeline.storage import strict_json
 
 _CONFIG, _SET = cli.config_flags()
-_STORAGE = flags.DEFINE_string("storage", "output", "Root of everything written, local.")
+_STORAGE = cli.local_storage_flag()
 _STRATEGIES = flags.DEFINE_list(
     "strategy", [], "Strategies of several processes. Default: the config's, or parameter_server."
 )

@@ -33,7 +33,7 @@ _CLUSTER = flags.DEFINE_string(
     "cluster", places.HERE, "Only local: other places run configs, with input functions of yours."
 )
 _RUN = flags.DEFINE_string("run", None, "Name of the run. Default: named after the script.")
-_STORAGE = flags.DEFINE_string("storage", "output", "Root of logs and reports, a local folder.")
+_STORAGE = cli.local_storage_flag()
 _MODEL_DIR = flags.DEFINE_string(
     "model_dir",
     None,

@@ -18,7 +18,7 @@ _PART = flags.DEFINE_enum(
     "part", None, ["batch", "check", "agent", "joined"], "See above.", required=True
 )
 _RUN = flags.DEFINE_string("run", None, "Name of the run.", required=True)
-_STORAGE = flags.DEFINE_string("storage", None, "Root of everything written.", required=True)
+_STORAGE = cli.storage_flag()
 _PORT = flags.DEFINE_integer("port", 0, "First of the ports to check.")
 _WORKER = flags.DEFINE_integer("worker", 0, "Which worker it is that joins.")
 _PORTS = flags.DEFINE_integer("ports", 0, "How many ports to check.")

@@ -1,13 +1,15 @@
-"""What the source of a command says, held against what the command itself declares."""
+"""What is read from the source of a command equals what the command itself declares."""
 
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 
 import pytest
 
+from pipeline import packages
 from pipeline.command_line import declared, table
 from tests.pipeline.process_help import ROOT, child_environment
 
@@ -79,3 +81,14 @@ def test_required_choices_and_defaults_are_read(tmp_path, monkeypatch):
             "storage", "string", "Root of everything written, local or gs://.", "output"
         ),
     ]
+
+
+@pytest.mark.parametrize("flag", ["set", "storage"])
+def test_a_flag_of_all_commands_is_declared_in_one_place(flag):
+    declared_in = [
+        str(path.relative_to(ROOT))
+        for package in packages.NAMES
+        for path in sorted((ROOT / package).rglob("*.py"))
+        if re.search(rf'flags\.DEFINE_\w+\(\s*"{flag}"', path.read_text())
+    ]
+    assert declared_in == ["pipeline/cli.py"]
