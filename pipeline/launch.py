@@ -1,6 +1,6 @@
 """Trains a job from start to finish: preprocesses if needed, trains, evaluates and exports.
 
-  estimator-pipeline train --config=mnist --cluster=local
+    estimator-pipeline train --config=mnist --cluster=local
 
 Running the same command again resumes what was interrupted and does nothing when all is done. The
 shipped MNIST job takes about two minutes on two cores and reaches 0.99 test accuracy.
@@ -30,7 +30,8 @@ _ISOLATE = flags.DEFINE_enum_class(
     "isolate",
     isolation.Isolate.AUTO,
     isolation.Isolate,
-    "Give a local cluster a network of its own, so that its ports cannot be reached from outside.",
+    "Give a local cluster a network of its own, so that its ports cannot be reached from outside: "
+    "auto, on or off.",
 )
 _DRY_RUN = flags.DEFINE_bool("dry_run", False, "Only show the job; for any --cluster but local.")
 

@@ -26,9 +26,11 @@ _RUN, _CONFIG, _STORAGE = cli.run_flags()
 _INPUT = flags.DEFINE_string("input", None, "Raw rows or images; the test split if empty.")
 _OUTPUT = flags.DEFINE_string("output", None, "File to write; in the run's folder if empty.")
 _FORMAT = flags.DEFINE_enum(
-    "format", None, FORMATS, "Format of the output. Default: by its extension."
+    "format", None, FORMATS, "csv, jsonl or parquet. Default: by the extension of --output."
 )
-_EXPORT = flags.DEFINE_enum("export", "final", exported.KINDS, "Which exported model.")
+_EXPORT = flags.DEFINE_enum(
+    "export", "final", exported.KINDS, "Which exported model: final or best."
+)
 _SIGNATURE = flags.DEFINE_string(
     "signature", None, "A tower of a two_tower, user or item, for rows of its columns alone."
 )

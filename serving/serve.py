@@ -19,7 +19,9 @@ from pipeline.runs import exported, run_search
 from serving.rest import session
 
 _RUN, _CONFIG, _STORAGE = cli.run_flags()
-_EXPORT = flags.DEFINE_enum("export", "final", exported.KINDS, "Which exported model.")
+_EXPORT = flags.DEFINE_enum(
+    "export", "final", exported.KINDS, "Which exported model: final or best."
+)
 _PORT = flags.DEFINE_integer(
     "port", 8501, "Where to listen; 0 for any that is free.", lower_bound=0, upper_bound=65535
 )

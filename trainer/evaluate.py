@@ -1,7 +1,7 @@
 """Evaluates checkpoints of a run on its eval and test splits, over all and by slice.
 
-estimator-pipeline evaluate --run=NAME        the newest run without --run
-make evaluate [RUN=name] [SPLIT=test] [SLICES=origin,carrier] [GROUP=user] [CHECKPOINT=best]
+    estimator-pipeline evaluate --run=NAME        the newest run without --run
+    make evaluate [RUN=name] [SPLIT=test] [SLICES=origin,carrier] [GROUP=user] [CHECKPOINT=best]
 
 Metrics of the model are as in training; the table below them has 95 % confidence intervals, which
 take examples (with eval.group, groups) for independent and count each once, next to a baseline.

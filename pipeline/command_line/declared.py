@@ -99,10 +99,17 @@ def _settings(tree: ast.AST, constants: dict[str, object]) -> Iterator[Setting]:
             str(name),
             kind,
             str(text),
-            "" if default in (None, "", [], False) else str(default),
+            _typed(default),
             required=bool(keywords.get("required")),
             choices=choices,
         )
+
+
+def _typed(default: object) -> str:
+    """Returns a default as it would be given on the command line."""
+    if isinstance(default, list):
+        return ",".join(map(str, default))
+    return "" if default in (None, False) else str(default)
 
 
 def _value(node: ast.expr, constants: dict[str, object]) -> object:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pipeline.command_line import declared, table
 
 _WIDTH = 100
+_LONG = 30  # characters of choices that are listed in the text instead
 
 
 def of_all(commands: Mapping[str, table.Command]) -> str:
@@ -50,11 +51,19 @@ def of_command(name: str, command: table.Command, found: declared.Declared) -> s
 def _typed(setting: declared.Setting) -> str:
     if setting.is_switch:
         return f"--{setting.name}"
-    return f"--{setting.name}={'|'.join(setting.choices) or '...'}"
+    return f"--{setting.name}={_choices(setting) or '...'}"
+
+
+def _choices(setting: declared.Setting) -> str:
+    """Returns the choices of a setting if they are short enough to stand beside its name."""
+    joined = "|".join(setting.choices)
+    return joined if len(joined) <= _LONG else ""
 
 
 def _meaning(setting: declared.Setting) -> str:
     parts = [setting.help]
+    if setting.choices and not _choices(setting):
+        parts.append(f"One of {', '.join(setting.choices)}.")
     if setting.required:
         parts.append("Required.")
     elif setting.default and "efault" not in setting.help:

@@ -45,7 +45,9 @@ _SEED = flags.DEFINE_integer(
 _BASELINE = flags.DEFINE_integer(
     "baseline", 2, "Runs without faults to compare with.", lower_bound=1
 )
-_KINDS = flags.DEFINE_list("kinds", list(draw.KINDS), "Kinds of faults.")
+_KINDS = flags.DEFINE_list(
+    "kinds", list(draw.KINDS), "Kinds of faults, such as kill,stop,disk. Default: all."
+)
 
 
 def main() -> None:

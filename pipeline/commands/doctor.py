@@ -1,8 +1,8 @@
 """Checks whether this machine can run jobs; each line says ok, or FIX and what to do.
 
-  estimator-pipeline doctor --storage=output
-  estimator-pipeline doctor --cluster=slurm     that it can submit jobs there
-  estimator-pipeline doctor --device=cpu:0 --size=256,1024    how fast it multiplies matrices
+    estimator-pipeline doctor --storage=output
+    estimator-pipeline doctor --cluster=slurm     that it can submit jobs there
+    estimator-pipeline doctor --device=cpu:0 --size=256,1024    how fast it multiplies matrices
 
 Takes a few seconds, most of them the import of TensorFlow. Exits with 0, or 64 if there is
 something to fix. With a device or sizes only matrix products are measured, of several data types;

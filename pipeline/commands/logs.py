@@ -1,7 +1,7 @@
-"""Shows what the processes of a run have said, wherever they run.
+"""Shows the logs of the processes of a run, wherever they run.
 
-  estimator-pipeline logs --run=NAME --role=worker     the newest run; all roles without --role
-  make logs [RUN=name] [ROLE=worker-1] [FOLLOW=1]
+    estimator-pipeline logs --run=NAME --role=worker     the newest run; all roles without --role
+    make logs [RUN=name] [ROLE=worker-1] [FOLLOW=1]
 
 Logs of a run on gs:// are copied there every half minute.
 """

@@ -1,6 +1,6 @@
 """Supervises any script that reads TF_CONFIG, such as one with tf.estimator.train_and_evaluate.
 
-  estimator-pipeline run --workers=2 --ps=1 --evaluator -- python train.py --model_dir=/data/model
+    estimator-pipeline run --workers=2 --ps=1 --evaluator -- python train.py --model_dir=/data/model
 
 Starts the command after -- once for each role (a chief always) with its TF_CONFIG, on this
 machine. Shows how far it is, keeps a log of each process, starts again what is lost, and ends the
@@ -69,7 +69,7 @@ _ISOLATE = flags.DEFINE_enum_class(
     "isolate",
     isolation.Isolate.OFF,
     isolation.Isolate,
-    "Give the cluster a network of its own, without any other.",
+    "Give the cluster a network of its own, without any other: auto, on or off.",
 )
 
 

@@ -1,7 +1,7 @@
 """Changes the number of workers of a run that trains.
 
-  estimator-pipeline scale --run=NAME --workers=5
-  make scale RUN=name WORKERS=5
+    estimator-pipeline scale --run=NAME --workers=5
+    make scale RUN=name WORKERS=5
 
 In asynchronous modes workers join, up to cluster.max_workers, or finish their batch and leave; no
 other process is restarted. In synchronous ones all that train save and start again. Works from any

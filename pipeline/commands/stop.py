@@ -1,7 +1,7 @@
 """Asks a run to end: it saves, evaluates and exports what it has learned, then ends with exit 0.
 
-  estimator-pipeline stop --run=NAME           the newest run without --run
-  make stop [RUN=name]
+    estimator-pipeline stop --run=NAME           the newest run without --run
+    make stop [RUN=name]
 
 Works from any host that sees the run folder. `make train` with the same RUN= continues later. The
 processes of a script get SIGTERM.

@@ -66,6 +66,7 @@ def test_required_choices_and_defaults_are_read(tmp_path, monkeypatch):
         "flags.DEFINE_bool('four', False, 'Fourth.')\n"
         "USUAL = 5\n"
         "flags.DEFINE_integer('five', None, f'Fifth. Default: {USUAL}.')\n"
+        "flags.DEFINE_list('six', ['1', '2'], 'Sixth.')\n"
         "STORAGE = cli.storage_flag()\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -77,6 +78,7 @@ def test_required_choices_and_defaults_are_read(tmp_path, monkeypatch):
         declared.Setting("three", "enum", "Third."),
         declared.Setting("four", "bool", "Fourth."),
         declared.Setting("five", "integer", "Fifth. Default: 5."),
+        declared.Setting("six", "list", "Sixth.", "1,2"),
         declared.Setting(
             "storage", "string", "Root of everything written, local or gs://.", "output"
         ),

@@ -29,12 +29,16 @@ def test_defaults_choices_and_required_settings_are_named():
         "a": declared.Setting("a", "string", "One.", required=True),
         "b": declared.Setting("b", "enum", "Two.", "x", choices=("x", "y")),
         "c": declared.Setting("c", "bool", "Three."),
+        "d": declared.Setting(
+            "d", "enum", "Four.", choices=("newest", "by_name", "by_status", "by_step")
+        ),
     }
     found = declared.Declared("Does.", settings)
     lines = help_text.of_command("do", table.Command("m", "s", "a"), found).splitlines()
     assert lines[0] == "usage: estimator-pipeline do A [--setting=value] ..."
-    assert lines[-3:] == [
+    assert lines[-4:] == [
         "  --a=...  One. Required.",
         "  --b=x|y  Two. Default: x.",
         "  --c      Three.",
+        "  --d=...  Four. One of newest, by_name, by_status, by_step.",
     ]
