@@ -149,7 +149,7 @@ class _Scene:
         training = [t for t in self.tasks if t.job_name in ("chief", "worker")]
         others = [t for t in self.tasks if t not in training]
         for task in self.tasks:
-            self.reporter(task).say("training", step=1, loss=1.0)
+            self.reporter(task).report("training", step=1, loss=1.0)
         total = self.rate("steps of a process that trains", self._train, training)
         total += self.rate("the watch of a process", self._watch, self.tasks[1:])
         total += self.rate("the heartbeat of one without steps", self._beat, others)
@@ -197,7 +197,7 @@ class _Scene:
 
     def _beat(self, task: Any) -> None:
         reporter = self.reporter(task)
-        reporter.say("serving")
+        reporter.report("serving")
         reporter._beat_on()
 
     def _answer(self, task: Any) -> None:
@@ -275,7 +275,7 @@ def _save(scene: _Scene, blocks: Any, reached: np.ndarray) -> dict[str, float]:
         for action in actions:
             action(step, 0.1)
         took.append((time.process_time() - used, time.monotonic() - began))
-    reporter.say("training", step=STEPS, loss=1.0, examples_per_second=1e5)
+    reporter.report("training", step=STEPS, loss=1.0, examples_per_second=1e5)
     status = os.path.getsize(os.path.join(folder, "status", "chief-0.json"))
     tf.compat.v1.summary.FileWriterCache.clear()
     shown = ", ".join(f"{cpu:.2f} ({whole:.2f})" for cpu, whole in took)

@@ -110,7 +110,7 @@ def _exit_code(main: Callable[[], None], argv: list[str]) -> int:
         terminal.drop_output(sys.stdout)
         return 0
     except errors.UsageError as error:
-        return _tell(error, argv)
+        return _print_error(error, argv)
     return exit_code(main, argv)
 
 
@@ -124,10 +124,10 @@ def exit_code(main: Callable[[], None], argv: list[str]) -> int:
     except errors.ReportedError as error:
         return error.exit_code
     except errors.PipelineError as error:
-        return _tell(error, argv)
+        return _print_error(error, argv)
     except KeyboardInterrupt:
         by = f" by {interrupts.received()}" if interrupts.received() else ""
-        return _tell(errors.StoppedError(f"stopped{by}. Run the same command again."), argv)
+        return _print_error(errors.StoppedError(f"stopped{by}. Run the same command again."), argv)
     except BrokenPipeError:
         terminal.drop_output(sys.stdout)
         return 0
@@ -139,10 +139,10 @@ def exit_code(main: Callable[[], None], argv: list[str]) -> int:
         )
         if not isinstance(refused, errors.PipelineError):
             raise
-        return _tell(refused, argv)
+        return _print_error(refused, argv)
 
 
-def _tell(error: errors.PipelineError, argv: list[str]) -> int:
+def _print_error(error: errors.PipelineError, argv: list[str]) -> int:
     """Prints the line of an error, and returns its exit code."""
     text = hints.as_typed(error.line, argv)
     print(redaction.redact(text).replace(f"'{os.getcwd()}/", "'"), file=sys.stderr)

@@ -86,7 +86,7 @@ def _run(
         spread=task.spread,
         pid=None if role is None else role.pid,
     )
-    reporter.say("preparing")
+    reporter.report("preparing")
     reporter.keep_alive()
     patience = start_patience.seconds(os.environ, job.cluster)
     try:
@@ -104,10 +104,10 @@ def _run(
             preflight.check(run, job, task, patience=patience)
         records = builds.of_run(wanted.storage_root, run, job.name)
     except errors.PipelineError as error:
-        reporter.say("failed", error=str(error), exit_code=error.exit_code)
+        reporter.report("failed", error=str(error), exit_code=error.exit_code)
         raise
     except KeyboardInterrupt:
-        reporter.say("stopped", error="stopped", exit_code=errors.RetryableError.exit_code)
+        reporter.report("stopped", error="stopped", exit_code=errors.RetryableError.exit_code)
         raise
     if task.address and role is None:
         print(isolation.note([task.address]), flush=True)

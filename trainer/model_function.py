@@ -104,7 +104,7 @@ class ModelFunction:
             staleness.watch(spec)
         # Last: seeds of ops made after it would be others.
         stopwatch_hook.watch_input(batch, origin.ready)
-        spec = spec if self._position is None else _counted(spec, self._position, origin)
+        spec = spec if self._position is None else _count_records(spec, self._position, origin)
         if topology.PS in self._task.cluster and replicas.index() == 0:
             # The train op of one replica waits for those of all.
             packed_edges.read_step_plainly()
@@ -164,7 +164,7 @@ def seed(job: config_lib.Config) -> None:
     tf.keras.utils.set_random_seed(job.train.seed)
 
 
-def _counted(spec: Any, position: Position, origin: _Origin) -> Any:
+def _count_records(spec: Any, position: Position, origin: _Origin) -> Any:
     """Counts the records of a batch after the update: what is counted has been applied, or waited
     for with the others."""
     divergence.watch(origin.blocks, origin.records)

@@ -68,7 +68,7 @@ class Reevaluation:
 
     def _evaluated(self, checkpoint: str, split: str) -> CheckpointMetrics:
         step = checkpoint_files.step_of(checkpoint)
-        with self._counted(f"evaluating {split}, step {step}", split):
+        with self._show_progress(f"evaluating {split}, step {step}", split):
             found = one_pass.evaluate(
                 self._records,
                 self._estimator,
@@ -80,7 +80,7 @@ class Reevaluation:
         results = found.results
         if results is None:
             # It is known only by what it serves.
-            with self._counted(f"predicting {split}, step {step}", split):
+            with self._show_progress(f"predicting {split}, step {step}", split):
                 results = slice_metrics.evaluate(
                     self._records, self._estimator, checkpoint, split=split, slices=self._slices
                 )
@@ -94,7 +94,7 @@ class Reevaluation:
         )
 
     @contextlib.contextmanager
-    def _counted(self, what: str, split: str) -> Iterator[None]:
+    def _show_progress(self, what: str, split: str) -> Iterator[None]:
         records = int(self._records.blocks(split).due.sum())
         with (
             failures.of_reading(self._records),

@@ -74,7 +74,7 @@ def run(
                 blocks = records.blocks("train")
                 job = length.decide(job, run, blocks, reporter=reporter)
         # The chief's first word is what the others wait for before they look at checkpoints.
-        reporter.say("starting")
+        reporter.report("starting")
         if task.job_name == topology.PS:
             _serve(process)
         if not task.is_chief:
@@ -92,7 +92,7 @@ def run(
             if isinstance(records, OwnInput):
                 raise
             raise damaged.explain(error, records, run) from error
-        reporter.say("done")
+        reporter.report("done")
 
 
 def checks_metric(run: RunFolder, task: topology.Task) -> bool:
@@ -213,7 +213,7 @@ def _serve(process: Process) -> None:
         task_index=task.task_index,
         config=experiment.run_config(process.job, process.run, task).session_config,
     )
-    process.reporter.say("serving", memory=memory.available())
+    process.reporter.report("serving", memory=memory.available())
     _watch_for_stop(process)
     server.join()
 

@@ -123,7 +123,7 @@ def _takes(command: str) -> frozenset[str]:
 def as_typed(text: str, argv: Sequence[str] = ()) -> str:
     """Returns a message with commands and settings in the form of this process's start; `argv` are
     the flags it was given."""
-    text = completed(text, _given(argv))
+    text = completed(text, _parse_given(argv))
     if via_make():
         given = {word[2:].partition("=")[0] for word in argv if word.startswith("--")}
         for name in given | _settings_of_flags():
@@ -152,7 +152,7 @@ def _one_by_one(found: re.Match[str]) -> str:
     return "".join(f" --set={shlex.quote(one)}" for one in settings)
 
 
-def _given(argv: Sequence[str]) -> dict[str, str]:
+def _parse_given(argv: Sequence[str]) -> dict[str, str]:
     """Returns the values of flags that were given, by name."""
     words = list(argv)
     found = dict(word[2:].split("=", 1) for word in words if re.match(r"--\w+=", word))

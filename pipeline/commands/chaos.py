@@ -53,7 +53,7 @@ _KINDS = flags.DEFINE_list(
 def main() -> None:
     """Runs the job undisturbed, then disturbed, and shows what came of it."""
     versions.require_estimators()
-    asked = _asked()
+    asked = _read_request()
     draw.check_length(asked.job.train.steps or 1 << 40, _FAULTS.value)
     left_out = _impossible(_kinds(), asked)
     _check_some(left_out)
@@ -99,7 +99,7 @@ def _plan(settings: list[str]) -> job.Job:
     return job.plan(_CONFIG.value, overrides, run=None, storage_root=_STORAGE.value, look=False)
 
 
-def _asked() -> ChaosExperiment:
+def _read_request() -> ChaosExperiment:
     """Returns what is asked. Raises `UsageError` for what cannot be disturbed here."""
     root = storage.absolute(_STORAGE.value)
     if storage.is_remote(root):

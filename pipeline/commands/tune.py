@@ -92,12 +92,12 @@ def main() -> None:
     """Checks what is asked, runs the search, and writes its result."""
     versions.require_estimators()
     _require_optuna()
-    asked = _asked()
+    asked = _read_request()
     launcher = base.choose(_CLUSTER.value)
     if _DRY_RUN.value:
         if _CLUSTER.value != places.HERE:
             launcher.show(asked.job)  # refuses what cannot run there
-        print("\n".join(_described(asked)))
+        print("\n".join(_describe(asked)))
         if asked.job.config.train.epochs is None:
             print(f"rungs: {', '.join(f'{n:,}' for n in _rungs(asked))} examples")
         return
@@ -118,7 +118,7 @@ def _require_optuna() -> None:
         )
 
 
-def _asked() -> _SearchRequest:
+def _read_request() -> _SearchRequest:
     short = jobs.cluster_overrides(_STRATEGY.value, _WORKERS.value, _PS.value)
     given = [*_SET.value, *short]
     job = jobs.plan(_CONFIG.value, given, run=None, storage_root=_STORAGE.value, look=False)
@@ -174,7 +174,7 @@ def _load(given: Sequence[str], settings: Sequence[str]) -> config.Config:
     ).config
 
 
-def _described(asked: _SearchRequest) -> list[str]:
+def _describe(asked: _SearchRequest) -> list[str]:
     plan = asked.plan
     return [
         f"search {asked.name}: {plan.trials} trials of {asked.job.config.name}, method "
@@ -309,7 +309,7 @@ def _run(
         parallel=_PARALLEL.value,
         launch=launch,
     )
-    print("\n".join(_described(asked)), flush=True)
+    print("\n".join(_describe(asked)), flush=True)
     try:
         one.run()
     finally:

@@ -183,7 +183,7 @@ def _through(
         if step.several and position:
             raise ValueError(f"{key}: {step.step} takes several inputs, so it must come first")
         for given in inputs.values() if position == 0 else (point,):
-            known = _known(f"{key}: {step.step}", step, given, columns=columns)
+            known = _find_statistics(f"{key}: {step.step}", step, given, columns=columns)
             _check_step(f"{key}: {step.step}", step, given, known=known)
         try:
             point = _behind(step, point)
@@ -199,7 +199,7 @@ def _through(
     return point
 
 
-def _known(
+def _find_statistics(
     key: str, step: Step, point: _Point, *, columns: Mapping[str, Any]
 ) -> frozenset[base.Statistic]:
     """Returns the statistics that a step can be filled in with. Raises `ValueError` for those of a

@@ -23,11 +23,11 @@ _ONE_HOT = 8
 IMPORT_STEPS = "import_steps"
 
 
-def _made(given: Any, info: pydantic.ValidationInfo) -> Step:
+def _build_step(given: Any, info: pydantic.ValidationInfo) -> Step:
     return steps.build_step(given, import_own=(info.context or {}).get(IMPORT_STEPS, True))
 
 
-AnyStep = Annotated[pydantic.SerializeAsAny[Step], pydantic.BeforeValidator(_made)]
+AnyStep = Annotated[pydantic.SerializeAsAny[Step], pydantic.BeforeValidator(_build_step)]
 
 
 class Embedding(Section):

@@ -36,14 +36,14 @@ def _check_items(
     if len(inputs) != 1 or inputs[0] not in columns or not columns[inputs[0]].list:
         raise ValueError(
             f"{key}: is for the items of one column with list: true, and "
-            f"{_shown(inputs, columns)}; leave it out"
+            f"{_describe_inputs(inputs, columns)}; leave it out"
         )
     for step in feature.steps:
         if step.lists == "whole":
             raise ValueError(f"{key}: {step.step} makes one value of the list; leave one out")
 
 
-def _shown(inputs: tuple[str, ...], columns: Mapping[str, Any]) -> str:
+def _describe_inputs(inputs: tuple[str, ...], columns: Mapping[str, Any]) -> str:
     if len(inputs) > 1:
         return f"{', '.join(map(repr, inputs))} are several"
     (name,) = inputs

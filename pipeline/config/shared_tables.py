@@ -79,8 +79,9 @@ def _check_ids(
     else:
         advice = f"write the step of {owner[0]!r}, with its settings"
     raise ValueError(
-        f"{key}: {_shown(step, own[2])} gives its ids, and {_shown(wanted, other[2])} those of "
-        f"{owner[0]!r}: one id would mean two values; {advice}"
+        f"{key}: {_describe_step(step, own[2])} gives its ids, and "
+        f"{_describe_step(wanted, other[2])} those of {owner[0]!r}: one id would mean two values; "
+        f"{advice}"
     )
 
 
@@ -100,7 +101,7 @@ def _source(name: str, feature: Feature) -> tuple[Step, dict[str, Any], Any] | N
     return step, settings, (column, *before) if before else column
 
 
-def _shown(step: Step, of: Any) -> str:
+def _describe_step(step: Step, of: Any) -> str:
     excluded = {"step", *(_COLUMN if isinstance(step, Vocabulary) else ())}
     settings = step.model_dump(exclude=excluded, exclude_none=True, exclude_defaults=True)
     shown = ", ".join(f"{name}: {value}" for name, value in settings.items())

@@ -94,21 +94,21 @@ class Progress:
 
     def line(self, *notes: str) -> str:
         """Returns the state in one line, as the plain log has it."""
-        of_total = "" if self._total is None else f" of {self._counted(self._total)}"
-        count = f"{self._counted(self._done)}{of_total} {self._counted_in}"
-        return f"{self._label}: {_joined([count, self._rate(), self._left(), *notes])}"
+        of_total = "" if self._total is None else f" of {self._format_count(self._total)}"
+        count = f"{self._format_count(self._done)}{of_total} {self._counted_in}"
+        return f"{self._label}: {_joined([count, self._rate(), self._format_time_left(), *notes])}"
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Draws the bar: as much as there is room for, of which the count and the time left are
         the last to be left out."""
-        count = self._counted(self._done)
-        count += f"/{self._counted(self._total)}" if self._total else ""
+        count = self._format_count(self._done)
+        count += f"/{self._format_count(self._total)}" if self._total else ""
         count += "" if self._total and self._unit != "bytes" else f" {self._counted_in}"
         head = f"{self._label}:"
         if self._total:
             head = f"{self._label} {min(self._done / self._total, 1.0):4.0%}"
         rate = self._rate() if self._unit == "bytes" else self._rate(f" {self._unit}")
-        parts = [count, self._left(), *self._notes, rate]
+        parts = [count, self._format_time_left(), *self._notes, rate]
         while (room := options.max_width - cell_len(f"{head} {_joined(parts)} ")) < _NARROWEST:
             if len(parts) == 2:
                 break
@@ -122,7 +122,7 @@ class Progress:
         table.add_row(*row)
         yield table
 
-    def _left(self) -> str:
+    def _format_time_left(self) -> str:
         """Returns how long the rest takes at the rate so far, if that is known."""
         seconds = self._clock() - self._start
         made = self._done - self._first
@@ -138,7 +138,7 @@ class Progress:
             return f"{rate / 1e6:,.1f} MB/s"
         return f"{rate:.1f}{unit}/s" if 0 < rate < 10 else f"{rate:,.0f}{unit}/s"
 
-    def _counted(self, number: int) -> str:
+    def _format_count(self, number: int) -> str:
         return f"{number / 1e6:,.1f}" if self._unit == "bytes" else f"{number:,}"
 
     @property

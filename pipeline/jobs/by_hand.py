@@ -79,7 +79,7 @@ class EndRecorder:
         own = not self._task.cluster or not self._task.is_chief
         return own or bool(result["final_step"] == done["final_step"])
 
-    def tell(self, record: RunRecord) -> None:
+    def print_end(self, record: RunRecord) -> None:
         """Prints what a launcher would at the end of the run."""
         if record.status == "trained":
             print(f"training is over, {record.reason}, also now", flush=True)
@@ -115,7 +115,7 @@ def recorded(ending: EndRecorder) -> Iterator[None]:
     else:
         record = ending.close(None)
         if record is not None:
-            ending.tell(record)
+            ending.print_end(record)
     finally:
         _current = None
 

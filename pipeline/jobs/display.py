@@ -60,9 +60,9 @@ class Display:
         self._finishing = ""
         self._notes: dict[tuple[str, int], str] = {}
         self._epochs: set[tuple[str, int]] = set()
-        self._epoch_lines = EpochLines(self.say)
+        self._epoch_lines = EpochLines(self.show_line)
 
-    def say(self, line: str) -> None:
+    def show_line(self, line: str) -> None:
         """Shows one line, above the bar if there is one."""
         self._area.log(terminal.wrapped(redaction.redact(line), self._stream))
 
@@ -115,14 +115,14 @@ class Display:
             self._epoch_lines.flush()
             self._finishing = "final evaluation and export"
             what = "the script does the rest" if self._is_script else self._finishing
-            self.say(f"training: {steps:,} steps made; {what}")
+            self.show_line(f"training: {steps:,} steps made; {what}")
 
     def _show_note(self, status: Status) -> None:
         """Shows once what each process wants to be seen, and later what it has added."""
         shown = self._notes.get((status.task, status.pid), "")
         if status.note and status.note != shown:
             self._notes[status.task, status.pid] = status.note
-            self.say(f"{status.task}: {status.note.removeprefix(f'{shown}; ')}")
+            self.show_line(f"{status.task}: {status.note.removeprefix(f'{shown}; ')}")
 
     def _show_epochs(self, status: Status) -> None:
         """Shows once each epoch that has ended since a process started."""
@@ -141,7 +141,7 @@ class Display:
             for name, value in found.items()
             if name not in ("step", "global_step")
         )
-        self.say(f"evaluation at step {self._evaluated:.0f}: {values}")
+        self.show_line(f"evaluation at step {self._evaluated:.0f}: {values}")
 
     def __enter__(self) -> Display:
         return self

@@ -93,7 +93,7 @@ def differences(before: config.Config, after: config.Config) -> list[str]:
     old, new = (_flat(one.model_dump(mode="json")) for one in (before, after))
     absent = object()
     return [
-        f"{key}: {_shown(key, old, absent)} -> {_shown(key, new, absent)}"
+        f"{key}: {_format_value(key, old, absent)} -> {_format_value(key, new, absent)}"
         for key in [*old, *(key for key in new if key not in old)]
         if old.get(key, absent) != new.get(key, absent)
     ]
@@ -133,7 +133,7 @@ def refuse_other_job(job: Job) -> None:
         )
 
 
-def _shown(key: str, tree: Mapping[str, Any], absent: object) -> str:
+def _format_value(key: str, tree: Mapping[str, Any], absent: object) -> str:
     value = tree.get(key, absent)
     return "nothing" if value is absent else repr(redaction.redact_value(key, value))
 

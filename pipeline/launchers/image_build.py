@@ -135,7 +135,7 @@ def _by_docker(build: ImageBuild, builder: str, target: str, *, bases: Mapping[s
     raise errors.RetryableError(f"{builder} does not say which digest {made} has in its registry")
 
 
-def _asked(registry: Registry, name: str) -> str:
+def _fetch_digest(registry: Registry, name: str) -> str:
     try:
         return registry.digest(name)
     except (OSError, ValueError, KeyError) as error:
@@ -147,7 +147,7 @@ def _asked(registry: Registry, name: str) -> str:
 
 
 def _by_cloud_build(build: ImageBuild) -> dict[str, str]:
-    bases = _bases(build, lambda name: _asked(build.registry, name))
+    bases = _bases(build, lambda name: _fetch_digest(build.registry, name))
     given = [f"--build-arg={k}={v}" for k, v in build.arguments(bases).items()]
     names = {target: build.image(target) for target in TARGETS}
     steps = [

@@ -258,7 +258,7 @@ class RemoteLauncher(base.Launcher):
                 f"CLUSTER={places.of_job(name)}, end it with make stop, or use another RUN="
             )
 
-    def described(self, name: str) -> list[str]:
+    def describe(self, name: str) -> list[str]:
         """Returns what the service says of a job, in lines."""
         pages = {"job      ": self.link(name), "all logs ": self.logs_link(name)}
         links = [f"{label}{page}" for label, page in pages.items() if page]
@@ -303,10 +303,10 @@ class RemoteLauncher(base.Launcher):
             while True:
                 state = self._look(name)
                 if str(state) != before:
-                    shown.say(f"{self.service}: {state}")
+                    shown.show_line(f"{self.service}: {state}")
                 before = str(state)
                 for line in output():
-                    shown.say(line)
+                    shown.show_line(line)
                 if state.phase is Phase.WAITING:
                     shown.pause()
                 else:

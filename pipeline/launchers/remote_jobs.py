@@ -67,7 +67,7 @@ def describe_job(run: RunFolder) -> list[str]:
     if job is None:
         return []
     try:
-        return launcher(job).described(job)
+        return launcher(job).describe(job)
     except errors.UsageError as error:
         return [str(error)]
 

@@ -84,7 +84,7 @@ class ModelSettings(Section):
         return ()
 
     @property
-    def counted(self) -> str | None:
+    def counted_feature(self) -> str | None:
         """The feature of ids whose shares of the rows of train the model needs, if any."""
         return None
 

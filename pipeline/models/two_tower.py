@@ -60,7 +60,7 @@ class TwoTower(HiddenLayers):
         return self.user, self.item
 
     @property
-    def counted(self) -> str | None:
+    def counted_feature(self) -> str | None:
         """The item, for `log_q`."""
         return self.item_id if self.log_q else None
 

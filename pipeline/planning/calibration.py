@@ -234,7 +234,7 @@ def _measured(
         )
     elapsed, steps = last.time - first.time, rate * len(tasks)
     loads = [status.servers for status in last.statuses.values() if status.servers]
-    counted = _counted(first, last, steps=steps * elapsed)
+    counted = _network_bytes(first, last, steps=steps * elapsed)
     pulled, pushed = traffic(loads, counted)
     if strategy_table.STRATEGIES[job.cluster.strategy].all_reduce:
         pushed = counted or 0.0
@@ -314,7 +314,7 @@ def traffic(
     )
 
 
-def _counted(first: Snapshot, last: Snapshot, *, steps: float) -> float | None:
+def _network_bytes(first: Snapshot, last: Snapshot, *, steps: float) -> float | None:
     """Returns the bytes of a step that have gone over the run's own network, if it has one."""
     if first.network is None or last.network is None:
         return None

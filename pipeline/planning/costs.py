@@ -85,7 +85,7 @@ def format_count(number: int, what: str) -> str:
 
 def outlook(found: Calibration, job: Workload, predicted: Predicted) -> Outlook:
     """Returns what `job` takes on a topology."""
-    kept = share = _kept(found, job, predicted)
+    kept = share = _trained_share(found, job, predicted)
     run = found.runs[-1]
     ends = run.start_seconds + (run.evaluation_seconds or 0.0)
     most = math.inf if job.max_seconds is None else job.max_seconds
@@ -114,7 +114,7 @@ def _training(job: Workload, rate: float) -> float:
     return math.inf if job.examples is None or not rate else job.examples / rate
 
 
-def _kept(found: Calibration, job: Workload, predicted: Predicted) -> float:
+def _trained_share(found: Calibration, job: Workload, predicted: Predicted) -> float:
     """Returns the share of the time in which examples are trained on that stay. A save holds up the
     chief alone if workers are asynchronous, else all."""
     saves = found.runs[-1].save_seconds

@@ -153,7 +153,7 @@ def _compare(name: str, a: RecordSplit, b: RecordSplit, *, limits: Drift) -> Com
         where = f"A ({a.name})" if columns[1] is None else f"B ({b.name})"
         return Compared(name, problem=f"only in {where}", broken=True)
     if _kind(columns[0]) != _kind(columns[1]):
-        problem = f"{_named(columns[0])} in {a.name}, {_named(columns[1])} in {b.name}"
+        problem = f"{_type_name(columns[0])} in {a.name}, {_type_name(columns[1])} in {b.name}"
         return Compared(name, problem=problem, broken=True)
     one, other = a.column(name), b.column(name)
     own = limits.columns.get(name)
@@ -194,7 +194,7 @@ def _kind(column: config.Column) -> tuple[str, bool]:
     return kind, column.list
 
 
-def _named(column: config.Column) -> str:
+def _type_name(column: config.Column) -> str:
     return f"a list of {column.type}" if column.list else column.type
 
 

@@ -20,9 +20,9 @@ def shares_for_model(
     """Returns the shares that the model of a job asks for, out of its `planned` features; `None` if
     it does not."""
     shipped = model_config.shipped(job.model)
-    if shipped is None or shipped.counted is None:
+    if shipped is None or shipped.counted_feature is None:
         return None
-    [item] = (one for one in planned if one.name == shipped.counted)
+    [item] = (one for one in planned if one.name == shipped.counted_feature)
     return shares(item.inputs[0], contents, item.steps, ids=item.ids or 0)
 
 

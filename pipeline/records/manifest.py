@@ -292,7 +292,7 @@ def _check_counts(path: str, manifest: Manifest) -> None:
             if len(shard.blocks) != blocks or not rising or not fits:
                 raise errors.DataError(
                     f"{path!r}: shard {shard.path!r}: {shard.records} records in blocks of "
-                    f"{manifest.block_records} do not lie at {_shown(shard.blocks)} of "
+                    f"{manifest.block_records} do not lie at {_format_blocks(shard.blocks)} of "
                     f"{shard.bytes} bytes. Run make preprocess."
                 )
             if shard.path in paths:
@@ -308,7 +308,7 @@ def _check_counts(path: str, manifest: Manifest) -> None:
             )
 
 
-def _shown(blocks: tuple[int, ...]) -> str:
+def _format_blocks(blocks: tuple[int, ...]) -> str:
     shown = ", ".join(map(str, blocks[:4]))
     return f"{len(blocks)} offsets ({shown}{', ...' if len(blocks) > 4 else ''})"
 

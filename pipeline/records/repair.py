@@ -15,7 +15,7 @@ def verify(folder: str) -> None:
     walked = _walk(folder, contents)
     damaged = [one for one in walked if not one.intact]
     if not damaged:
-        print(f"{folder}: intact, {_counted(contents)}")
+        print(f"{folder}: intact, {_format_counts(contents)}")
         return
     raise errors.DataError(f"{_summary(walked, contents)}. {shard_check.ways_out(folder)}")
 
@@ -29,7 +29,7 @@ def run(folder: str) -> manifest.Manifest:
     contents = manifest.read(folder)
     walked = _walk(folder, contents)
     if all(one.intact for one in walked):
-        print(f"{folder}: intact, {_counted(contents)}; nothing to repair")
+        print(f"{folder}: intact, {_format_counts(contents)}; nothing to repair")
         return contents
     repaired = without_damaged(contents, walked)
     if not repaired.splits["train"].records:
@@ -39,7 +39,7 @@ def run(folder: str) -> manifest.Manifest:
     manifest.write(folder, repaired)
     for line in _left_out(contents, repaired):
         print(line)
-    print(f"{folder}: {_counted(repaired)}; the manifest before is {kept}")
+    print(f"{folder}: {_format_counts(repaired)}; the manifest before is {kept}")
     return repaired
 
 
@@ -93,7 +93,7 @@ def _summary(walked: Sequence[scan.Walked], contents: manifest.Manifest) -> str:
     )
 
 
-def _counted(contents: manifest.Manifest) -> str:
+def _format_counts(contents: manifest.Manifest) -> str:
     return ", ".join(
         f"{name} {split.records:,} records in {len(split.shards)} shards"
         for name, split in contents.splits.items()

@@ -145,7 +145,7 @@ def _drift(data: RecordsReport) -> str:
     if not data.drift:
         return f"<p class=note>The records are those of run {before}, the last one before.</p>"
     far = [one for one in data.drift if one.drifted or one.undecided]
-    text = f"Since run {before}, the last one before, {_counted(data.drift)}."
+    text = f"Since run {before}, the last one before, {_summarize(data.drift)}."
     if not far:
         return f"<p>{text}</p>"
     rows = [_far(one) for one in far[:_COLUMNS]]
@@ -153,7 +153,7 @@ def _drift(data: RecordsReport) -> str:
     return f"<p>{text}</p>{document.table(head, rows, right=range(2, 6))}"
 
 
-def _counted(found: Sequence[Compared]) -> str:
+def _summarize(found: Sequence[Compared]) -> str:
     drifted = sum(one.drifted for one in found)
     undecided = sum(one.undecided for one in found)
     line = "no column has drifted"

@@ -26,7 +26,11 @@ def of_config(a: config.Config, b: config.Config) -> list[Row]:
     one, other = (dict(_flat(job.model_dump(mode="json"))) for job in (a, b))
     keys = [*one, *(key for key in other if key not in one)]
     return [
-        (key, _shown(key, one.get(key, _ABSENT)), _shown(key, other.get(key, _ABSENT)))
+        (
+            key,
+            _format_value(key, one.get(key, _ABSENT)),
+            _format_value(key, other.get(key, _ABSENT)),
+        )
         for key in keys
         if one.get(key, _ABSENT) != other.get(key, _ABSENT)
     ]
@@ -40,7 +44,7 @@ def _flat(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
             yield f"{prefix}{name}", inner
 
 
-def _shown(key: str, value: Any) -> str:
+def _format_value(key: str, value: Any) -> str:
     if value is _ABSENT:
         return ""
     shown = redaction.redact_value(key.rpartition(".")[2], value)

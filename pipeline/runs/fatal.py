@@ -37,7 +37,7 @@ def fail_once(run: RunFolder, task: str, submission: str | None) -> Iterator[Non
         yield
     except errors.PipelineError as error:
         # What failed first is the cause of what fails after it.
-        if error.exit_code in errors.FINAL_CODES and _of(run, submission) is None:
+        if error.exit_code in errors.FINAL_CODES and _read_marker(run, submission) is None:
             known = {"submission": submission, "task": task}
             run.write(
                 MARKER,
@@ -49,14 +49,14 @@ def fail_once(run: RunFolder, task: str, submission: str | None) -> Iterator[Non
 def reraise(run: RunFolder, submission: str | None) -> None:
     """Raises the `PipelineError` of the process of a submission that has failed for good, if one
     has."""
-    earlier = _of(run, submission) if submission else None
+    earlier = _read_marker(run, submission) if submission else None
     if earlier is not None:
         raise errors.of_exit_code(
             int(earlier["exit_code"]), f"{earlier['task']} has failed for good: {earlier['error']}"
         )
 
 
-def _of(run: RunFolder, submission: str) -> dict[str, Any] | None:
+def _read_marker(run: RunFolder, submission: str) -> dict[str, Any] | None:
     """Returns the marker of this very submission."""
     found = run.read(MARKER)
     return found if found is not None and found["submission"] == submission else None

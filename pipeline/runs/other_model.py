@@ -65,7 +65,9 @@ def _differences(job: Config, of_run: Config) -> Iterator[str]:
         both = [{n: of[n] for n in of if all(n in other for other in both)} for of in both]
     if other := compare_columns(both[0], both[1]):
         yield other
-    features, known = ({n: _made(f) for n, f in one.features.items()} for one in (job, of_run))
+    features, known = (
+        {n: _list_parts(f) for n, f in one.features.items()} for one in (job, of_run)
+    )
     if names := _unequal(features, known):
         yield f"it has other features ({names})"
 
@@ -74,7 +76,7 @@ def _kind(column: object) -> tuple[object, ...]:
     return tuple(getattr(column, key) for key in ("type", "shape", "list"))
 
 
-def _made(feature: Feature) -> tuple[object, ...]:
+def _list_parts(feature: Feature) -> tuple[object, ...]:
     """Returns what a feature is made of; of a step whose class is not imported, its name, as its
     settings may have defaults that only one of two configs spells out."""
     steps = [one.step if isinstance(one, NotImported) else one for one in feature.steps]

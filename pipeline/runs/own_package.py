@@ -51,8 +51,8 @@ def check(path: str, modules: Sequence[str], installed: Sequence[str]) -> None:
         file = module.replace(".", "/")
         if not {f"{file}.py", f"{file}/__init__.py"} & {*names}:
             raise errors.UsageError(f"gcp.package {path!r}: has no module {module!r}")
-    known = {_plain(name) for name in installed}
-    missing = [name for name in needs if _plain(name) not in known]
+    known = {_normalize(name) for name in installed}
+    missing = [name for name in needs if _normalize(name) not in known]
     if missing:
         raise errors.UsageError(
             f"gcp.package {path!r}: needs {', '.join(missing)}, which the image does not have. "
@@ -75,6 +75,6 @@ def _needs(metadata: str) -> list[str]:
     return [name for name, rest in _REQUIRES.findall(head) if "extra ==" not in rest]
 
 
-def _plain(name: str) -> str:
+def _normalize(name: str) -> str:
     """Returns the name of a package as package indexes compare it (PEP 503)."""
     return re.sub(r"[-_.]+", "-", name).lower()

@@ -203,7 +203,7 @@ def _step(run: RunFolder, record: RunRecord | None, statuses: dict[str, Status])
     return max(steps) if steps else run_folder.saved_step(run)
 
 
-def _shown(best: dict[str, Any]) -> str:
+def _format_metric(best: dict[str, Any]) -> str:
     """Returns a metric with its interval, if it has one."""
     ends = best.get("interval")
     sure = f" {figures.interval(*ends)}" if isinstance(ends, list) else ""
@@ -212,7 +212,7 @@ def _shown(best: dict[str, Any]) -> str:
 
 def cells(row: Row) -> tuple[str, ...]:
     """Returns the text of the `COLUMNS`."""
-    best = "" if row.best is None else _shown(row.best)
+    best = "" if row.best is None else _format_metric(row.best)
     return (
         row.name,
         row.config,

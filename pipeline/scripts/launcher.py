@@ -144,7 +144,7 @@ def _open(script: Script, folder: RunFolder) -> RunRecord:
     counts = topology.describe_counts(script.counts)
     verb = "starting" if earlier is None else "starting again"
     where = terminal.display_path(folder.path)
-    for line in (f"{verb} run {folder.name} in {where}: {counts}", f"each runs: {script.shown}"):
+    for line in (f"{verb} run {folder.name} in {where}: {counts}", f"each runs: {script.text}"):
         print(terminal.wrapped(line, sys.stdout), flush=True)
     return record
 

@@ -56,7 +56,7 @@ class Script:
         return _NO_NAME.sub("-", _stem(self.command).lower()).strip("-_") or "script"
 
     @property
-    def shown(self) -> str:
+    def text(self) -> str:
         """Returns the command for people, without secrets."""
         return redaction.redact(" ".join(self.command))
 

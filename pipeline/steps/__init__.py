@@ -14,7 +14,7 @@ from pipeline.steps.base import Kind
 from pipeline.steps.base import Step as Step
 
 STEPS: Mapping[str, type[Step]] = dict(
-    sorted((step.called(), step) for step in sections.declared(Step, __name__))
+    sorted((step.config_name(), step) for step in sections.declared(Step, __name__))
 )
 
 
@@ -73,7 +73,7 @@ def build_step(given: Any, *, import_own: bool = True) -> Step:
     """
     if isinstance(given, Step):
         return given
-    name, settings = _named(given)
+    name, settings = _read_name(given)
     step = find(name) if import_own or ":" not in name else NotImported
     if not isinstance(settings, dict):
         raise ValueError(f"{name}: its settings must be a mapping, got {settings!r}")
@@ -86,7 +86,7 @@ def _named_settings(step: type[Step]) -> pydantic.TypeAdapter[dict[str, Step]]:
     return pydantic.TypeAdapter(dict[str, step])  # type: ignore[valid-type]
 
 
-def _named(given: Any) -> tuple[str, Any]:
+def _read_name(given: Any) -> tuple[str, Any]:
     if isinstance(given, str):
         return given, {}
     if isinstance(given, dict) and isinstance(given.get("step"), str):

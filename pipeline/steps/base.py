@@ -130,11 +130,11 @@ class Step(Section):
 
     @pydantic.model_validator(mode="before")
     @classmethod
-    def _named(cls, given: Any) -> Any:
-        return {"step": cls.called(), **given} if isinstance(given, dict) else given
+    def _add_name(cls, given: Any) -> Any:
+        return {"step": cls.config_name(), **given} if isinstance(given, dict) else given
 
     @classmethod
-    def called(cls) -> str:
+    def config_name(cls) -> str:
         """Returns what the step is called in configs."""
         if cls.__module__.startswith(__name__.rpartition(".")[0] + "."):
             return re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()

@@ -135,7 +135,7 @@ def _numeric(form: str) -> _Rewrites:
     return made
 
 
-def _named(*orders: tuple[str, str]) -> _Rewrites:
+def _month_rewrites(*orders: tuple[str, str]) -> _Rewrites:
     """Returns what makes ISO 8601 of dates with the name of a month."""
     months = [
         (rf"(?i)[ ,.-]*{name[:3]}[a-z]*[ ,.-]*", f"-{number:02}-")
@@ -152,21 +152,23 @@ _REWRITES: Mapping[str, _Rewrites] = {
         (r"^(\d{4})(\d\d)(\d\d)[T ]?(\d\d):?(\d\d).*", r"\1-\2-\3 \4:\5"),
         (r"^(\d{4})(\d\d)(\d\d).*", r"\1-\2-\3"),
     ],
-    "d month y": _named(
+    "d month y": _month_rewrites(
         (rf"^(\d\d)-(\d\d)-(\d{{4}})\b{_SEPARATED}", r"\3-\2-\1 "),
         *(
             (rf"^(\d\d)-(\d\d)-{year}\b{_SEPARATED}", rf"{century}\3-\2-\1 ")
             for year, century in _CENTURIES
         ),
     ),
-    "month d y": _named(
+    "month d y": _month_rewrites(
         (rf"^-(\d\d)-(\d\d),? *(\d{{4}})\b{_SEPARATED}", r"\3-\1-\2 "),
         (r"^-(\d\d)-(\d\d) +(\d.*) (\d{4})$", r"\4-\1-\2 \3"),
     ),
-    "y month d": _named((rf"^(\d{{4}})-(\d\d)-(\d\d){_SEPARATED}", r"\1-\2-\3 ")),
+    "y month d": _month_rewrites((rf"^(\d{{4}})-(\d\d)-(\d\d){_SEPARATED}", r"\1-\2-\3 ")),
     "y-m": [(r"^(\d{4})\D(\d)$", r"\1-0\2-01"), (r"^(\d{4})\D(\d\d)$", r"\1-\2-01")],
     "m/y": [(r"^(\d)\D(\d{4})$", r"\2-0\1-01"), (r"^(\d\d)\D(\d{4})$", r"\2-\1-01")],
-    "month y": _named((r"^-(\d\d)-(\d{4})$", r"\2-\1-01"), (r"^(\d{4})-(\d\d)-$", r"\1-\2-01")),
+    "month y": _month_rewrites(
+        (r"^-(\d\d)-(\d{4})$", r"\2-\1-01"), (r"^(\d{4})-(\d\d)-$", r"\1-\2-01")
+    ),
     "quarter": [
         (r"^[Qq](\d)\D?(\d{4})$", r"\2Q\1"),
         *(

@@ -108,15 +108,15 @@ class Clock(Step):
 
     def value(self, x: float) -> float:
         """The same for one number."""
-        return self._of(x) if x >= 0 else _UNKNOWN
+        return self._extract_part(x) if x >= 0 else _UNKNOWN
 
     def apply(self, x: tf.Tensor) -> tf.Tensor:
         """Of x = 100 h + m: h, m, or 60 h + m. -1 stays -1."""
         import tensorflow as tf
 
-        return tf.where(x >= 0, self._of(x), _UNKNOWN)
+        return tf.where(x >= 0, self._extract_part(x), _UNKNOWN)
 
-    def _of(self, x: tf.Tensor) -> tf.Tensor:
+    def _extract_part(self, x: tf.Tensor) -> tf.Tensor:
         if self.part == "hour":
             return x // 100
         return x % 100 if self.part == "minute" else x // 100 * 60 + x % 100

@@ -138,7 +138,7 @@ class ZScore(Step):
         deviation = self.deviation
         if deviation is None:
             # A column that is always the same becomes 0.
-            deviation = 0.0 if values.constant else math.sqrt(_known(values.variance))
+            deviation = 0.0 if values.constant else math.sqrt(_require(values.variance))
         return self.model_copy(update={"mean": mean, "deviation": deviation or 1.0})
 
     def statistics_after(self) -> Follows:
@@ -147,11 +147,11 @@ class ZScore(Step):
 
     def value(self, x: float) -> float:
         """The same for one number."""
-        return (x - _known(self.mean)) / _known(self.deviation)
+        return (x - _require(self.mean)) / _require(self.deviation)
 
     def apply(self, x: tf.Tensor) -> tf.Tensor:
         """(x - mean) / deviation."""
-        return whole.minus(x, _known(self.mean)) / _known(self.deviation)
+        return whole.minus(x, _require(self.mean)) / _require(self.deviation)
 
     @property
     def together(self) -> bool:
@@ -162,8 +162,8 @@ class ZScore(Step):
     def apply_all(cls, steps: Sequence[ZScore], x: tf.Tensor) -> tf.Tensor:
         """The same, column by column."""
         # As lists, since a Keras model has them in its config.
-        means = [_known(step.mean) for step in steps]
-        return whole.minus(x, means) / [_known(step.deviation) for step in steps]
+        means = [_require(step.mean) for step in steps]
+        return whole.minus(x, means) / [_require(step.deviation) for step in steps]
 
 
 class MinMax(Step):
@@ -200,11 +200,11 @@ class MinMax(Step):
 
     def value(self, x: float) -> float:
         """The same for one number."""
-        return (x - _known(self.min)) / (_known(self.max) - _known(self.min))
+        return (x - _require(self.min)) / (_require(self.max) - _require(self.min))
 
     def apply(self, x: tf.Tensor) -> tf.Tensor:
         """(x - min) / (max - min)."""
-        return whole.minus(x, _known(self.min)) / (_known(self.max) - _known(self.min))
+        return whole.minus(x, _require(self.min)) / (_require(self.max) - _require(self.min))
 
     @property
     def together(self) -> bool:
@@ -214,8 +214,8 @@ class MinMax(Step):
     @classmethod
     def apply_all(cls, steps: Sequence[MinMax], x: tf.Tensor) -> tf.Tensor:
         """The same, column by column."""
-        low = [_known(step.min) for step in steps]
-        return whole.minus(x, low) / [_known(step.max) - _known(step.min) for step in steps]
+        low = [_require(step.min) for step in steps]
+        return whole.minus(x, low) / [_require(step.max) - _require(step.min) for step in steps]
 
 
 class Log1p(Step):
@@ -386,6 +386,6 @@ def _float(x: tf.Tensor) -> tf.Tensor:
     return tf.cast(x, tf.float32)
 
 
-def _known(setting: float | None) -> float:
+def _require(setting: float | None) -> float:
     assert setting is not None, "the plan has filled it in"
     return float(setting)

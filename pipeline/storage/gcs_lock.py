@@ -80,7 +80,7 @@ class _Holder:
             patience = 0.0
         elif seen:
             print(
-                f"{what}: {_described(other)} had it last; watching for {patience:g} s", flush=True
+                f"{what}: {_describe(other)} had it last; watching for {patience:g} s", flush=True
             )
         while seen and watched < patience:
             sleep(_POLL)
@@ -118,7 +118,7 @@ class _Holder:
 
     def _refusal(self, what: str) -> errors.PipelineError:
         return self._refused(
-            f"{what}: {_described(self._other())} is working on it. Wait for it, or stop it"
+            f"{what}: {_describe(self._other())} is working on it. Wait for it, or stop it"
         )
 
     def _other(self) -> dict[str, Any]:
@@ -133,7 +133,7 @@ class _Holder:
         return here and not self._is_alive(int(other["pid"]))
 
 
-def _described(other: dict[str, Any]) -> str:
+def _describe(other: dict[str, Any]) -> str:
     return f"process {other.get('pid', 'unknown')} on {other.get('host', 'an unknown host')}"
 
 

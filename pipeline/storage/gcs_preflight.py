@@ -44,7 +44,7 @@ def check_google(root: str) -> str:
     """Asks Google's client alone, which is all that preprocessing needs; returns the object that
     was there for a moment."""
     path = storage.join(root, f".preflight-{secrets.token_hex(4)}")
-    with _named(GOOGLE), gcs_client.patience(_PATIENCE):
+    with _name_client(GOOGLE), gcs_client.patience(_PATIENCE):
         text = secrets.token_hex(8)
         storage.write_text(path, text)
         found = storage.read_text(path)
@@ -104,7 +104,7 @@ def _ask_tensorflow(path: str, surroundings: Mapping[str, str], *, patience: flo
 
 
 @contextlib.contextmanager
-def _named(client: str) -> Iterator[None]:
+def _name_client(client: str) -> Iterator[None]:
     try:
         yield
     except errors.PipelineError as error:

@@ -59,7 +59,7 @@ class Api:
         Raises `UsageError` for what has to be changed first (`NotThere` if that is the name), and
         `RetryableError` for what passes; both say what to do.
         """
-        with self._explained():
+        with self._explain_errors():
             response = self._connected().request(
                 method, f"{self.root}/{path}", timeout=_TIMEOUT, **content
             )
@@ -96,7 +96,7 @@ class Api:
         return self._session
 
     @contextlib.contextmanager
-    def _explained(self) -> Iterator[None]:
+    def _explain_errors(self) -> Iterator[None]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Python's own end of life, years ahead
             import google.auth.exceptions as auth

@@ -41,7 +41,7 @@ class Ending:
             ([topology.PS], graces.ps),
         )
         if softly and self._processes.running(topology.TRAINING_ROLES):
-            self._observation.say(f"{self._plan.stopping}; Ctrl-C again stops at once")
+            self._observation.show_line(f"{self._plan.stopping}; Ctrl-C again stops at once")
         patience = min(self._stop.count, 1)  # the first request is why we are here
         for roles, grace in steps:
             try:
@@ -61,7 +61,9 @@ class Ending:
             self.end_parameter_servers()
         elif seconds > self._plan.graces.stragglers:
             names = ", ".join(member.name for member in workers)
-            self._observation.say(f"{names}: still there after the end of training; ending it")
+            self._observation.show_line(
+                f"{names}: still there after the end of training; ending it"
+            )
             self.end([topology.WORKER], self._plan.graces.ps)
 
     def end(self, roles: Iterable[str], grace: float, *, patience: int = 0) -> None:

@@ -58,9 +58,9 @@ class Observation:
         self._recoveries = [one for one in self._recoveries if not one.see(statuses)]
         self._observer.show(statuses)
 
-    def say(self, line: str) -> None:
+    def show_line(self, line: str) -> None:
         """Shows one line to the user."""
-        self._observer.say(line)
+        self._observer.show_line(line)
 
     def add_restart(
         self, role: str, index: int, cause: str, *, step: int | None, gang: bool

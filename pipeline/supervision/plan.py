@@ -16,7 +16,7 @@ from pipeline.supervision import watchdog
 class Observer(Protocol):
     """Where a supervisor reports what happens."""
 
-    def say(self, line: str) -> None:
+    def show_line(self, line: str) -> None:
         """Shows one line."""
 
     def show(self, statuses: Mapping[str, Status]) -> None:

@@ -51,9 +51,9 @@ class Keeper:
         """A supervisor adds to those of the record, and fills in later what they have cost."""
         return [restart.model_copy() for restart in self.record.restarts]
 
-    def say(self, line: str) -> None:
+    def show_line(self, line: str) -> None:
         """Passes it on."""
-        self.observer.say(line)
+        self.observer.show_line(line)
 
     def show(self, statuses: Mapping[str, Status]) -> None:
         """Passes it on, and writes the record at restarts and when more has been read."""

@@ -198,14 +198,14 @@ class Recovery:
         }
         if self.restart.role == topology.EVALUATOR:
             own = new.get(self._own)
-            return own is not None and own.state not in STARTING and self._over(own.time, lost=0)
+            return own is not None and own.state not in STARTING and self._finish(own.time, lost=0)
         waited_for = self._waited_for(statuses)
         for name in waited_for & new.keys() - self._back.keys():
             self._see_one(name, new[name])
         if not waited_for <= self._back.keys():
             return False
         lost = max(0, self._highest - self._continued) if self._falls_back else 0
-        return self._over(max(self._back.values()), lost=int(lost))
+        return self._finish(max(self._back.values()), lost=int(lost))
 
     def note_steps(self, statuses: Mapping[str, Status]) -> None:
         """Takes in which steps have been reached, and from which one the chief has continued."""
@@ -247,7 +247,7 @@ class Recovery:
         if goes_on or status.state == "done":
             self._back[name] = status.time
 
-    def _over(self, time: float, *, lost: int) -> bool:
+    def _finish(self, time: float, *, lost: int) -> bool:
         self.restart.steps_lost = lost
         self.restart.seconds_to_next_step = round(time - self._since, 3)
         return True

@@ -55,12 +55,12 @@ class Scaling:
             job = self._plan.run.read_config()
             changed = scaling.scaled(job, wanted)
         except errors.PipelineError as error:
-            self._seen.say(f"{run_folder.SCALE}: {error}")
+            self._seen.show_line(f"{run_folder.SCALE}: {error}")
             return False
         before, self._processes.counts[topology.WORKER] = self._workers, wanted
         together = not scaling.restarts_nothing(job.cluster)
         how = ", saving and starting all training processes again" if together else ""
-        self._seen.say(f"{wanted} workers from now on, {before} before{how}")
+        self._seen.show_line(f"{wanted} workers from now on, {before} before{how}")
         self._note(wanted, self._seen.pace.newest_step)
         if together:
             self._end_gang()
@@ -78,7 +78,7 @@ class Scaling:
         if member.index < self._workers:  # asked for again meanwhile
             self._processes.add(member.role, member.index)
         else:
-            self._seen.say(f"{member.name}: has left")
+            self._seen.show_line(f"{member.name}: has left")
         return True
 
     @property
@@ -96,7 +96,7 @@ class Scaling:
             return None
         with contextlib.suppress(errors.PipelineError, OSError):
             if self._run.read(run_folder.TRAINING_DONE) is not None:
-                self._seen.say("another number of workers: training is over")
+                self._seen.show_line("another number of workers: training is over")
                 return None
         return wanted
 

@@ -112,7 +112,7 @@ class Supervisor:
     def _place(self) -> None:
         addresses = self._processes.place()
         if addresses and not self._plan.isolated:
-            self._seen.say(isolation.note(addresses))
+            self._seen.show_line(isolation.note(addresses))
 
     def _turn(self) -> None:
         """Waits for something to happen, and acts on it."""
@@ -175,7 +175,9 @@ class Supervisor:
         self, member: Member, loss: restart_policy.Loss, decision: restart_policy.Decision
     ) -> None:
         what = "it" if decision.action == "task" else "all training processes"
-        self._seen.say(f"{member.name}: {loss.cause}; starting {what} again {_when(decision)}")
+        self._seen.show_line(
+            f"{member.name}: {loss.cause}; starting {what} again {_when(decision)}"
+        )
         whole = decision.action == "gang"
         self._seen.add_restart(
             member.role, member.index, loss.cause, step=self.pace.newest_step, gang=whole
@@ -200,7 +202,7 @@ class Supervisor:
         if self._stop.count or decision.action == "fail":
             raise lost
         self._seen.look(now=True)
-        self._seen.say(f"{cause}; starting all processes again {_when(decision)}")
+        self._seen.show_line(f"{cause}; starting all processes again {_when(decision)}")
         self._seen.add_restart(_SERVER, 0, cause, step=reached, gang=True)
         lost_members = self._processes.restart_server()
         if self._is_trained() and self._processes.has_evaluator:
@@ -220,7 +222,7 @@ class Supervisor:
     ) -> errors.PipelineError:
         if decision.code not in errors.FINAL_CODES:
             for line in member.tail()[-_TAIL_LINES:]:
-                self._seen.say(f"{member.name} | {line}")
+                self._seen.show_line(f"{member.name} | {line}")
         return member.failure(loss, decision)
 
     def _kill_hanging(self) -> None:

@@ -146,7 +146,7 @@ class Search:
             self._jobs.prepare(made, parent)
             self._say(
                 f"trial {made.number}: a copy of trial {parent.number} in place of trial "
-                f"{action.replaces}, with {_shown(made)}"
+                f"{action.replaces}, with {_format_settings(made)}"
             )
         else:
             assert isinstance(action, Continue)
@@ -207,7 +207,7 @@ class Search:
         state = "done" if last else f"paused at rung {trial.target + 1} of {self._plan.rungs}"
         self._say(
             f"trial {trial.number}: {self._metric} {figure(found.value)} at step {found.step:,}, "
-            f"{state} ({_shown(trial)})"
+            f"{state} ({_format_settings(trial)})"
         )
 
     def _retry(self, trial: Trial, code: int, error: str) -> None:
@@ -228,7 +228,7 @@ class Search:
         self._study.fail(trial, str(error))
         self._failures += 1
         self.failure = error
-        self._say(f"trial {trial.number}: failed: {error} ({_shown(trial)})")
+        self._say(f"trial {trial.number}: failed: {error} ({_format_settings(trial)})")
         if self._failures == _FAILURES:
             raise errors.of_exit_code(
                 error.exit_code,
@@ -279,7 +279,7 @@ class Search:
         return total
 
 
-def _shown(trial: Trial) -> str:
+def _format_settings(trial: Trial) -> str:
     return " ".join(space.settings(trial.values))
 
 

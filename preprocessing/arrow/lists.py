@@ -89,7 +89,7 @@ def _printed(text: str) -> list[str | None] | None:
     inside, items, at = text[1:-1], list[str | None](), 0
     while found := _PRINTED_ITEM.match(inside, at):
         try:
-            items.append(_plain(found[1]))
+            items.append(_item_text(found[1]))
         except SyntaxError:  # an invalid escape
             return None
         at = found.end()
@@ -98,7 +98,7 @@ def _printed(text: str) -> list[str | None] | None:
     return None
 
 
-def _plain(item: str) -> str | None:
+def _item_text(item: str) -> str | None:
     if item == "None":
         return None
     if item in ("True", "False"):

@@ -115,12 +115,12 @@ def _runs_by_build(storage_root: str, records: str, name: str) -> dict[str, list
     found: dict[str, list[RunFolder]] = {}
     root = storage.join(storage.absolute(storage_root), "runs")
     for run in (RunFolder(storage.join(root, folder)) for folder in storage.listdir(root)):
-        for build in _named(run, records, name):
+        for build in _find_named(run, records, name):
             found.setdefault(build or unnamed, []).append(run)
     return found
 
 
-def _named(run: RunFolder, records: str, name: str) -> Sequence[str]:
+def _find_named(run: RunFolder, records: str, name: str) -> Sequence[str]:
     """Returns the builds that a run names, empty for the one of an earlier version."""
     pin = builds.read_pin(run)
     if pin is not None:

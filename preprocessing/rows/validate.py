@@ -159,17 +159,17 @@ def raw_rows(batch: pa.RecordBatch, columns: Mapping[str, config.Column]) -> lis
         if column.is_image:
             continue
         for row, value in zip(found, batch.column(name).to_pylist(), strict=True):
-            plain = REDACTED if column.sensitive and value is not None else _plain(value)
+            plain = REDACTED if column.sensitive and value is not None else _to_json(value)
             if len(str(plain)) <= _KEPT:
                 row[name] = plain
     return found
 
 
-def _plain(value: Any) -> Any:
+def _to_json(value: Any) -> Any:
     if isinstance(value, bytes):
         return value.decode(errors="backslashreplace")
     if isinstance(value, list):
-        return [_plain(item) for item in value]
+        return [_to_json(item) for item in value]
     return value if isinstance(value, str | int | float | None) else str(value)
 
 

@@ -124,7 +124,7 @@ class DataflowJob:
 
         Raises `UsageError` if one is running on other raw data.
         """
-        kept = self._kept()
+        kept = self._read_request()
         if kept is None:
             return None
         if kept["fingerprint"] == self._fingerprint:
@@ -151,7 +151,7 @@ class DataflowJob:
     def follow(self) -> None:
         """Returns when the job has ended well. Raises what it failed with; `StoppedError` if it
         was left, which it is by Ctrl-C unless it is to be cancelled."""
-        name = (self._kept() or {})["job"]
+        name = (self._read_request() or {})["job"]
         print(f"job      {link(name)}", flush=True)
         try:
             state = self._follower.await_end(name)
@@ -170,13 +170,13 @@ class DataflowJob:
 
     def is_at_work(self) -> bool:
         """True if the job still has to be followed, and so needs its folders."""
-        return self._kept() is not None
+        return self._read_request() is not None
 
-    def explained(self, status: int, said: str) -> errors.PipelineError:
+    def explain(self, status: int, said: str) -> errors.PipelineError:
         """Returns the error for a status of the service."""
         return self._follower.api.refusal(status, said)
 
-    def _kept(self) -> dict[str, str] | None:
+    def _read_request(self) -> dict[str, str] | None:
         exists = storage.exists(self._path)
         return dict(strict_json.loads(storage.read_text(self._path))) if exists else None
 
@@ -200,7 +200,7 @@ def translate_errors(job: DataflowJob | None) -> Iterator[None]:
             raise
         content = getattr(error, "content", b"")
         text = content.decode(errors="replace") if isinstance(content, bytes) else str(content)
-        raise job.explained(status, gcs_errors.explanation(text)) from None
+        raise job.explain(status, gcs_errors.explanation(text)) from None
 
 
 def follower(gcp: Gcp, *, hint: str = "") -> Follower:

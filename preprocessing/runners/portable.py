@@ -90,10 +90,10 @@ def follow(folder: str, result: Any, *, pool: str = "", watched: pulse.Pulse | N
     finally:
         watched.end()
     for failure in failures:
-        raise _explained(failure, pool) from None
+        raise _explain(failure, pool) from None
 
 
-def _explained(failure: BaseException, pool: str) -> BaseException:
+def _explain(failure: BaseException, pool: str) -> BaseException:
     """Returns what a worker meant to say, or `RetryableError` if what the job ran on was lost."""
     if fault := error_transport.find(failure):
         return fault

@@ -72,9 +72,9 @@ class PipelineOutcome(concurrent.futures.Future[Any]):
         try:
             result = run(*args)
         except BaseException as error:
-            self._settle(self.set_exception, error)
+            self._set_once(self.set_exception, error)
         else:
-            self._settle(self.set_result, result)
+            self._set_once(self.set_result, result)
 
     def worker_lost(self, code: int) -> None:
         """Settles it: a worker process ended with exit code `code`."""
@@ -82,16 +82,16 @@ class PipelineOutcome(concurrent.futures.Future[Any]):
             f"a worker process was lost: {fork_client.describe_exit(code)}. If the system killed "
             "it, memory was short. Run the same command again, or with fewer workers."
         )
-        self._settle(self.set_exception, error)
+        self._set_once(self.set_exception, error)
 
     def after_an_error(self, text: str) -> None:
         """Settles it by the error of one worker when a grace is over. Beam waits for the workers in
         turn, and for ever for one that is ended before."""
         concurrent.futures.wait([self], self._grace)
-        self._settle(self.set_exception, RuntimeError(text))
+        self._set_once(self.set_exception, RuntimeError(text))
 
     @staticmethod
-    def _settle(how: Callable[[Any], None], value: Any) -> None:
+    def _set_once(how: Callable[[Any], None], value: Any) -> None:
         with contextlib.suppress(concurrent.futures.InvalidStateError):
             how(value)
 

@@ -59,14 +59,14 @@ def _returns(found: ColumnProfile) -> bool:
     return often and 1 < count <= _VALUES
 
 
-def _plain(array: pa.Array) -> pa.Array:
+def _decode(array: pa.Array) -> pa.Array:
     return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
 
 
 def _pairs(batch: pa.RecordBatch, name: str, label: str) -> set[tuple[object, object]]:
     """Returns the values of a column that occur, each with its labels; rows without a label are
     left out."""
-    table = pa.table({"value": _plain(batch.column(name)), "label": _plain(batch.column(label))})
+    table = pa.table({"value": _decode(batch.column(name)), "label": _decode(batch.column(label))})
     found = table.filter(table["label"].is_valid()).group_by(["value", "label"]).aggregate([])
     columns = (found[place].to_pylist() for place in ("value", "label"))
     return set(zip(*columns, strict=True))

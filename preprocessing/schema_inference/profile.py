@@ -126,7 +126,7 @@ class ColumnProfile:
             found = present.value_counts()
             self._take(found.field(0), found.field(1).to_numpy())
 
-    def settle(self, taken_for_missing: Collection[str]) -> None:
+    def resolve_empty(self, taken_for_missing: Collection[str]) -> None:
         """Decides what empty texts are, after all rows: missing among numbers and dates, else texts
         like others. `taken_for_missing` can be made so by `data.csv.missing`."""
         if not self.empty:
@@ -388,7 +388,7 @@ def survey(
     # Only of CSV can other texts be taken for missing.
     others = set(TOKENS) - set(rules.missing) if source.data.source == "csv" else set()
     for column in found.values():
-        column.settle(others)
+        column.resolve_empty(others)
     return Survey(read, found, unreadable, first)
 
 

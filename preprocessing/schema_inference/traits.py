@@ -73,7 +73,7 @@ def merged(found: ColumnProfile) -> tuple[int, int] | None:
         different, apart = found.apart.exact.count, found.apart.single.count
     else:
         values = numbers(found)[0]
-        texts = _plain(found).cast(pa.string()).to_pylist()
+        texts = _format_numbers(found).cast(pa.string()).to_pylist()
         whole = found.kind == "int64"
         different = len(np.unique(values)) if whole else precision.count_exactly(texts)
         apart = len(np.unique(values.astype(np.float32)))
@@ -107,7 +107,7 @@ def numbers(found: ColumnProfile) -> tuple[np.ndarray, np.ndarray]:
     """Returns the finite ones of different numbers, int64 or float64, and how often each occurs; of
     very many the first, as if each occurred once."""
     counted = dict.fromkeys(found.first, 1) if found.different is None else found.different
-    plain = _plain(found)
+    plain = _format_numbers(found)
     if found.kind == "int64":
         made, _ = cast.convert(plain, config.Column(type="int64"))
     else:
@@ -117,7 +117,7 @@ def numbers(found: ColumnProfile) -> tuple[np.ndarray, np.ndarray]:
     return values[finite], np.array(list(counted.values()))[finite]
 
 
-def _plain(found: ColumnProfile) -> pa.Array:
+def _format_numbers(found: ColumnProfile) -> pa.Array:
     """Returns different numbers as texts that Arrow reads; of very many the first."""
     counted = found.first if found.different is None else found.different
     texts = [v if isinstance(v, bytes) else as_text(v).encode() for v in counted]

@@ -77,7 +77,7 @@ def propose(path: str, out: str, label: str = "", *, has_header: bool | None = N
     if not images:
         guess, found = explore(path, label, has_header=has_header)
         choice = suggest_label.choose(guess, found, label)
-        made = _made(guess, found, choice)
+        made = _suggest_columns(guess, found, choice)
         text = _text(guess, found, choice, made=made, name=name, path=out)
         seen = f"{len(found.columns)} columns of {found.rows:,} rows"
         bad, _ = damage.of_rows(found, set(found.columns) - set(guess.left_out))
@@ -233,7 +233,7 @@ def render(guess: Guess, found: Survey, *, name: str, path: str, chosen: str = "
     Raises `UsageError` if the label is `chosen` and no column that can be one.
     """
     choice = suggest_label.choose(guess, found, chosen)
-    made = _made(guess, found, choice)
+    made = _suggest_columns(guess, found, choice)
     return _text(guess, found, choice, made=made, name=name, path=path)
 
 
@@ -264,7 +264,7 @@ def _text(
     return text + "\n"
 
 
-def _made(
+def _suggest_columns(
     guess: Guess, found: Survey, choice: suggest_label.Choice
 ) -> dict[str, heuristics.SuggestedColumn]:
     """Returns what the config has of each column."""

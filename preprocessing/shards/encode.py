@@ -194,13 +194,13 @@ def _by_length(lengths: np.ndarray, make: Prefix) -> pa.Array | pa.Scalar:
     It is a scalar if all lengths are the same, which joins much faster.
     """
     if len(lengths) and (lengths == lengths[0]).all():
-        return pa.scalar(_made(make, int(lengths[0])), pa.large_binary())
+        return pa.scalar(_make_prefix(make, int(lengths[0])), pa.large_binary())
     different, inverse = np.unique(lengths, return_inverse=True)
-    made = pa.array([_made(make, size) for size in different.tolist()], pa.large_binary())
+    made = pa.array([_make_prefix(make, size) for size in different.tolist()], pa.large_binary())
     return made.take(pa.array(inverse))
 
 
-def _made(make: Prefix, size: int) -> bytes:
+def _make_prefix(make: Prefix, size: int) -> bytes:
     return b"" if size == _ABSENT else make(size)
 
 

@@ -145,7 +145,7 @@ def write_file(
     """Writes framed records, of which there are some, to the file at `path`. Yields as `write`."""
     places = encoded.places
     rows = np.lexsort((places.order, places.shard, places.split))
-    counts = None if copies or encoded.contents is None else _counted(encoded, rows)
+    counts = None if copies or encoded.contents is None else _count_repeats(encoded, rows)
     if counts is not None:
         rows, counts = rows[counts > 0], counts[counts > 0]
     group = places.split[rows].astype(np.int64) << 32 | places.shard[rows]
@@ -163,7 +163,7 @@ def write_file(
             start = end
 
 
-def _counted(encoded: Encoded, rows: np.ndarray) -> np.ndarray | None:
+def _count_repeats(encoded: Encoded, rows: np.ndarray) -> np.ndarray | None:
     """Returns how many of the sorted `rows` each stands for: of equal ones that follow one another
     the first for all, the others for none. `None` if there are no such."""
     orders = encoded.places.order[rows]

@@ -96,7 +96,7 @@ class AvroSource(base.Source):
         file, wanted = chunk.details.file, self.data.columns
         known, first = schema(file.path), 0
         for rows in self._rows(file.path):
-            with _named(file.path):
+            with _name_file(file.path):
                 arrays = [
                     plain_types.readable(_array(rows, known.field(name)), column.type)
                     for name, column in wanted.items()
@@ -113,10 +113,12 @@ class AvroSource(base.Source):
         """Yields some rows at a time; a file is read block by block."""
         rows: list[dict[str, Any]] = []
         size = 0
-        with _opened(path) as blocks, _named(path):
+        with _opened(path) as blocks, _name_file(path):
             for block in blocks:
-                each = max(1, min(_ROWS, self.read_bytes * block.num_records // _of(block)))
-                size += _of(block)
+                each = max(
+                    1, min(_ROWS, self.read_bytes * block.num_records // _estimate_bytes(block))
+                )
+                size += _estimate_bytes(block)
                 for row in block:
                     rows.append(row)
                     if len(rows) >= each:
@@ -137,7 +139,7 @@ def schema(path: str) -> pa.Schema:
     if not isinstance(of_file, dict) or of_file.get("type") != "record":
         raise errors.DataError(f"{path!r}: holds values that are not records and have no columns")
     known: dict[str, pa.DataType] = {}
-    with _named(path):
+    with _name_file(path):
         return pa.schema([(one["name"], _type(one["type"], known)) for one in of_file["fields"]])
 
 
@@ -188,7 +190,7 @@ def _bytes(value: Any) -> bytes | None:
     return None if value is None else str(value).encode("utf-8", "surrogateescape")
 
 
-def _of(block: Any) -> int:
+def _estimate_bytes(block: Any) -> int:
     """Returns about how many bytes the rows of a block take."""
     return max(1, block.size) * _LARGER
 
@@ -196,13 +198,13 @@ def _of(block: Any) -> int:
 @contextlib.contextmanager
 def _opened(path: str) -> Iterator[Any]:
     with files.translated(path), storage.open_file(path) as raw:
-        with _named(path):
+        with _name_file(path):
             blocks = fastavro.block_reader(raw, handle_unicode_errors="surrogateescape")
         yield blocks
 
 
 @contextlib.contextmanager
-def _named(path: str) -> Iterator[None]:
+def _name_file(path: str) -> Iterator[None]:
     try:
         yield
     except _BROKEN as error:

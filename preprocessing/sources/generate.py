@@ -75,7 +75,7 @@ def _write(
         writer: pyarrow.parquet.ParquetWriter | None = None
         for first in range(0, wanted.rows, _AT_A_TIME):
             rows = min(_AT_A_TIME, wanted.rows - first)
-            table = _made(wanted, function, first, rows=rows)
+            table = _make_rows(wanted, function, first, rows=rows)
             if writer is None:
                 metadata = {**(table.schema.metadata or {}), _MADE_BY: made_by}
                 schema = table.schema.with_metadata(metadata)
@@ -84,7 +84,7 @@ def _write(
             progress.advance(rows)
 
 
-def _made(
+def _make_rows(
     wanted: config.Generate, function: Callable[..., Any], first: int, *, rows: int
 ) -> pa.Table:
     where = f"data.generate.function: {wanted.function!r}"

@@ -56,16 +56,16 @@ def _figures(found: manifest.ColumnStatistics, column: config.Column) -> str:
     if lengths is not None and lengths.quantiles is not None:
         pairs += [
             ("items a row", f"{lengths.mean:,.4g}"),
-            ("fewest", _shown(lengths.min)),
-            ("most", _shown(lengths.max)),
+            ("fewest", _format_number(lengths.min)),
+            ("most", _format_number(lengths.max)),
             ("99 %", f"{lengths.quantiles[99]:,.6g}"),
         ]
     if found.mean is not None and found.variance is not None and found.quantiles is not None:
         pairs += [
             ("mean", f"{found.mean:,.4g}"),
             ("std", f"{found.variance**0.5:,.4g}"),
-            ("min", _shown(found.min)),
-            ("max", _shown(found.max)),
+            ("min", _format_number(found.min)),
+            ("max", _format_number(found.max)),
             ("median", f"{found.quantiles[50]:,.6g}"),
         ]
     if found.distinct is not None:
@@ -75,7 +75,7 @@ def _figures(found: manifest.ColumnStatistics, column: config.Column) -> str:
     return "<dl>" + "".join(f"<dt>{k}</dt><dd>{v}</dd>" for k, v in pairs) + "</dl>"
 
 
-def _shown(number: int | float | None) -> str:
+def _format_number(number: int | float | None) -> str:
     return f"{number:,}" if isinstance(number, int) else f"{number:,.6g}"
 
 

@@ -78,11 +78,11 @@ def of_label(found: Mapping[str, np.ndarray], label: str) -> dict[str, np.ndarra
 
 def _values(values: np.ndarray) -> pa.Array:
     if values.ndim == 1:
-        return _plain(values)
-    return pa.array([_plain(row.ravel()).to_pylist() for row in values])
+        return _to_arrow(values)
+    return pa.array([_to_arrow(row.ravel()).to_pylist() for row in values])
 
 
-def _plain(values: np.ndarray) -> pa.Array:
+def _to_arrow(values: np.ndarray) -> pa.Array:
     """Returns numbers as they are, and bytes as text."""
     if values.dtype != object:
         return pa.array(values)

@@ -71,7 +71,7 @@ def of_files(
     kind = "pictures" if named_so else _kind(paths[0], job)
     folders = {folder_of(path) for path in paths}
     named = classes is not None and folders <= set(classes)
-    return _asked(paths, kind, job, budget=budget, pictures_named=named, part=part)
+    return _build_request(paths, kind, job, budget=budget, pictures_named=named, part=part)
 
 
 def of_split(
@@ -91,7 +91,7 @@ def of_split(
         raise errors.UsageError(
             f"{records_path!r}: has no test split; name raw rows or images with --input="
         )
-    asked = _asked(paths, "tfrecord", job, budget=budget, part=part)
+    asked = _build_request(paths, "tfrecord", job, budget=budget, part=part)
     if not job.data.provenance:
         return dataclasses.replace(asked, stored=True)
     columns = {**asked.data.columns, **config.PROVENANCE}
@@ -99,7 +99,7 @@ def of_split(
     return dataclasses.replace(asked, source=_source(data, "tfrecord"), data=data, stored=True)
 
 
-def _asked(
+def _build_request(
     paths: Sequence[str],
     kind: str,
     job: config.Config,

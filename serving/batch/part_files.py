@@ -22,12 +22,12 @@ def temporary_folder(path: str) -> Iterator[str]:
     unknown, they stay. Errors of what lies in the folder name the file instead, which is what users
     know.
     """
-    with _named(path), _made(path) as folder:
+    with _name_output(path), _make_folder(path) as folder:
         yield folder
 
 
 @contextlib.contextmanager
-def _named(path: str) -> Iterator[None]:
+def _name_output(path: str) -> Iterator[None]:
     try:
         yield
     except errors.PipelineError as error:
@@ -39,7 +39,7 @@ def _named(path: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _made(path: str) -> Iterator[str]:
+def _make_folder(path: str) -> Iterator[str]:
     parent, prefix = storage.parent(path), f"{path.rpartition('/')[2]}{_PARTS}"
     folder = storage.join(parent, f"{prefix}{secrets.token_hex(4)}")
     if storage.is_remote(path):

@@ -93,7 +93,7 @@ def _of_rows(rows: Any, specs: Mapping[str, Any], columns: Mapping[str, config.C
     found: _Values = {name: [] for name in specs}
     for number, row in enumerate(rows):
         where = f"instances[{number}]"
-        for name, value in _named(row, specs, columns, where=where).items():
+        for name, value in _name_inputs(row, specs, columns, where=where).items():
             found[name].append(
                 _value(value, specs[name], columns.get(name), where=f"{where}.{name}")
             )
@@ -104,7 +104,7 @@ def _of_columns(
     given: Any, specs: Mapping[str, Any], columns: Mapping[str, config.Column]
 ) -> _Values:
     found: _Values = {}
-    for name, values in _named(given, specs, columns, where="inputs").items():
+    for name, values in _name_inputs(given, specs, columns, where="inputs").items():
         if not isinstance(values, list) or not values:
             raise BadRequest(f"inputs.{name}: is {_kind(values)}, must be a list of a value a row")
         found[name] = [
@@ -122,7 +122,7 @@ def _of_columns(
     return found
 
 
-def _named(
+def _name_inputs(
     given: Any, specs: Mapping[str, Any], columns: Mapping[str, config.Column], *, where: str
 ) -> dict[str, Any]:
     """Returns values by the names of inputs: just all of them. A lone input needs no name."""
@@ -326,7 +326,7 @@ def answer(outputs: Mapping[str, np.ndarray], *, by_row: bool) -> dict[str, Any]
 
 def _listed(name: str, values: np.ndarray) -> Any:
     if values.dtype == object:
-        flat = [_shown(value, name) for value in values.ravel().tolist()]
+        flat = [_encode_bytes(value, name) for value in values.ravel().tolist()]
         return np.array(flat, object).reshape(values.shape).tolist()
     if values.dtype == np.float32:
         # With the digits of a float32, not those of the float64 it becomes.
@@ -334,7 +334,7 @@ def _listed(name: str, values: np.ndarray) -> Any:
     return values.tolist()
 
 
-def _shown(value: bytes, name: str) -> Any:
+def _encode_bytes(value: bytes, name: str) -> Any:
     """Returns text as text, and bytes, which TensorFlow Serving knows by their name, in base64."""
     if not name.endswith("_bytes"):
         try:

@@ -143,14 +143,14 @@ class RestServer(serving.ThreadedWSGIServer):
             if self.example is None:
                 raise exceptions.NotFound("there is no example for this model")
             return self.example
-        rest = self._asked(request)
+        rest = self._parse_path(request)
         if rest.startswith(":"):
             _allow(request, "POST")
         return self.served.metadata() if rest else self.served.status()
 
     def _post(self, request: Request) -> Any:
         body = _body(request)
-        if self._asked(request) != ":predict":
+        if self._parse_path(request) != ":predict":
             raise exceptions.BadRequest(
                 f"Malformed request: POST {request.path}; this model has :predict alone"
             )
@@ -164,7 +164,7 @@ class RestServer(serving.ThreadedWSGIServer):
             raise BadRequest(f"JSON Parse error: {error}") from None
         return self.served.predict(parsed)
 
-    def _asked(self, request: Request) -> str:
+    def _parse_path(self, request: Request) -> str:
         """Returns what is asked of our model: nothing, /metadata, or : and a verb."""
         match = _PATH.fullmatch(request.path)
         if match is None:

@@ -122,11 +122,11 @@ def _json(value: Any, column: config.Column) -> Any:
     if column.is_image:
         return {"b64": base64.b64encode(value).decode()}
     if isinstance(value, list):
-        return nested([_plain(item) for item in value], () if column.list else column.shape)
-    return _plain(value)
+        return nested([_decode(item) for item in value], () if column.list else column.shape)
+    return _decode(value)
 
 
-def _plain(value: Any) -> Any:
+def _decode(value: Any) -> Any:
     return value.decode(errors="replace") if isinstance(value, bytes) else value
 
 

@@ -57,7 +57,7 @@ class Seen:
     # Called with the statuses at every look.
     react: Callable[[Mapping[str, Any]], None] = lambda statuses: None
 
-    def say(self, line: str) -> None:
+    def show_line(self, line: str) -> None:
         self.lines.append(line)
 
     def show(self, statuses) -> None:

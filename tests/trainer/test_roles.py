@@ -84,7 +84,7 @@ def test_a_process_that_waits_for_the_chief_makes_progress_when_the_chief_does(r
     now = [0.0]
     chief = Reporter(run, "chief-0", 10, clock=lambda: now[0])
     worker = Reporter(run, "worker-0", 10, clock=lambda: now[0])
-    worker.say("starting")
+    worker.report("starting")
     done, seen = iter([1, 2, 3, 3, 3, None]), []
 
     def sleep(seconds):
@@ -93,7 +93,7 @@ def test_a_process_that_waits_for_the_chief_makes_progress_when_the_chief_does(r
         now[0] += 60.0
         step = next(done)
         if step is None:
-            chief.say("starting")
+            chief.report("starting")
         elif step not in seen[-1:]:
             chief.progress("checking records", step, 9)
 

@@ -28,7 +28,7 @@ def main() -> None:
     stop_seconds = 0.0 if task.is_chief else 600.0
     graces = {"stop_seconds": stop_seconds, "after_end": 0.0, "after_failure": 0.0}
     stopping.Watch(run, task, reporter, **graces).start()
-    reporter.say("training", loss=next(map(float, sys.argv[3:4]), None))
+    reporter.report("training", loss=next(map(float, sys.argv[3:4]), None))
     for seconds in map(float, sys.argv[4:]):
         limits = watchdog.HangLimits(step=seconds, start=seconds)
         OwnWatchdog(run, task, reporter, limits=limits).start()

@@ -49,7 +49,7 @@ def find_intact(model_dir: str, wanted: str | None) -> list[str]:
         if problem is not None:
             raise errors.DataError(
                 f"checkpoint {path!r}: is damaged ({problem}). Remove it, or take another with "
-                f"--checkpoint; there are {', '.join(_kept(model_dir))}"
+                f"--checkpoint; there are {', '.join(_find_existing(model_dir))}"
             )
     return found
 
@@ -62,7 +62,7 @@ def find(model_dir: str, wanted: str | None) -> list[str]:
     """
     if wanted == "best":
         return [_best(model_dir)]
-    kept = _kept(model_dir)
+    kept = _find_existing(model_dir)
     if not kept:
         raise none_yet(RunFolder(model_dir))
     if wanted is None:
@@ -85,7 +85,7 @@ def none_yet(run: RunFolder) -> errors.UsageError:
     )
 
 
-def _kept(model_dir: str) -> dict[str, str]:
+def _find_existing(model_dir: str) -> dict[str, str]:
     """Returns the checkpoints that are still there by the step in their name, the oldest first."""
     listed = reversed(checkpoint_list.read(model_dir))
     there = [path for path in listed if storage.exists(f"{path}.index")]
@@ -218,7 +218,7 @@ def repair(
     `RetryableError`, with nothing changed, if one cannot be read now.
     """
     listed = checkpoint_list.read(model_dir)
-    candidates = listed or _found(model_dir)
+    candidates = listed or _scan_folder(model_dir)
     damaged: dict[str, str] = {}
     for path in candidates:
         problem = problem_of(path, finite=finite, progress=progress)
@@ -261,7 +261,7 @@ def _set_aside(checkpoint: str) -> str:
     return f", and was moved to {kept!r}"
 
 
-def _found(model_dir: str) -> list[str]:
+def _scan_folder(model_dir: str) -> list[str]:
     """Returns the checkpoints there are if the list of them cannot be read, the newest first:
     TensorFlow would take that for none. Without a list there are none."""
     if not storage.exists(storage.join(model_dir, checkpoint_list.FILE_NAME)):

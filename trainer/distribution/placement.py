@@ -72,12 +72,12 @@ class LeastLoaded:
         """Returns the index of the server for the variable that `op` makes."""
         shape, dtype = tf.TensorShape(op.get_attr("shape")), tf.as_dtype(op.get_attr("dtype"))
         asked = asked_of(_PART.sub("", op.name), shape, dtype)
-        server = self._chosen(op, is_table=asked.rows > 0)
+        server = self._choose_server(op, is_table=asked.rows > 0)
         self.bytes[server] += asked.bytes
         self.rows[server] += asked.rows
         return server
 
-    def _chosen(self, op: Any, *, is_table: bool) -> int:
+    def _choose_server(self, op: Any, *, is_table: bool) -> int:
         asked = tf.DeviceSpec.from_string(op.device).task
         if asked is not None:
             return int(asked)

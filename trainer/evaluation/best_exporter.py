@@ -73,7 +73,7 @@ class BestExporter(tf.estimator.Exporter):
     def _take(self, estimator: Any, checkpoint_path: str, metrics: dict[str, float]) -> str | None:
         self._newest = checkpoint_files.digest(checkpoint_path), metrics
         step = int(metrics["global_step"])
-        self._reporter.say("evaluating", step=step, evaluation={"step": step, **metrics})
+        self._reporter.report("evaluating", step=step, evaluation={"step": step, **metrics})
         metric = self._job.eval.metric
         check_metric(metric, metrics)
         self._note(metrics, checkpoint_path)
@@ -93,7 +93,7 @@ class BestExporter(tf.estimator.Exporter):
         ):
             return None
         # Evaluating has its own limit of silence.
-        self._reporter.say("exporting")
+        self._reporter.report("exporting")
         with self._reporter.counting("copying the checkpoint"):
             kept = checkpoint_files.keep(checkpoint_path, storage.join(self._run.path, _KEPT))
         new = {
@@ -108,7 +108,7 @@ class BestExporter(tf.estimator.Exporter):
         if (meaning := best.meaning(metric)) is not None:
             new["meaning"] = meaning
         path = self.publish(estimator, checkpoint_path, metrics, old=old, new=new)
-        self._reporter.say("evaluating")
+        self._reporter.report("evaluating")
         return path
 
     def metrics_of(self, checkpoint: str) -> dict[str, float] | None:
@@ -125,7 +125,7 @@ class BestExporter(tf.estimator.Exporter):
         if pending is None:
             return old
         kept = storage.join(self._run.path, pending["checkpoint"])
-        self._reporter.say("exporting")
+        self._reporter.report("exporting")
         if storage.exists(f"{kept}.index"):
             self.publish(estimator, kept, pending.pop("metrics"), old=old, new=pending)
             return self._run.read(run_folder.BEST)

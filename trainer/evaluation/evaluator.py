@@ -61,7 +61,7 @@ class SignOfLife(tf.compat.v1.train.SessionRunHook):
         self._batches = 0
         if self._what == "batches":
             self._reporter.watch.enter("evaluation")
-            self._reporter.say("evaluating")
+            self._reporter.report("evaluating")
         self._reporter.progress(self._what)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
@@ -133,7 +133,7 @@ class RunEvaluator:
 
         Ends when `TRAINING_DONE.json` is there and its checkpoint has been evaluated.
         """
-        self._reporter.say("waiting")
+        self._reporter.report("waiting")
         evaluated: Version | None = None
         next_start = 0.0
         first = pause = _REMOTE_POLL if storage.is_remote(self._run.path) else _POLL
@@ -155,7 +155,7 @@ class RunEvaluator:
                 pause = first
             else:
                 if self._reporter.due:
-                    self._reporter.say("waiting")
+                    self._reporter.report("waiting")
                 sleep(pause)
                 pause = max(first, min(_LONGEST, pause * _GROWTH))
 
@@ -232,7 +232,7 @@ class RunEvaluator:
         metrics = {"eval": found}
         if self._records.has("test"):
             metrics["test"], _ = self.evaluate("test", checkpoint)
-        self._reporter.say("exporting")
+        self._reporter.report("exporting")
         best = self._run.read(run_folder.BEST)
         if best is None:
             self._warn(

@@ -99,7 +99,7 @@ class Assignments:
         """True if all of the last epoch has been assigned."""
         return self._exhausted
 
-    def left(self, reached: np.ndarray) -> int:
+    def count_left(self, reached: np.ndarray) -> int:
         """Returns how many records are held and not yet applied; `reached` is that of
         `waiting_blocks`."""
         waiting = 0

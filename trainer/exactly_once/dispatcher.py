@@ -117,14 +117,14 @@ class Dispatcher:
         with tf.device(self._device):
             state = self._num_readers
             self._tokens_now = self._tokens.read_value()
-            self._close = _put(self._tokens, state, tf.constant(_CLOSED, tf.int64))
+            self._close = _scatter_update(self._tokens, state, tf.constant(_CLOSED, tf.int64))
             self._forget = _set(self._tokens, tf.zeros([self._num_readers + 1], tf.int64))
-            self._leave = _put(self._tokens, rank, tf.constant(_NOBODY, tf.int64))
+            self._leave = _scatter_update(self._tokens, rank, tf.constant(_NOBODY, tf.int64))
             self._lay_out = self._layout()
             self._is_laid_out = _raw.VarIsInitializedOp(resource=self._assigned.handle)
             self._zero = _set(self._assigned, tf.constant(0, tf.int64))
-            came = _put(self._left, rank, tf.constant(0, tf.int64))
-            with tf.control_dependencies([came, _put(self._tokens, rank, self.token)]):
+            came = _scatter_update(self._left, rank, tf.constant(0, tf.int64))
+            with tf.control_dependencies([came, _scatter_update(self._tokens, rank, self.token)]):
                 self._begin = tf.equal(self._tokens.read_value()[state], _OPEN)
             self._state = (
                 self._first.read_value(),
@@ -133,9 +133,9 @@ class Dispatcher:
                 self._held.read_value()[rank],
                 self._gave_up.read_value()[rank],
             )
-            self._give_up = _put(self._gave_up, rank, tf.constant(1, tf.int64))
+            self._give_up = _scatter_update(self._gave_up, rank, tf.constant(1, tf.int64))
             self._given_up = self._gave_up.read_value()
-            self._hand_back = _put(self._left, rank, tf.constant(1, tf.int64))
+            self._hand_back = _scatter_update(self._left, rank, tf.constant(1, tf.int64))
             self._handed_back = self._left.read_value()
             self._read = tf.reduce_sum(tf.cast(self._reached.read_value(), tf.int64))
             self._row_of = self._held.read_value()[self._row]
@@ -160,13 +160,13 @@ class Dispatcher:
                 _set(self._base, self._reached.read_value()),
             )
         with tf.control_dependencies([op]):
-            return _put(self._tokens, self._num_readers, tf.constant(_OPEN, tf.int64))
+            return _scatter_update(self._tokens, self._num_readers, tf.constant(_OPEN, tf.int64))
 
     def _taking(self) -> Any:
         """Takes blocks and records them as held in one session call, so that what is assigned to a
         reader that is killed is always in its row."""
         none = tf.fill([self.chunk], tf.constant(_NONE, tf.int64))
-        before = _put(self._held, self._rank, tf.concat([self._kept, none], axis=0))
+        before = _scatter_update(self._held, self._rank, tf.concat([self._kept, none], axis=0))
         taken: list[Any] = []
         for _ in range(self.chunk):
             with tf.control_dependencies(taken[-1:] or [before]):
@@ -175,17 +175,17 @@ class Dispatcher:
                     _raw.ResourceCountUpTo(resource=self._assigned.handle, limit=2**62, T=tf.int64)
                 )
         row = tf.concat([self._kept, tf.stack(taken)], axis=0)
-        with tf.control_dependencies([_put(self._held, self._rank, row)]):
+        with tf.control_dependencies([_scatter_update(self._held, self._rank, row)]):
             return tf.stack(taken)
 
     def _taking_back(self) -> Any:
         nobody = tf.constant(_NOBODY, tf.int64)
-        there = _put(self._left, self._row, tf.constant(0, tf.int64))
-        with tf.control_dependencies([there, _put(self._tokens, self._row, nobody)]):
+        there = _scatter_update(self._left, self._row, tf.constant(0, tf.int64))
+        with tf.control_dependencies([there, _scatter_update(self._tokens, self._row, nobody)]):
             held = tf.identity(self._held.read_value()[self._row])
         with tf.control_dependencies([held]):
             none = tf.fill([self.width], tf.constant(_NONE, tf.int64))
-            with tf.control_dependencies([_put(self._held, self._row, none)]):
+            with tf.control_dependencies([_scatter_update(self._held, self._row, none)]):
                 return tf.identity(held)
 
     def close(self, session: Any, wait: Callable[[float], None] = time.sleep) -> None:
@@ -292,5 +292,5 @@ def _set(variable: Any, value: tf.Tensor) -> Any:
     return _raw.AssignVariableOp(resource=variable.handle, value=value)
 
 
-def _put(variable: Any, row: Any, value: tf.Tensor) -> Any:
+def _scatter_update(variable: Any, row: Any, value: tf.Tensor) -> Any:
     return _raw.ResourceScatterUpdate(resource=variable.handle, indices=row, updates=value)

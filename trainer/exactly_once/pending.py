@@ -34,7 +34,7 @@ class Pending:
                 -1, [tf.int32], [[batch_size, 3]], shared_name="input/pending", name="input/pending"
             )
 
-    def put(self, reads: tf.Tensor) -> Any:
+    def hand_in(self, reads: tf.Tensor) -> Any:
         """Returns the op that hands in `Variables.reads` of a batch; gradients go after it."""
         blocks, places, _ = tf.unstack(reads, num=3, axis=1)
         with tf.device(self._device):
@@ -46,16 +46,16 @@ class Pending:
 
     def count(self) -> Any:
         """Returns the op that counts all that has been handed in."""
-        return self._counts.add(tf.reshape(self.taken(), [-1, 3]))
+        return self._counts.add(tf.reshape(self.take(), [-1, 3]))
 
     def dropped(self) -> Any:
         """Returns the op that forgets what has been handed in and was not counted."""
-        with tf.control_dependencies([self.taken()]):
+        with tf.control_dependencies([self.take()]):
             return tf.raw_ops.AssignVariableOp(
                 resource=self.reached.handle, value=self._counts.reached.read_value()
             )
 
-    def taken(self) -> tf.Tensor:
+    def take(self) -> tf.Tensor:
         """Takes all that has been handed in, `[batches, batch, 3]`."""
         with tf.device(self._device):
             return self._queue.dequeue_many(self._queue.size())

@@ -76,7 +76,7 @@ class Position:
         """True of a worker whose session ends when one of the chief's does."""
         return self.shared and self.together and not self.task.is_chief
 
-    def left(self, reached: np.ndarray) -> int:
+    def count_left(self, reached: np.ndarray) -> int:
         """Returns how many records are left of the last epoch and those before it; `reached` is
         `[blocks]`. 0 where training ends by steps alone."""
         return int(np.maximum((self.epochs or 0) * self.blocks.due - reached, 0).sum())
@@ -84,7 +84,7 @@ class Position:
     def _end(self, reached: np.ndarray) -> shares.End | None:
         if self.epochs is None:
             return None
-        return shares.End(self.left(reached), int(self.blocks.due.max()), self.batch)
+        return shares.End(self.count_left(reached), int(self.blocks.due.max()), self.batch)
 
     def let_in(self, batch: Any, blocks: tf.Tensor, places: tf.Tensor) -> Any:
         """Returns `batch`, any structure of tensors, as a step is to use it. On parameter
@@ -96,7 +96,7 @@ class Position:
         admitted = self.dispatcher.let_in()
         if self.together:
             with tf.control_dependencies([admitted]):
-                admitted = self.pending.put(self.counts.reads(blocks, places, self.task.rank))
+                admitted = self.pending.hand_in(self.counts.reads(blocks, places, self.task.rank))
             tf.compat.v1.add_to_collection(optimizers.WITH_UPDATE, self.pending.count)
         with tf.control_dependencies([admitted]):
             return tf.nest.map_structure(tf.identity, batch, expand_composites=True)
@@ -193,7 +193,7 @@ class PositionHook(tf.compat.v1.train.SessionRunHook):
         start = self._begin(session)
         schedule = epoch_order.BlockSchedule(p.blocks, p.job.train.seed, start.base)
         self._start = start
-        self._read_at_end = int(start.base.sum(dtype=np.int64)) + p.left(start.base)
+        self._read_at_end = int(start.base.sum(dtype=np.int64)) + p.count_left(start.base)
         end = None if p.epochs is None else schedule.end_of(p.epochs)
         self._held = assignments.Assignments(
             schedule,
@@ -319,7 +319,9 @@ class PositionHook(tf.compat.v1.train.SessionRunHook):
             held.add(at - first for at in shared.held_by(session, rank, first))
             self._taken_over.add(rank)
         read = shared.read(session)
-        if self._read_at_end - read <= held.left(shared.reached_of(session, held.waiting_blocks)):
+        if self._read_at_end - read <= held.count_left(
+            shared.reached_of(session, held.waiting_blocks)
+        ):
             held.read_on_alone(self._position.sizes.chunk)
         else:
             self._progress(run_folder.WAITING, read, self._read_at_end)

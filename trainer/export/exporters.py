@@ -221,12 +221,14 @@ class Publisher(Publishing):
 
     def evaluated(self, split: str, checkpoint: str) -> None:
         """Keeps what the hook has found, unless it is known."""
-        if split not in self._slice_hooks or split in self._of(checkpoint):
+        if split not in self._slice_hooks or split in self._known_results(checkpoint):
             return
         if (results := self._slice_hooks[split].results()) is not None:
-            self._of(checkpoint)[split] = results
+            self._known_results(checkpoint)[split] = results
 
-    def _of(self, checkpoint: str) -> dict[str, Mapping[str | None, slice_metrics.SliceResult]]:
+    def _known_results(
+        self, checkpoint: str
+    ) -> dict[str, Mapping[str | None, slice_metrics.SliceResult]]:
         """Returns what is known of a checkpoint by split, and forgets that of others."""
         digest = checkpoint_files.digest(checkpoint)
         if self._known[0] != digest:
@@ -236,7 +238,7 @@ class Publisher(Publishing):
     def _results_of(
         self, estimator: Any, checkpoint: str, split: str
     ) -> Mapping[str | None, slice_metrics.SliceResult]:
-        by, known = self._job.eval.slices, self._of(checkpoint)
+        by, known = self._job.eval.slices, self._known_results(checkpoint)
         if split not in known and not self._has_slices:
             # It would be read again, for what nobody has asked for.
             return dict.fromkeys(self._job.labels or (None,), slice_metrics.SliceResult([]))
@@ -250,7 +252,7 @@ class Publisher(Publishing):
         self, checkpoint: str, metrics: model_card.Metrics
     ) -> dict[str, reported.Intervals]:
         """Returns the intervals of the `metrics` of a checkpoint, by split, or why none."""
-        plan, known = self._records.transforms.plan, self._of(checkpoint)
+        plan, known = self._records.transforms.plan, self._known_results(checkpoint)
         weighted = any(
             one.weight is not None or one.class_weights is not None
             for one in (plan.label, *(goal.label for goal in plan.goals))

@@ -112,7 +112,7 @@ def receiver_of(given: OwnInput) -> Any:
     for name, one in tensors.items():
         if not isinstance(one, tf.TensorSpec) or one.shape.rank in (None, 0):
             raise errors.UsageError(
-                f"{given.called}: feature {name!r} is {one!r}, not a dense tensor of a batch, so "
+                f"{given.name}: feature {name!r} is {one!r}, not a dense tensor of a batch, so "
                 f"nothing is known of how to serve it; {given.needs}"
             )
 
@@ -210,7 +210,7 @@ def _rows(given: OwnInput) -> dict[str, np.ndarray]:
             if not part:
                 break
     if not found:
-        raise errors.DataError(f"{given.called}: gives no examples to evaluate")
+        raise errors.DataError(f"{given.name}: gives no examples to evaluate")
     return {name: np.concatenate([part[name] for part in parts])[:_ROWS] for name in parts[0]}
 
 

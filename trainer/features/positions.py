@@ -26,7 +26,7 @@ class Positions:
     items: int
     ids_of_each: int = 1
 
-    def of(self, there: Any) -> Any:
+    def of_dense(self, there: Any) -> Any:
         """Returns the place of each id that is `there`, `[batch, ids]`; elsewhere that of the next.
         Works on tensors of Keras models, too."""
         before = tf.cumsum(tf.cast(there, tf.int64), axis=1, exclusive=True)
@@ -54,7 +54,7 @@ def looked_up(there: tf.Tensor, positions: Positions, size: int) -> tf.Tensor:
     table = v1.get_variable(VARIABLE, [positions.items, size], initializer=v1.zeros_initializer())
     # Only of places that the batch has, so that no other gets a gradient.
     found = v1.nn.embedding_lookup(table, tf.range(tf.shape(there)[1]), partition_strategy="div")
-    return tf.where(there[:, :, tf.newaxis], tf.gather(found, positions.of(there)), 0.0)
+    return tf.where(there[:, :, tf.newaxis], tf.gather(found, positions.of_dense(there)), 0.0)
 
 
 def added(column: Any, positions: Positions) -> Any:

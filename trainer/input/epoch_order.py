@@ -222,7 +222,7 @@ class BlockSchedule:
                 self._whole.pop(old, None)
         return order
 
-    def left(self, block_range: BlockRange) -> int:
+    def count_left(self, block_range: BlockRange) -> int:
         """Returns how many records are to be read of a block range."""
         end = (
             int(self._sizes[block_range.block]) if block_range.until is None else block_range.until

@@ -38,10 +38,10 @@ class OwnInput:
         arguments that it is not given."""
         self.job = job
         self._task = task
-        self._functions, self.serving_input_fn = self._found()
+        self._functions, self.serving_input_fn = self._find_functions()
         self._check_arguments()
 
-    def _found(self) -> tuple[Mapping[str, Callable[..., Any]], Callable[[], Any] | None]:
+    def _find_functions(self) -> tuple[Mapping[str, Callable[..., Any]], Callable[[], Any] | None]:
         """Returns the function of each mode, and the `serving_input_fn`, if there is one."""
         own_input.refuse_script(self.job)
         data = self.job.data
@@ -58,11 +58,11 @@ class OwnInput:
         return ()
 
     @property
-    def called(self) -> str:
+    def name(self) -> str:
         """What messages call the function that gives examples to evaluate."""
-        return self._called(_MODES.EVAL)
+        return self._describe_function(_MODES.EVAL)
 
-    def _called(self, mode: str) -> str:
+    def _describe_function(self, mode: str) -> str:
         return f"data.input_fn {self.job.data.input_fn!r}"
 
     def has(self, split: str) -> bool:
@@ -103,7 +103,7 @@ class OwnInput:
             size = session.run(self.eval_input_fn("eval")().cardinality())
         if size == tf.data.INFINITE_CARDINALITY:
             raise errors.UsageError(
-                f"{self.called}: its examples of mode {_MODES.EVAL!r} have no end, so no "
+                f"{self.name}: its examples of mode {_MODES.EVAL!r} have no end, so no "
                 "evaluation would; repeat() them for training only"
             )
 
@@ -113,7 +113,7 @@ class OwnInput:
         # No op of an input may have the name of a variable, which would rename that in this mode.
         with tf.name_scope(_SCOPE):
             found = function(**{name: offered[name] for name in offered if name in takes})
-        called = self._called(mode)
+        called = self._describe_function(mode)
         if not isinstance(found, tf.data.Dataset):
             raise errors.UsageError(f"{called}: returned {found!r}; it must return {_WANTED}")
         spec = found.element_spec
@@ -139,8 +139,8 @@ class OwnInput:
                 )
                 if not given and not optional:
                     raise errors.UsageError(
-                        f"{self._called(mode)}: takes {name!r}; it may take {', '.join(known)}"
-                        f"{errors.nearest(name, known)}"
+                        f"{self._describe_function(mode)}: takes {name!r}; it may take "
+                        f"{', '.join(known)}{errors.nearest(name, known)}"
                     )
 
 

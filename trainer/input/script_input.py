@@ -64,12 +64,12 @@ class ScriptInput(OwnInput):
         given = {"input_fn": name_of(spec.input_fn), "split": split}
         return config.digest({**given, "steps": spec.steps} if split == "eval" else given)[:16]
 
-    def _found(self) -> tuple[Mapping[str, Callable[..., Any]], Callable[[], Any] | None]:
+    def _find_functions(self) -> tuple[Mapping[str, Callable[..., Any]], Callable[[], Any] | None]:
         modes = tf.estimator.ModeKeys
         train, evaluate = self.script.train_spec.input_fn, self.script.eval_spec.input_fn
         return {modes.TRAIN: train, modes.EVAL: evaluate}, self.script.serving_input_fn
 
-    def _called(self, mode: str) -> str:
+    def _describe_function(self, mode: str) -> str:
         spec = "train_spec" if mode == tf.estimator.ModeKeys.TRAIN else "eval_spec"
         return f"{spec}.input_fn {name_of(self._functions[mode])!r}"
 

@@ -40,7 +40,7 @@ def assigned(
     left = 0 if end is None else end.left
     for position in itertools.count():
         block_range = schedule[position]
-        size = schedule.left(block_range)
+        size = schedule.count_left(block_range)
         if end is not None and num_readers > 1:
             # Enough for each to come as far as the one that has most, and a batch.
             if left - size < num_readers * (end.largest + end.batch_size):
@@ -88,7 +88,7 @@ class _Rest:
         return self._schedule[self._position - 1]
 
     def _size(self, block_range: BlockRange) -> int:
-        return self._schedule.left(block_range)
+        return self._schedule.count_left(block_range)
 
     def _cut(self, block_range: BlockRange, records: int) -> tuple[BlockRange, BlockRange | None]:
         if self._size(block_range) <= records:

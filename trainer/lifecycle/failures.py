@@ -28,14 +28,14 @@ def report_failures(reporter: Reporter) -> Iterator[None]:
     except errors.PipelineError as error:
         asked = isinstance(error, errors.RetryableError) and signals.stop_requested.is_set()
         state = "stopped" if asked else "failed"
-        reporter.say(state, error=str(error), exit_code=error.exit_code)
+        reporter.report(state, error=str(error), exit_code=error.exit_code)
         raise
     except KeyboardInterrupt:
-        reporter.say("stopped", error="stopped", exit_code=errors.RetryableError.exit_code)
+        reporter.report("stopped", error="stopped", exit_code=errors.RetryableError.exit_code)
         raise
     except Exception as error:
         said = f"{type(error).__name__}: {errors.first_line(error)}"
-        reporter.say("failed", error=said, exit_code=1)
+        reporter.report("failed", error=said, exit_code=1)
         raise
 
 

@@ -33,11 +33,11 @@ def leave(reporter: Reporter, error: errors.PipelineError | None = None) -> None
 def _report_end(reporter: Reporter, error: errors.PipelineError | None, code: int) -> None:
     with contextlib.suppress(Exception):
         if error is None:
-            reporter.say("done", exit_code=0)
+            reporter.report("done", exit_code=0)
         else:
             print(redaction.redact(error.line), file=sys.stderr, flush=True)
             state = "stopped" if signals.stop_requested.is_set() else "failed"
-            reporter.say(state, error=str(error), exit_code=code)
+            reporter.report(state, error=str(error), exit_code=code)
             by_hand.note_end(error)
     with contextlib.suppress(Exception):
         log_writer.copy_now()

@@ -49,10 +49,10 @@ class VariablesHook(tf.compat.v1.train.SessionRunHook):
     def begin(self) -> None:
         """Notes what a step touches. Raises `UsageError` if the variables are larger than the
         memory that is there for them."""
-        trained = [_described(variable) for variable in _v1.trainable_variables()]
+        trained = [_describe(variable) for variable in _v1.trainable_variables()]
         if line := touched(self._how, trained):
             self._reporter.add_note(line)
-        every = [_described(variable) for variable in _v1.global_variables()]
+        every = [_describe(variable) for variable in _v1.global_variables()]
         check_memory(every, self._memory_of_servers(sum(one.bytes for one in every)))
 
     def _memory_of_servers(self, needed: int) -> Mapping[int | None, tuple[str, int]]:
@@ -135,7 +135,7 @@ def _arithmetic(name: str, shape: tuple[int, ...], total: Mapping[str, int]) -> 
     return f"{name!r} alone is {product} bytes{copies} = {_size(sum(total[o] for o in like))}"
 
 
-def _described(variable: Any) -> _Variable:
+def _describe(variable: Any) -> _Variable:
     variable = getattr(variable, "values", [variable])[0]
     info, size = (
         getattr(variable, "_save_slice_info", None),

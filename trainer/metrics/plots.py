@@ -143,7 +143,7 @@ def _confusion(found: Binary, names: Sequence[str]) -> str:
 
 
 def _classes(found: Classes, names: Sequence[str]) -> list[str]:
-    of = found.chosen(_CLASSES)
+    of = found.choose(_CLASSES)
     counts, sizes = found.matrix(of), [found.size(one) for one in of]
     shares = [
         [n / max(1, size) for n in row] for row, size in zip(counts.tolist(), sizes, strict=True)

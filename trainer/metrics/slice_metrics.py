@@ -166,7 +166,7 @@ class SliceEvaluation:
         notes = class_metrics.explain(answers, by_slice, job.eval.group, top=job.eval.top_k)
         names = _planned(self._records, self._label).values or ()
         reported = class_metrics.reported_metrics(answers, rows[0].metrics)
-        shown = tuple(map(_shown, names))
+        shown = tuple(map(_format_value, names))
         return SliceResult(rows, self._summary, shown, tuple(notes), reported)
 
 
@@ -318,7 +318,7 @@ def slice_masks(
         else:
             frequent = distinct[np.lexsort([distinct, -counts])][:_VALUES]
             for value in frequent:
-                yield f"{column}={_shown(value)}", values == value
+                yield f"{column}={_format_value(value)}", values == value
             if len(distinct) > _VALUES:
                 yield f"{column}: others", ~np.isin(values, frequent)
         if missing.any():
@@ -343,7 +343,7 @@ def _quarters(
         yield f"{column} {low:g} to {high:g}", known & above & (values <= high)
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     text = value.decode(errors="replace") if isinstance(value, bytes) else str(value)
     return text or "(empty)"
 

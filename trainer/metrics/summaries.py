@@ -139,7 +139,7 @@ class Classes:
         """How many classes occur."""
         return len({one for pair in self._pairs for one in pair})
 
-    def chosen(self, most: int) -> list[int]:
+    def choose(self, most: int) -> list[int]:
         """Returns the classes, at most the `most` of them that errors have most to do with."""
         errors: collections.Counter[int] = collections.Counter()
         for (label, guess), n in self._pairs.items():

@@ -46,7 +46,7 @@ def build_model(model: model_config.Model, columns: KerasColumns, parameters: Pa
     """Returns a `tf.keras.Model` from columns, as `KerasColumns.inputs` has them, to what the
     signature of an exported model answers."""
     inputs = keras_columns.keras_inputs(columns.inputs)
-    made = columns.made(inputs)
+    made = columns.build(inputs)
     inner = network(model, columns, parameters)
     if len(made) == len(inner.inputs) == 1:
         given = list(made.values())

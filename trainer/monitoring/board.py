@@ -104,13 +104,13 @@ def hyperparameters(job: config.Config) -> dict[str, bool | float | str]:
     names = dict.fromkeys([*_ALWAYS, *(name for name, _ in _flat(changed))])
     shown = {name: everything.get(name) for name in names}
     return {
-        name: value if isinstance(value, bool | int | float) else _plain(name, value)
+        name: value if isinstance(value, bool | int | float) else _redact(name, value)
         for name, value in sorted(shown.items())
         if value is not None and name != _PAUSE
     }
 
 
-def _plain(name: str, value: Any) -> str:
+def _redact(name: str, value: Any) -> str:
     return str(redaction.redact_value(name.rpartition(".")[2], value))
 
 

@@ -59,7 +59,7 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
     def after_create_session(self, session: Any, coord: Any) -> None:
         self._begun = self._local_steps
         self._since = self._summarised = (self._local_steps, time.perf_counter())
-        self._reporter.say(_TRAINING, step=int(session.run(self._step)))
+        self._reporter.report(_TRAINING, step=int(session.run(self._step)))
         self._first_reported = False
 
     def before_run(self, run_context: Any) -> Any:
@@ -91,17 +91,17 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
             # At once, and not when due: by it the supervisor knows that training continues.
             self._first_reported = True
             self._since = (self._local_steps, time.perf_counter())
-            self._reporter.say(_TRAINING, step=step, loss=loss)
+            self._reporter.report(_TRAINING, step=step, loss=loss)
         elif self._reporter.due and self._local_steps == self._since[0]:
-            self._reporter.say(_TRAINING, step=step, loss=loss)
+            self._reporter.report(_TRAINING, step=step, loss=loss)
         elif self._reporter.due:
             rate, self._since = self._rate_since(self._since)
-            self._reporter.say(_TRAINING, step=step, loss=loss, examples_per_second=rate)
+            self._reporter.report(_TRAINING, step=step, loss=loss, examples_per_second=rate)
 
     def end(self, session: Any) -> None:
         # A short run may not have told any loss since its first step.
         step = int(session.run(self._step))
-        self._reporter.say(_TRAINING, step=step, loss=self._newest_loss)
+        self._reporter.report(_TRAINING, step=step, loss=self._newest_loss)
         if self._model_dir is not None and (rates := self._of_peers(now=True)):
             event_files.write(self._model_dir, step, rates)
 

@@ -107,7 +107,7 @@ class Reporter:
         rounded = {name: round(value, 6) for name, value in seconds.items()}
         self.note(seconds={**(self._status.seconds or {}), **rounded})
 
-    def say(self, state: str, **values: Any) -> None:
+    def report(self, state: str, **values: Any) -> None:
         """Writes the status now. `values` are fields of `Status`; the others keep theirs, but a
         piece of work is over."""
         with self._lock:

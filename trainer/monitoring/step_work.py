@@ -124,7 +124,7 @@ class _Piece:
     unknown: float = 0.0
     waited: float = 0.0
 
-    def settle(self, each: _Parts) -> _Parts:
+    def resolve(self, each: _Parts) -> _Parts:
         """Takes the parts of steps as known of which they were not, and returns their sums."""
         hidden = min(each.hidden * self.steps, self.waited)
         exchange = min(each.exchange * self.steps, self.unknown + hidden)
@@ -207,7 +207,7 @@ class StepWork:
         if self._traces.each is not None and not self._is_settled:
             self._is_settled = True
             for piece in (*self._pieces, self._current):
-                self._add(piece.settle(self._traces.each))
+                self._add(piece.resolve(self._traces.each))
             for seconds in self._unready:
                 self._add_unready(seconds)
         return is_alike

@@ -161,11 +161,11 @@ class TraceHook(tf.compat.v1.train.SessionRunHook):
             is_due = not self._has_told
         if is_due:
             self._has_told = True
-            self._tell({"step": self._average, "between_steps": between / steps, **split.seconds})
+            self._report({"step": self._average, "between_steps": between / steps, **split.seconds})
             self._spent = [0.0, 0.0, 0]
         return is_alike
 
-    def _tell(self, found: dict[str, float]) -> None:
+    def _report(self, found: dict[str, float]) -> None:
         self._reporter.note_seconds(found)
         loads = self._loads.per_step
         if loads:

@@ -132,7 +132,7 @@ class KerasColumns:
         parts = {name: made.get(name, columns.get(name)) for name in self._parts}
         return packing_of(self._parts).pack(parts)
 
-    def made(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    def build(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Returns features out of the inputs of a Keras model, as tensors of that model."""
         inputs = packing_of(self._parts).unpack(inputs)
         if not self._transforms.plan.features:

@@ -234,7 +234,7 @@ class KerasNetwork:
         assert places is not None
         name = self.layer_name(planned.name, "positions")
         layer = _layers.Embedding(len(table) + 1, table.shape[1], name=name)
-        y = layer(tf.where(there, places.of(there) + 1, 0))
+        y = layer(tf.where(there, places.of_dense(there) + 1, 0))
         layer.set_weights([np.concatenate([np.zeros_like(table[:1]), table])])
         return y
 

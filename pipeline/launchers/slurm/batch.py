@@ -171,11 +171,13 @@ class JobAttempt:
         )
         self._record.restarts.append(restart)
         self._recoveries.append(
-            restart_policy.Recovery(restart, wall_time=one["time"], known=self._known(one["time"]))
+            restart_policy.Recovery(
+                restart, wall_time=one["time"], known=self._read_statuses(one["time"])
+            )
         )
         run_record.write(self._run, self._record)
 
-    def _known(self, lost: float) -> dict[str, run_folder.Status]:
+    def _read_statuses(self, lost: float) -> dict[str, run_folder.Status]:
         """Returns what processes say, but of those that have continued since the time `lost`."""
         return {
             name: status
@@ -257,7 +259,7 @@ class JobAttempt:
         restart = Restart(role=role, index=int(index), cause=cause, step=reached)
         self._record.restarts.append(restart)
         now = time.time()
-        known = self._known(now)
+        known = self._read_statuses(now)
         self._recoveries = [restart_policy.Recovery(restart, wall_time=now, known=known, gang=True)]
         run_record.write(self._run, self._record)
         self._stop.wait(decision.delay)

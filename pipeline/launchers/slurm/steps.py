@@ -102,10 +102,10 @@ class Allocation:
             start_new_session=True,
         )
         found = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-        self._judge(found, nonce, commands.own_words(done.stderr))
+        self._check_nodes(found, nonce, commands.own_words(done.stderr))
         return found
 
-    def _judge(self, found: list[dict[str, Any]], nonce: str, said: str) -> None:
+    def _check_nodes(self, found: list[dict[str, Any]], nonce: str, said: str) -> None:
         silent = {node.name for node in self.nodes} - {one["node"] for one in found}
         if silent:
             raise errors.UsageError(

@@ -143,7 +143,7 @@ def status(step, **values):
     return {"chief-0": Status("chief-0", 1, "h", "training", 1.0, step=step, **values)}
 with Display(1500) as shown:
     shown.show(status(10, loss=0.123456789, examples_per_second=1574.3))
-    shown.say("worker-0: killed")
+    shown.show_line("worker-0: killed")
 """
 
 

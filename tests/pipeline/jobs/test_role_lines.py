@@ -30,7 +30,7 @@ def cluster(step, workers):
 with Display(1500) as shown:
     for step in (1000, 1500):
         shown.show(cluster(step, int(sys.argv[1])))
-    shown.say("evaluation at step 1500")
+    shown.show_line("evaluation at step 1500")
 """
 
 

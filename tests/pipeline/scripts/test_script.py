@@ -99,4 +99,4 @@ def test_a_command_that_cannot_be_run_is_refused_with_a_hint(tmp_path, monkeypat
 
 def test_what_the_run_folder_keeps_holds_no_secret():
     script = Script(("train", "--api_key=abcdefgh12345678"), COUNTS)
-    assert "abcdefgh" not in json.dumps(script.describe("/f")) + script.shown
+    assert "abcdefgh" not in json.dumps(script.describe("/f")) + script.text

@@ -28,7 +28,7 @@ class Notes:
         self.statuses = {}
         self.react = lambda statuses: None
 
-    def say(self, line):
+    def show_line(self, line):
         self.lines.append(line)
 
     def show(self, statuses):

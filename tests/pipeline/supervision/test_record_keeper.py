@@ -27,7 +27,7 @@ class _Shown:
     def __init__(self):
         self.lines, self.shown = [], []
 
-    def say(self, line):
+    def show_line(self, line):
         self.lines.append(line)
 
     def show(self, statuses):
@@ -40,7 +40,7 @@ def test_the_record_is_kept_up_to_date_while_others_watch(run, job):
     told = dataclasses.replace(status, input=[row])
     shown = _Shown()
     keeper = record_keeper.Keeper(run_record.begin(job, run), run, shown)
-    keeper.say("a line")
+    keeper.show_line("a line")
     keeper.show({"chief-0": status})
     assert run_record.read(run).input is None
     keeper.show({"chief-0": told})

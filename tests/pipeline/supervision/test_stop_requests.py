@@ -101,14 +101,14 @@ def test_a_second_stop_request_kills_a_save(stage):
 
 def test_a_second_stop_request_kills_at_once(stage):
     when_training(stage, "chief-0")
-    say = stage.notes.say
+    show_line = stage.notes.show_line
 
-    def say_and_insist(line):
-        say(line)
+    def show_and_insist(line):
+        show_line(line)
         if line.startswith("saving and stopping"):
             os.kill(os.getpid(), signal.SIGINT)
 
-    stage.notes.say = say_and_insist
+    stage.notes.show_line = show_and_insist
     with pytest.raises(errors.StoppedError, match="stopped by"):
         stage.run(SINGLE, chief_0=["hang"], graces=Graces(training=60.0, poll=0.05))
 

@@ -12,5 +12,5 @@ def surveyed(values, kind=None, **limits) -> profile.ColumnProfile:
     found = profile.ColumnProfile(**limits)
     texts = [v if v is None or isinstance(v, list) else str(v).encode() for v in values]
     found.see(pa.array(texts, kind))
-    found.settle(profile.TOKENS)
+    found.resolve_empty(profile.TOKENS)
     return found

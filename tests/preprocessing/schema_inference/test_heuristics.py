@@ -270,5 +270,5 @@ def test_no_value_can_be_what_stands_for_missing():
     texts = [b"a", b"", b"(none)", None] * 20
     found = profile.ColumnProfile()
     found.see(pa.array(texts))
-    found.settle(())
+    found.resolve_empty(())
     assert heuristics.column("x", found, len(texts)).rules["default"] == "((none))"

@@ -17,7 +17,7 @@ def _found(*parts, kinds=profile.KINDS, **limits) -> profile.ColumnProfile:
     found = profile.ColumnProfile(kinds=kinds, **limits)
     for part in parts:
         found.see(part if isinstance(part, pa.Array) else pa.array(part, pa.binary()))
-    found.settle(profile.TOKENS)
+    found.resolve_empty(profile.TOKENS)
     return found
 
 

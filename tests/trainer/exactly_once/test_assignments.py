@@ -272,7 +272,7 @@ def test_the_last_epoch_is_read_to_its_end(records, readers, epochs, random):
                     other.gave_up = True
             first.held.release(shared.reached[first.held.waiting_blocks])
             if not first.may_step():
-                held = first.held.left(shared.reached[first.held.waiting_blocks])
+                held = first.held.count_left(shared.reached[first.held.waiting_blocks])
                 # With little to share, blocks may be begun again before they are read.
                 assert held >= due.sum() - shared.reached.sum() or not shared.in_turn
                 first.held.read_on_alone(first.chunk)

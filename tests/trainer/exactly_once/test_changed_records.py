@@ -56,7 +56,7 @@ def _settle(run, blocks, policy):
     job = config_file.load("mnist", [f"train.on_new_data={policy}"])
     reporter = Reporter(run, "chief-0", 100)
     changed_records.reconcile(job, run, blocks, reporter=reporter)
-    reporter.say("starting")
+    reporter.report("starting")
     return run_folder.read_statuses(run)["chief-0"]
 
 

@@ -32,7 +32,7 @@ def made():
 
 def _put(counts, handed_in, rank, blocks, places):
     batch = (tf.constant(values, tf.int32) for values in (blocks, places))
-    return handed_in.put(counts.reads(*batch, rank))
+    return handed_in.hand_in(counts.reads(*batch, rank))
 
 
 def test_what_is_handed_in_is_counted_once(made):

@@ -60,7 +60,7 @@ def test_a_process_on_its_own_begins_where_the_checkpoint_is():
     ],
 )
 def test_what_is_left_of_all_epochs(length, left):
-    assert _position([0, 0, 0, 0], *length).left(np.array([8, 4, 3, 0])) == left
+    assert _position([0, 0, 0, 0], *length).count_left(np.array([8, 4, 3, 0])) == left
 
 
 class _Process:

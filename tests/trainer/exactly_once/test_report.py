@@ -100,7 +100,7 @@ def ends(tmp_path, reporter):
 
 
 def _status(tmp_path, reporter):
-    reporter.say("training")
+    reporter.report("training")
     return run_folder.read_statuses(run_folder.RunFolder(str(tmp_path)))["chief-0"]
 
 

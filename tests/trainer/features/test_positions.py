@@ -97,5 +97,5 @@ def test_no_ids_at_all_are_zeros(ids):
 
 def test_gaps_take_no_place():
     there = tf.constant([[True, False, True, True], [False, False, True, False]])
-    assert Positions(4).of(there).numpy()[there.numpy()].tolist() == [0, 1, 2, 0]
-    assert Positions(4, 2).of(there).numpy()[there.numpy()].tolist() == [0, 0, 1, 0]
+    assert Positions(4).of_dense(there).numpy()[there.numpy()].tolist() == [0, 1, 2, 0]
+    assert Positions(4, 2).of_dense(there).numpy()[there.numpy()].tolist() == [0, 0, 1, 0]

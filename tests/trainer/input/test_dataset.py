@@ -84,7 +84,10 @@ def _left_of_epoch(schedule, rank, readers):
     """Number of records of the first epoch that one of the readers is dealt."""
     dealt = shares.assigned(schedule, rank, readers)
     return sum(
-        map(schedule.left, itertools.takewhile(lambda block_range: block_range.epoch == 0, dealt))
+        map(
+            schedule.count_left,
+            itertools.takewhile(lambda block_range: block_range.epoch == 0, dealt),
+        )
     )
 
 

@@ -45,7 +45,7 @@ def _save(folder, step, reached):
 def _decide(run, blocks, *overrides):
     reporter = Reporter(run, "chief-0", None)
     found = length.decide(_job(*overrides), run, blocks, reporter=reporter)
-    reporter.say("starting")
+    reporter.report("starting")
     status = run_folder.read_statuses(run)["chief-0"]
     assert status.max_steps == found.train.max_steps
     assert epochs.of_run(_job(*overrides), run).train.length == found.train.length

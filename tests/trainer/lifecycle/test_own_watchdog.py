@@ -41,7 +41,7 @@ class Watched:
         )
 
     def steps(self, step):
-        self.reporter.say("training", step=step, loss=0.5)
+        self.reporter.report("training", step=step, loss=0.5)
 
     def wait(self, seconds, each=lambda: None):
         """Lets time pass, in looks of 15 s; returns how much had passed when it was to end."""
@@ -78,7 +78,7 @@ def test_a_peer_that_cannot_be_reached_is_named(watched):
 
 def test_before_its_first_step_it_has_longer(watched):
     chief = watched("chief")
-    chief.reporter.say("starting")
+    chief.reporter.report("starting")
     assert chief.wait(1200) == 915
 
 
@@ -92,7 +92,7 @@ def test_steps_work_and_the_heartbeat_are_distinguished(watched):
 
 def test_what_has_ended_is_left_alone(watched):
     chief = watched("chief")
-    chief.reporter.say("done", exit_code=0)
+    chief.reporter.report("done", exit_code=0)
     assert chief.wait(3000) is None
 
 

@@ -38,7 +38,7 @@ def _begin(run, cluster, name="adam", rows=1_000_000):
             loss = tf.reduce_sum(v1.layers.dense(found, 4))
             optimizers.train_op(loss, optimizers.Updates(name, 0.1))
         VariablesHook(run, task, reporter, how=name).begin()
-    reporter.say("training")
+    reporter.report("training")
     return run_folder.read_statuses(run)["chief-0"].note
 
 

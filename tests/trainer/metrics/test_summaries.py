@@ -105,7 +105,7 @@ def test_classes_are_counted():
     predicted = np.where(rng.random(3000) < 0.7, labels, rng.integers(0, 7, 3000))
     found = _in_batches(Classes(), labels, predicted)
     exact = _confusion(labels, predicted)
-    everything = found.chosen(100)
+    everything = found.choose(100)
     assert found.matrix(everything).tolist() == exact.tolist()
     assert found.count == 7 and [found.size(n) for n in range(7)] == exact.sum(axis=1).tolist()
     recalls = np.diag(exact) / exact.sum(axis=1)
@@ -123,7 +123,7 @@ def test_of_many_classes_those_with_the_most_errors_are_chosen():
     predicted = labels.copy()
     predicted[labels == 33] = 44
     found = _in_batches(Classes(), labels, predicted)
-    assert found.chosen(2) == [33, 44] and found.count == 50
+    assert found.choose(2) == [33, 44] and found.count == 50
     assert found.precision(33) is None and found.recall(33).value == 0
 
 

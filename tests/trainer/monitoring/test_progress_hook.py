@@ -86,7 +86,7 @@ class Scene:
             with v1.train.SingularMonitoredSession(hooks=[self.hook]) as session:
                 for number in range(steps):
                     if number == evaluates_before:
-                        self.reporter.say("evaluating")
+                        self.reporter.report("evaluating")
                     session.run(train_op)
                     self.said.append(run_folder.read_statuses(self.run)["chief-0"])
         v1.summary.FileWriterCache.clear()

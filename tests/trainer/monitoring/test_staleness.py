@@ -39,7 +39,7 @@ def train(run, task, updates_of_others, steps, clock=time.monotonic):
         with v1.train.SingularMonitoredSession(hooks=[hook]) as session:
             for _ in range(steps):
                 session.run(op)
-    reporter.say("done")
+    reporter.report("done")
     v1.summary.FileWriterCache.clear()
 
 

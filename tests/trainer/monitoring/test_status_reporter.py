@@ -20,8 +20,8 @@ from trainer.monitoring.stopwatch import Stopwatch
 def test_values_stay_until_they_are_reported_again(tmp_path):
     run = RunFolder(str(tmp_path))
     own = Reporter(run, "worker-1", 50)
-    own.say("training", step=3, loss=0.5)
-    own.say("evaluating")
+    own.report("training", step=3, loss=0.5)
+    own.report("evaluating")
     found = run_folder.read_statuses(run)["worker-1"]
     assert (found.state, found.step, found.loss, found.max_steps) == ("evaluating", 3, 0.5, 50)
     assert found.pid == os.getpid()
@@ -29,9 +29,9 @@ def test_values_stay_until_they_are_reported_again(tmp_path):
 
 def test_it_knows_whether_a_step_was_made(tmp_path):
     own = Reporter(RunFolder(str(tmp_path)), "chief-0", 50)
-    own.say("training", step=30)  # those of an earlier start
+    own.report("training", step=30)  # those of an earlier start
     assert not own.has_made_steps
-    own.say("training", step=31, loss=0.0)
+    own.report("training", step=31, loss=0.0)
     assert own.has_made_steps
 
 
@@ -52,7 +52,7 @@ def test_progress_of_a_piece_of_work_is_written_once_an_interval_and_keeps_the_s
     assert work()[1]["done"] == 5
     own.progress("copying")
     assert work() == ("preparing", {"what": "copying", "done": 0, "total": None})
-    own.say("starting")
+    own.report("starting")
     assert work() == ("starting", None)
 
 
@@ -62,11 +62,11 @@ def test_a_status_that_cannot_be_written_fails_nothing_and_is_timed(tmp_path, ca
     own = Reporter(RunFolder(str(tmp_path)), "chief-0", 50, clock=lambda: now[0])
     own.progress("checking shards", 1)
     now[0] += 40
-    own.say("training", step=4)
+    own.report("training", step=4)
     assert own.writing.seconds == 40
     assert capsys.readouterr().err.count("writing the status of chief-0 failed, trying again") == 1
     (tmp_path / "status").unlink()
-    own.say("training", step=5)
+    own.report("training", step=5)
     assert own.writing.seconds == 0
     assert run_folder.read_status(RunFolder(str(tmp_path)), "chief-0").step == 5
 
@@ -77,7 +77,7 @@ def test_notes_add_up(tmp_path):
     for line in ("one", "two"):
         own.add_note(line)
         own.add_note(line)
-        own.say("starting")
+        own.report("starting")
     assert run_folder.read_statuses(run)["chief-0"].note == "one; two"
 
 
@@ -86,7 +86,7 @@ def test_it_is_due_again_after_an_interval_whatever_the_time_of_day(tmp_path, mo
     now = [1000.0]
     own = Reporter(RunFolder(str(tmp_path)), "chief-0", 50, clock=lambda: now[0])
     assert own.due
-    own.say("training")
+    own.report("training")
     assert not own.due
     monkeypatch.setattr(status_reporter.time, "time", lambda: 1.0)
     now[0] += 1.0
@@ -102,7 +102,7 @@ def test_of_a_disk_that_many_share_less_is_asked(tmp_path):
     now = [1000.0]
     spread = topology.Task("ps", 0, {"ps": ("h:1",) * 119}).spread
     own = Reporter(RunFolder(str(tmp_path)), "ps-0", 50, spread=spread, clock=lambda: now[0])
-    own.say("serving")
+    own.report("serving")
     now[0] += 5.9
     assert not own.due
     now[0] += 0.1
@@ -113,7 +113,7 @@ def test_while_there_is_no_news_it_gives_signs_of_life(tmp_path):
     run = RunFolder(str(tmp_path))
     own = Reporter(run, "ps-0", 50, beat=0.01)
     own.keep_alive()
-    own.say("serving")
+    own.report("serving")
     first = run_folder.read_statuses(run)["ps-0"]
     newer = wait_until(
         lambda: next(
@@ -127,7 +127,7 @@ def test_while_there_is_no_news_it_gives_signs_of_life(tmp_path):
 def test_the_last_word_stays_the_last(tmp_path):
     run = RunFolder(str(tmp_path))
     own = Reporter(run, "ps-0", 50, beat=0.01)
-    own.say("done")
+    own.report("done")
     own.beat_on()  # returns
     assert run_folder.read_statuses(run)["ps-0"].state == "done"
 
@@ -143,7 +143,7 @@ def test_a_process_that_wakes_late_in_a_step_stood_still(tmp_path, monkeypatch):
     def sleep(seconds):
         now[0] += seconds + next(late)
         if now[0] > 4:
-            own.say("done")
+            own.report("done")
 
     monkeypatch.setattr(status_reporter, "time", types.SimpleNamespace(sleep=sleep, time=time.time))
     own.beat_on()
@@ -159,7 +159,7 @@ def test_the_first_word_is_its_own(tmp_path):
     own.keep_alive()
     wait_until(lambda: len(beats) > 3)
     assert run_folder.read_statuses(run) == {}
-    own.say("done")
+    own.report("done")
 
 
 class _Counting:
@@ -182,8 +182,8 @@ def test_the_time_after_a_process_is_done_is_the_end(tmp_path):
     own.watch.begin()
     own.watch.stepped(10, 0.0)
     own.watch.begin()  # the session was lost, as others had closed theirs
-    own.say("training")
-    own.say("done")
+    own.report("training")
+    own.report("done")
     (account,) = accounts.read(run)
     assert account.ended and "recovery" not in account.seconds
 
@@ -192,5 +192,5 @@ def test_a_process_that_fails_has_not_made_its_last_step(tmp_path):
     run = RunFolder(str(tmp_path))
     own = Reporter(run, "worker-0", 50)
     own.watch.begin()
-    own.say("failed")
+    own.report("failed")
     assert not accounts.read(run)[0].ended

@@ -76,7 +76,7 @@ def test_steps_of_the_profile_are_written_for_a_timeline(run, reporter, tmp_path
 def test_where_the_time_of_a_step_goes_is_reported_once_in_a_while(run, reporter, tmp_path):
     clock = Clock()
     train(TraceHook(run, "chief-0", reporter, profile=None, model_dir=run.path, clock=clock), 40)
-    reporter.say("done")
+    reporter.report("done")
     (status,) = run_folder.read_statuses(run).values()
     assert set(status.seconds) == {"step", "between_steps", "compute", "exchange", "input", "other"}
     # The clock is looked at once in a step, and once or twice between two.
@@ -145,14 +145,14 @@ def test_a_stall_in_a_traced_step_delays_no_trace(run, reporter, monkeypatch, st
     assert account.seconds["exchange"] == pytest.approx(69 * 0.02, abs=0.1)
     assert account.seconds.get("stalled", 0) == 15 * len(stalled)
     assert account.best == pytest.approx(0.48 / 8, rel=0.05)
-    reporter.say("done")
+    reporter.report("done")
     assert run_folder.read_statuses(run)["chief-0"].seconds["exchange"] == pytest.approx(0.02)
 
 
 def test_a_stalled_step_is_reported_while_there_is_no_other(run, reporter, monkeypatch):
     """A short run has but one trace."""
     Process(run, reporter, {13}).train(monkeypatch, 15)
-    reporter.say("done")
+    reporter.report("done")
     found = run_folder.read_statuses(run)["chief-0"].seconds
     assert found["exchange"] == pytest.approx(15.02) and found["compute"] == 0.48
 
@@ -167,7 +167,7 @@ def test_saves_are_summed_and_summarised(run, reporter, tmp_path):
     with tf.Graph().as_default():
         times(10, 0.5)
         times(20, 0.25)
-    reporter.say("training")
+    reporter.report("training")
     assert run_folder.read_statuses(run)["chief-0"].seconds == {"checkpoints": 0.75}
     assert summaries(tmp_path) == [
         ("seconds/checkpoint", 10, 0.5),

@@ -172,7 +172,7 @@ def made(both, tmp_path_factory):
     _, columns = both
     inputs = keras_columns.keras_inputs(columns.inputs)
     path = str(tmp_path_factory.mktemp("keras") / "features.keras")
-    tf.keras.Model(inputs, columns.made(inputs)).save(path)
+    tf.keras.Model(inputs, columns.build(inputs)).save(path)
     rows = {name: tf.constant(values) for name, values in ROWS.items()}
     return tf.keras.models.load_model(path)(columns.fed(rows))
 
@@ -241,7 +241,7 @@ def test_without_features_columns_are_fed_as_they_are():
     assert columns.inputs == columns.features
     assert columns.inputs["picture"] == Spec((4, 6, 3), "uint8")
     rows = {name: tf.zeros([2]) for name in columns.inputs}
-    assert columns.fed(rows) == columns.made(rows) == rows
+    assert columns.fed(rows) == columns.build(rows) == rows
 
 
 class Trimmed(Step):
@@ -309,7 +309,7 @@ def test_steps_of_ones_own_inside_and_outside(own, tmp_path):
     assert columns.features["delay_missing"] == Spec((), "float32")
     inputs = keras_columns.keras_inputs(columns.inputs)
     path = str(tmp_path / "own.keras")
-    tf.keras.Model(inputs, columns.made(inputs)).save(path)
+    tf.keras.Model(inputs, columns.build(inputs)).save(path)
     rows = {"day": tf.constant(["a ", "b", "xyz"]), "delay": tf.constant([1.0, np.nan, -2.0])}
     wanted = transforms.features(rows)
     found = tf.keras.models.load_model(path)(columns.fed(rows))
