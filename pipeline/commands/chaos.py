@@ -62,7 +62,7 @@ def main() -> None:
     print(f"seed {seed}; to repeat: {command}", flush=True)
     with _locked(asked.folder):
         asked.prepare()
-        baseline = _undisturbed(asked)
+        baseline = _train_baseline(asked)
         asked, first = baseline.asked, baseline.ended[0]
         cut_to = _SECONDS.value if baseline.cut else 0
         draw.check_length(first.step, _FAULTS.value, first.rate, seconds=cut_to)
@@ -79,7 +79,9 @@ def main() -> None:
             counts=topology.role_counts(asked.job.cluster),
             together=strategy_table.STRATEGIES[asked.job.cluster.strategy].synchronous,
         )
-        outcome = experiment.disturbed(asked, seed, baseline.cut, faults=faults, disk_size=size)
+        outcome = experiment.train_with_faults(
+            asked, seed, baseline.cut, faults=faults, disk_size=size
+        )
         allowed = experiment.check_metric(asked.job, outcome, baseline.ended, train=baseline.train)
     print("\n".join(outcome_page.lines(outcome, allowed, left_out)))
     folder = asked.folder / f"seed-{seed}"
@@ -172,7 +174,7 @@ class _Baseline:
         known = len(self.ended)
         name = f"undisturbed-{self.asked.job.train.steps}" if self.cut else "undisturbed"
         self.ended.append(
-            experiment.undisturbed(
+            experiment.train_baseline(
                 self.asked,
                 f"{name}-{known + 1}",
                 [*self.cut, f"train.seed={self.asked.job.train.seed + known}"],
@@ -181,12 +183,12 @@ class _Baseline:
         )
 
 
-def _undisturbed(asked: ChaosExperiment) -> _Baseline:
+def _train_baseline(asked: ChaosExperiment) -> _Baseline:
     """Trains as often as asked without faults, cut to the seconds given."""
     within = experiment.length_within(asked.job, _SECONDS.value)
     label = f"undisturbed 1 of {_BASELINE.value}"
     name = f"within-{_SECONDS.value}-s"
-    first = experiment.undisturbed(asked, name, [within], label=label, seconds=_SECONDS.value)
+    first = experiment.train_baseline(asked, name, [within], label=label, seconds=_SECONDS.value)
     if first.whole:
         baseline = _Baseline(asked, cut=[], ended=[first])
     else:

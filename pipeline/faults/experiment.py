@@ -132,7 +132,7 @@ def share_records(source: str, target: str, name: str) -> None:
     builds.make_current(there, build)
 
 
-def undisturbed(
+def train_baseline(
     experiment: ChaosExperiment,
     name: str,
     settings: Iterable[str],
@@ -233,7 +233,7 @@ def check_metric(
     return allowed
 
 
-def disturbed(
+def train_with_faults(
     experiment: ChaosExperiment,
     seed: int,
     settings: Sequence[str],

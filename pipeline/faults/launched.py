@@ -135,8 +135,8 @@ class LaunchedRun:
         time.sleep(seconds)
         processes.send(pids, signal.SIGCONT)
 
-    def ended(self) -> int:
-        """Returns how the launcher ended; by itself if not negative."""
+    def wait(self) -> int:
+        """Waits for the launcher, and returns its exit code; negative if a signal ended it."""
         assert self._launcher is not None
         code = self._launcher.wait()
         if code >= 0:
@@ -167,8 +167,8 @@ def follow(
     """Follows a run to its end, starting it again as often as its launcher was killed; `act` is
     called at every look.
 
-    What should not be is told to `wrong`: processes that outlive the launcher, and exit codes,
-    unless `expected` takes one for right. Returns true if the run was lost.
+    `wrong` is called with each problem: processes that outlive the launcher, and exit codes that
+    are not `expected`. Returns true if the run was lost.
     """
     try:
         return _follow(run, act, wrong, expected=expected)
@@ -197,7 +197,7 @@ def _follow(
                 return True
             time.sleep(_POLL)
             continue
-        code, left = run.ended(), processes.find_survivors(run.run.path)
+        code, left = run.wait(), processes.find_survivors(run.run.path)
         if left:
             wrong(f"processes outlive the launcher: {sorted(left)}")
             run.close()

@@ -191,7 +191,7 @@ def _refuse_end(run: LaunchedRun, shown: progress.Progress) -> None:
         if run.top_step > shown.done:
             shown.reach(run.top_step)
         return
-    code = run.ended()
+    code = run.wait()
     line = run.last_line().removeprefix("error: ")
     if code > 0:
         raise errors.of_exit_code(code, f"the job cannot be calibrated: {line}")

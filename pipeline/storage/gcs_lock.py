@@ -41,7 +41,7 @@ def hold(
     """Holds the lock at `path` while the body runs.
 
     Raises `refusal` naming `what` and the other holder if there is one. `lost` is called from
-    another thread if another process has taken it over, because this one stood still for too long.
+    another thread if another process has taken it over because this one was suspended too long.
     `is_alive` tells if there is a process on this machine: one that is gone is not waited for.
     """
     holder = _Holder(path, is_alive, refusal)

@@ -32,7 +32,7 @@ _UNCAUGHT = 1
 
 @dataclasses.dataclass(frozen=True)
 class Loss:
-    """A process that ended otherwise than it should.
+    """A process that ended unexpectedly.
 
     `code` is its exit code, or minus the number of the signal that killed it; `worked` is true if
     it had made steps (or evaluated) before, `stalled` if it was killed because training as a whole
@@ -175,7 +175,7 @@ class Recovery:
         known: Mapping[str, Status],
         gang: bool = False,
     ) -> None:
-        """`known` is what processes had said when it was lost, at `wall_time`."""
+        """`known` has the statuses of the processes when one was lost, at `wall_time`."""
         self.restart = restart
         self._since, self._known = wall_time, dict(known)
         self._own = f"{restart.role}-{restart.index}"
@@ -189,7 +189,7 @@ class Recovery:
         self._back: dict[str, float] = {}
 
     def see(self, statuses: Mapping[str, Status]) -> bool:
-        """Takes in what processes say; returns true once the restart is over."""
+        """Updates from the statuses of the processes; returns true once the restart is complete."""
         self.note_steps(statuses)
         new = {
             name: status
@@ -208,7 +208,7 @@ class Recovery:
         return self._finish(max(self._back.values()), lost=int(lost))
 
     def note_steps(self, statuses: Mapping[str, Status]) -> None:
-        """Takes in which steps have been reached, and from which one the chief has continued."""
+        """Notes the steps that were reached, and the one that the chief has continued from."""
         chief = statuses.get(_CHIEF)
         found = _continued(self._chief, chief)
         if chief is not None and chief.step is not None:
@@ -254,7 +254,7 @@ class Recovery:
 
 
 def _is_same(status: Status, known: Status | None) -> bool:
-    """True if a report is one that is known, though its process may have given signs of life."""
+    """True if a status is the known one, but for signs of life."""
     return known is not None and (known.pid, known.time) == (status.pid, status.time)
 
 

@@ -1,7 +1,7 @@
-"""Runs dead letters that people corrected back in, as part of the whole.
+"""Makes the records again, with the dead letters that people corrected.
 
-They edit `raw` in the lines of dead_letter/, or in a copy. What was edited goes into the ledger of
-corrections, and the records are made again with it.
+They edit `raw` in lines of dead_letter/, or in a copy. Each edit becomes a line of
+`corrections.jsonl`, which every later preprocessing run applies.
 """
 
 from __future__ import annotations

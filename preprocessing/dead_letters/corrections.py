@@ -1,9 +1,8 @@
-"""Corrected dead letters: what people changed in rows, laid over these as they are read.
+"""Corrected dead letters: changes that people made to rows, applied as the rows are read.
 
-The ledger `corrections.jsonl` in the records folder is one of the files that records are made
-from: with the raw data it decides them, in every later run too. A corrected row keeps its place, so
-the records are those that repaired raw files would give. A correction holds only as long as the row
-is what it was when it was rejected.
+The file `corrections.jsonl` in the records folder is an input of every later preprocessing run,
+like the raw files. A corrected row keeps its place, so the records equal those that repaired raw
+files would give. A correction is ignored once its raw row changes.
 """
 
 from __future__ import annotations
@@ -29,8 +28,8 @@ FILE_NAME = "corrections.jsonl"
 class Correction(pydantic.BaseModel):
     """New values for columns of one row; others, and those still redacted, stay as they are.
 
-    `file` is the raw file as the manifest calls it; `column` and `reason` are those of the dead
-    letter, `of` the hash of what the row was.
+    `file` is the raw file by its name in the manifest, `column` and `reason` come from the dead
+    letter, and `of` is the hash of the row as it was rejected.
     """
 
     model_config = pydantic.ConfigDict(extra="ignore", frozen=True)
@@ -44,12 +43,12 @@ class Correction(pydantic.BaseModel):
 
 
 def path_in(records: str) -> str:
-    """Returns where the ledger of a records folder lies."""
+    """Returns the path of the corrections of a records folder."""
     return storage.join(records, FILE_NAME)
 
 
 def read(records: str) -> list[Correction]:
-    """Returns all corrections. Raises `DataError` for a ledger that cannot be read."""
+    """Returns all corrections. Raises `DataError` for a line that is no correction."""
     path = path_in(records)
     if not storage.exists(path):
         return []
@@ -66,7 +65,7 @@ def read(records: str) -> list[Correction]:
 
 
 def write(records: str, found: list[Correction]) -> None:
-    """Writes the ledger, by file and row."""
+    """Writes all corrections, sorted by file and row."""
     ordered = sorted(found, key=lambda one: (one.file, one.row))
     lines = [strict_json.dumps(one.model_dump(), sort_keys=True) for one in ordered]
     storage.write_text(path_in(records), "".join(f"{line}\n" for line in lines))
@@ -82,10 +81,10 @@ def wrap(source: base.Source, records: str) -> base.Source:
 class Corrected(base.Source):
     """A source whose rows are corrected as they are read."""
 
-    def __init__(self, source: base.Source, ledger: str, found: list[Correction]) -> None:
+    def __init__(self, source: base.Source, path: str, found: list[Correction]) -> None:
         super().__init__(source.data)
         self.sizes = source.sizes
-        self._source, self._ledger = source, ledger
+        self._source, self._path = source, path
         self._names = {file.path: file.name for file in source.files()}
         self._changes = config.digest({"corrections": [one.model_dump() for one in found]})
         self._found: dict[str, dict[int, Correction]] = {}
@@ -93,19 +92,19 @@ class Corrected(base.Source):
             self._found.setdefault(one.file, {})[one.row] = one
 
     def files(self) -> list[base.RawFile]:
-        """Returns the raw files and the ledger."""
-        return [*self._source.files(), base.RawFile(FILE_NAME, self._ledger)]
+        """Returns the raw files and the file of corrections."""
+        return [*self._source.files(), base.RawFile(FILE_NAME, self._path)]
 
     def changes(self) -> str:
-        """Returns a hash of the corrections as they were read from the ledger."""
+        """Returns a hash of the corrections as they were read."""
         return self._changes
 
     def plan(self, split: SplitName) -> list[base.Chunk]:
-        """Cuts as the source does."""
+        """Returns the chunks of the source."""
         return self._source.plan(split)
 
     def read(self, chunk: base.Chunk) -> Iterator[base.Rows]:
-        """Yields rows as the source does, and behind them those that were corrected."""
+        """Yields the rows of the source, and after each batch its corrected rows."""
         for rows in self._source.read(chunk):
             if rows.each:  # images, which are not edited
                 yield rows
@@ -114,9 +113,9 @@ class Corrected(base.Source):
             wanted: dict[int, Correction] = {}
             for path in sorted(paths):
                 wanted |= self._found.get(self._names.get(path, path), {})
-            yield from self._corrected(rows, wanted) if wanted else [rows]
+            yield from self._apply(rows, wanted) if wanted else [rows]
 
-    def _corrected(self, rows: base.Rows, wanted: Mapping[int, Correction]) -> Iterator[base.Rows]:
+    def _apply(self, rows: base.Rows, wanted: Mapping[int, Correction]) -> Iterator[base.Rows]:
         count = rows.batch.num_rows
         numbers = rows.all_numbers()
         places = np.flatnonzero(np.isin(numbers, list(wanted)))
@@ -125,14 +124,14 @@ class Corrected(base.Source):
         for place, raw in zip(places.tolist(), shown, strict=True):
             one = wanted[int(numbers[place])]
             if one.of in (None, validate.digest(raw)):
-                changes[place] = self._changed(one, raw)
-        mended = [
+                changes[place] = self._select_changes(one, raw)
+        repaired = [
             letter
             for letter in rows.letters
             if letter.row in wanted
             and wanted[letter.row].of in (None, validate.digest(letter.value or ""))
         ]
-        if not changes and not mended:
+        if not changes and not repaired:
             yield rows
             return
         kept = np.ones(count, bool)
@@ -142,51 +141,51 @@ class Corrected(base.Source):
             rows,
             batch=rows.batch.filter(mask),
             numbers=numbers[kept],
-            letters=tuple(letter for letter in rows.letters if letter not in mended),
+            letters=tuple(letter for letter in rows.letters if letter not in repaired),
         )
         if changes:
             taken = pa.array(list(changes), pa.int64())
             yield dataclasses.replace(
                 rows,
-                batch=_patched(rows.batch.take(taken), list(changes.values())),
+                batch=_patch(rows.batch.take(taken), list(changes.values())),
                 numbers=numbers[list(changes)],
                 letters=(),
             )
-        if mended:
-            yield self._new_rows(rows, [wanted[letter.row] for letter in mended])
+        if repaired:
+            yield self._new_rows(rows, [wanted[letter.row] for letter in repaired])
 
     def _new_rows(self, rows: base.Rows, found: list[Correction]) -> base.Rows:
-        """Makes rows of those that could not even be cut into columns."""
+        """Returns rows made from corrections alone: the raw rows could not be parsed."""
         empty = pa.nulls(len(found))
         batch = pa.record_batch([empty] * len(self.data.columns), list(self.data.columns))
         numbers = np.array([one.row for one in found])
         return dataclasses.replace(
             rows,
-            batch=_patched(batch, [self._changed(one, {}) for one in found]),
+            batch=_patch(batch, [self._select_changes(one, {}) for one in found]),
             numbers=numbers,
             letters=(),
         )
 
-    def _changed(self, one: Correction, shown: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the values that are new, and `None` for text that stands for no value."""
+    def _select_changes(self, one: Correction, shown: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the corrected values; `None` for a text that stands for a missing value."""
         new = {n: v for n, v in one.raw.items() if v != validate.REDACTED and v != shown.get(n)}
         absent = self.data.csv.missing if self.data.source == "csv" else ()
         known = {n: v for n, v in new.items() if n in self.data.columns}
         return {n: None if v in absent else v for n, v in known.items()}
 
 
-def _patched(batch: pa.RecordBatch, changes: list[dict[str, Any]]) -> pa.RecordBatch:
-    """Lays new values over a batch: with its types, or as text where a value has another."""
+def _patch(batch: pa.RecordBatch, changes: list[dict[str, Any]]) -> pa.RecordBatch:
+    """Returns a batch with new values: of its types, or as text where a value has another."""
     arrays = []
     for name, array in zip(batch.schema.names, batch.columns, strict=True):
         if any(name in change for change in changes):
-            array = _overlaid(array, [change.get(name, ...) for change in changes])
+            array = _replace_values(array, [change.get(name, ...) for change in changes])
         arrays.append(array)
     return pa.record_batch(arrays, batch.schema.names)
 
 
-def _overlaid(array: pa.Array, new: list[Any]) -> pa.Array:
-    """Puts values of JSON over those of a column, where they are not `...`."""
+def _replace_values(array: pa.Array, new: list[Any]) -> pa.Array:
+    """Returns a column with new values from JSON; `...` keeps the old one."""
     text = pa.types.is_binary(array.type) or pa.types.is_large_binary(array.type)
     if not text and not pa.types.is_null(array.type):
         mixed = [o if n is ... else n for o, n in zip(array.to_pylist(), new, strict=True)]

@@ -19,8 +19,8 @@ Counts: TypeAlias = Mapping[str, tuple[int, str]]
 
 
 def count(batch: pa.RecordBatch, forms: Unruled, columns: Mapping[str, config.Column]) -> Counts:
-    """Returns what no form of its column reads, of the columns that are there. What stands for
-    missing is no date either, and not counted."""
+    """Counts the values that no form of their column can read. Missing values, and what stands for
+    them, are not counted."""
     found = {}
     for name in forms.keys() & set(batch.schema.names):
         array = batch.column(name)
@@ -46,7 +46,7 @@ def merged(one: Counts, other: Counts) -> Counts:
 
 
 def lines(counts: Counts, forms: Unruled) -> Iterator[str]:
-    """Yields what is to be said of each column."""
+    """Yields a warning for each column."""
     for name, (number, least) in sorted(counts.items()):
         form = " or ".join(forms[name])
         are = "value is no date" if number == 1 else "values are no dates"

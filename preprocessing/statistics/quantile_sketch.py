@@ -41,28 +41,29 @@ class Sketch:
         return _MANTISSA_BITS - self.cut
 
     def without(self, other: Sketch) -> Sketch:
-        """Returns that without numbers that are among these, of each of which one stays."""
-        less = Sketch(_shortened(other.buckets, self.cut - other.cut), -other.counts)
+        """Returns this sketch without the numbers of `other`, which were counted in it."""
+        less = Sketch(_drop_bits(other.buckets, self.cut - other.cut), -other.counts)
         buckets = np.concatenate([self.buckets, less.buckets])
-        return Sketch(*_summed(buckets, np.concatenate([self.counts, less.counts])), self.cut)
+        return Sketch(*_sum_equal(buckets, np.concatenate([self.counts, less.counts])), self.cut)
 
     def percentiles(self) -> np.ndarray:
-        """Returns 101 numbers: the i-th is the least that at least i percent are not above.
+        """Returns the percentiles 0 to 100: the i-th is the smallest number that is not below at
+        least i percent of all.
 
-        It is NumPy's `inverted_cdf` but for the error. Raises `IndexError` of nothing.
+        It is NumPy's `inverted_cdf` but for the error. Raises `IndexError` if the sketch is empty.
         """
         ends = np.cumsum(self.counts)
         ranks = (np.arange(101) * int(ends[-1]) + 99) // 100
         return self._values[np.searchsorted(ends, ranks.clip(1))]
 
     def histogram(self, edges: np.ndarray) -> np.ndarray:
-        """Returns how many numbers lie from each of `edges` up to the next, and at the last one."""
+        """Returns how many numbers are in each bin between `edges`; the last includes its end."""
         found, _ = np.histogram(self._values, edges, weights=self.counts)
         return found.astype(np.int64)
 
     @property
     def _values(self) -> np.ndarray:
-        """Of each bucket the number that is nearest to zero."""
+        """For each bucket, its number nearest to zero."""
         return np.copysign((np.abs(self.buckets) << self.cut).view(np.float64), self.buckets)
 
 
@@ -71,23 +72,23 @@ def build(values: np.ndarray, counts: np.ndarray) -> Sketch:
     exact = values.astype(np.float64)
     # Without their signs numbers are ordered as their bits are.
     size = np.abs(exact).view(np.int64)
-    return _fitted(*_summed(np.where(exact < 0, -size, size), counts), 0)
+    return _fit(*_sum_equal(np.where(exact < 0, -size, size), counts), 0)
 
 
 def merged(sketches: Sequence[Sketch]) -> Sketch:
-    """Returns that of all sets of numbers together."""
+    """Returns the sketch of all the numbers together."""
     cut = max(one.cut for one in sketches)
-    parts = [_shortened(one.buckets, cut - one.cut) for one in sketches]
+    parts = [_drop_bits(one.buckets, cut - one.cut) for one in sketches]
     counts = np.concatenate([one.counts for one in sketches])
-    return _fitted(*_summed(np.concatenate(parts), counts), cut)
+    return _fit(*_sum_equal(np.concatenate(parts), counts), cut)
 
 
-def _shortened(buckets: np.ndarray, bits: int) -> np.ndarray:
-    """Leaves out that many more bits, which goes towards zero."""
+def _drop_bits(buckets: np.ndarray, bits: int) -> np.ndarray:
+    """Drops the lowest `bits` of buckets, which rounds towards zero."""
     return np.sign(buckets) * (np.abs(buckets) >> bits) if bits else buckets
 
 
-def _summed(buckets: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _sum_equal(buckets: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     if not len(buckets):
         return _nothing(), _nothing()
     if not (buckets[1:] >= buckets[:-1]).all():
@@ -97,13 +98,13 @@ def _summed(buckets: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.nda
     return buckets[starts], np.add.reduceat(counts, starts)
 
 
-def _fitted(buckets: np.ndarray, counts: np.ndarray, cut: int) -> Sketch:
-    """Leaves out as few bits as make the sketch small enough; `buckets` ascend."""
+def _fit(buckets: np.ndarray, counts: np.ndarray, cut: int) -> Sketch:
+    """Drops just enough bits to fit into `MOST_BUCKETS`; `buckets` ascend."""
     if len(buckets) <= MOST_BUCKETS:
         return Sketch(buckets, counts, cut)
     enough, too_few = _MANTISSA_BITS + 11 - cut, 0
     while enough - too_few > 1:
         middle = (enough + too_few) // 2
-        number = 1 + int(np.count_nonzero(np.diff(_shortened(buckets, middle))))
+        number = 1 + int(np.count_nonzero(np.diff(_drop_bits(buckets, middle))))
         enough, too_few = (middle, too_few) if number <= MOST_BUCKETS else (enough, middle)
-    return Sketch(*_summed(_shortened(buckets, enough), counts), cut + enough)
+    return Sketch(*_sum_equal(_drop_bits(buckets, enough), counts), cut + enough)

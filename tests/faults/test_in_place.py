@@ -88,7 +88,7 @@ def _follow(run: LaunchedRun) -> list[int]:
         while run.look():
             assert time.monotonic() < until
             time.sleep(0.05)
-        if run.ended() >= 0:
+        if run.wait() >= 0:
             return run.codes
         run.start()
 

@@ -1,5 +1,5 @@
-"""What is changed in rows that an export is compared on: for each column, values that are missing,
-unseen or extreme."""
+"""Edge cases that an export is compared on: for each column, rows in which its value is replaced by
+a missing, an unseen or an extreme one."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ Found = Iterator[Changed]
 
 @dataclasses.dataclass(frozen=True)
 class Edge:
-    """A column, what is done to it, whether the schema allows that, and the new feature, `None`
-    removes it; `others` are those of lists that have to be as long."""
+    """A change to one column, whether the schema allows it, and the new feature; `None` removes the
+    feature. `others` are new features of lists that must have the same length."""
 
     column: str
     change: str
@@ -41,7 +41,7 @@ class Edge:
 
 
 def edges_of(source: RecordDataset) -> Iterator[Edge]:
-    """Yields all that is changed, by the columns that a model takes."""
+    """Yields the edge cases of each column that a model takes."""
     statistics = source.manifest.statistics.get("train")
     columns = source.transforms.serving_columns
     others = as_long(columns)

@@ -50,7 +50,7 @@ def test_bad_params(name, params, message):
         ("", ""),
     ],
 )
-def test_a_name_that_is_no_model_is_refused_with_the_nearest(name, nearest):
+def test_an_unknown_model_is_refused_with_the_nearest_name(name, nearest):
     text = (
         f"^config 'test': model.name: {name!r} is not one of {', '.join(MODELS)}{nearest}; "
         "your own is package.module:function$"
@@ -73,13 +73,13 @@ def test_canned_models_need_features():
         make(model={"name": "linear"})
 
 
-def test_params_of_ones_own_models_are_their_own_affair():
+def test_params_of_own_models_are_not_checked():
     mine = Model(name="package.module:model_fn", params={"anything": [1, "x"]})
     make(model=mine.model_dump(exclude_defaults=True))
     assert model_config.params(mine) == mine.params
 
 
-def test_what_is_not_given_has_its_default():
+def test_params_have_defaults():
     assert model_config.params(Model(name="mnist_cnn")) == {"classes": 10}
     linear = model_config.params(Model(name="linear", params={"classes": 3}))
     assert linear == {"task": "classification", "classes": 3, "offset": 0.0, "scale": 1.0}

@@ -21,13 +21,13 @@ def test_a_pause_ends_training_and_changes_neither_its_length_nor_the_schedule()
     assert not paused.pauses_at(99) and not paused.pauses_at(900)
 
 
-def test_a_pause_beyond_the_end_is_none():
+def test_a_pause_after_the_last_step_has_no_effect():
     later = train("train.steps=900", "train.pause_step=1000")
     assert later.max_steps == 900
     assert not later.pauses_at(900)
 
 
-def test_a_pause_of_epochs_holds_once_their_steps_are_known():
+def test_a_pause_applies_to_epochs_once_their_steps_are_known():
     job = config_file.load(
         "mnist_mlp", ["train.steps=null", "train.epochs=1", "train.pause_step=100"]
     )
@@ -35,6 +35,6 @@ def test_a_pause_of_epochs_holds_once_their_steps_are_known():
     assert epochs.with_length(job, config.Length(900, 900)).train.max_steps == 100
 
 
-def test_a_pause_is_a_step():
+def test_pause_step_must_be_positive():
     with pytest.raises(errors.UsageError, match=r"train\.pause_step: input should be greater than"):
         train("train.pause_step=0")

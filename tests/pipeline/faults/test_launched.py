@@ -21,7 +21,7 @@ class Run:
     def look(self):
         return False
 
-    def ended(self):
+    def wait(self):
         return self.codes.pop(0)
 
     def start(self):

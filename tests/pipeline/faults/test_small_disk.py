@@ -34,13 +34,13 @@ def test_a_full_disk_takes_nothing_until_it_is_freed(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
-def test_it_is_as_large_as_runs_need(tmp_path):
+def test_the_disk_has_room_for_the_runs(tmp_path):
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "b").write_bytes(bytes(1000))
     assert small_disk.size_of(str(tmp_path)) == 1000
     assert small_disk.needed(str(tmp_path)) == 3000 + (64 << 20)
 
 
-def test_more_memory_than_there_is_is_refused():
+def test_a_disk_larger_than_memory_is_refused():
     assert small_disk.why_not(1 << 20) is None
     assert "MiB" in small_disk.why_not(1 << 50)

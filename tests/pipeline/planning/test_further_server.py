@@ -16,7 +16,7 @@ def test_a_step_of_two_servers_takes_more_of_processors_than_of_one():
     assert 0 <= found.worker < 0.1
 
 
-def test_what_fails_is_one_line(monkeypatch, tmp_path):
+def test_a_failed_measurement_is_a_one_line_error(monkeypatch, tmp_path):
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\necho no TensorFlow here >&2\nexit 3\n")
     python.chmod(0o755)

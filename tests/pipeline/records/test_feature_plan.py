@@ -25,7 +25,7 @@ def test_z_score_of_a_column_is_exact():
     assert step.deviation == pytest.approx(TIME.std())
 
 
-def test_missing_is_filled_with_the_mean():
+def test_missing_values_are_filled_with_the_mean():
     _, step = (planned := _steps("delay", "missing", "z_score")).steps
     assert planned.steps[0].fill == pytest.approx(DELAY.mean())
     assert np.isnan(planned.steps[0].stand_in)
@@ -131,7 +131,7 @@ def test_a_column_that_is_always_the_same_becomes_zero():
     assert (min_max.min, min_max.max) == (5.0, 6.0)
 
 
-def test_vocabularies():
+def test_vocabularies_come_from_the_statistics_or_the_allowed_values():
     assert _steps("carrier", "vocabulary").steps[0].values == ("UA", "AA", "DL")
     assert _steps("carrier", {"vocabulary": {"oov": 3}}).ids == 6
     # Listed whole, though none is declared; and what is allowed is all there is.
@@ -296,7 +296,7 @@ def test_statistics_through_random_chains(tail):
     assert max(apart) < 0.2
 
 
-def test_a_column_without_a_number_in_train_is_no_obstacle():
+def test_a_column_without_values_in_train_is_accepted():
     """It may have some only in rows without a label, which are dropped; a first config has it."""
     job = make({"delay": {"steps": ["missing", "z_score", {"piecewise": {"count": 4}}]}})
     made = contents(job)

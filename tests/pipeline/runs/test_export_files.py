@@ -18,7 +18,7 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_every_file_by_its_path(folder):
+def test_every_file_of_an_export_is_listed_by_path(folder):
     assert export_files.digests(str(folder)) == {
         "saved_model.pb": hashlib.sha256(b"graph").hexdigest(),
         "variables/variables.index": hashlib.sha256(b"index").hexdigest(),

@@ -19,12 +19,12 @@ from preprocessing.arrow import arrow_types
         ({"type": "string", "shape": (1,)}, pa.list_(pa.string(), 1)),
     ],
 )
-def test_types(column, expected):
+def test_declared_columns_have_arrow_types(column, expected):
     assert arrow_types.arrow_type(config.Column(**column)) == expected
     assert arrow_types.arrow_schema({"x": config.Column(**column)}).field("x").type == expected
 
 
-def test_values_have_a_row_for_each_row():
+def test_arrays_have_one_row_for_each_record():
     lists = pa.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], pa.list_(pa.float32(), 2))
     column = config.Column(type="float32", shape=(2,))
     assert arrow_types.values(lists.slice(1), column).tolist() == [[3, 4], [5, 6]]

@@ -17,7 +17,7 @@ def array(request):
 
 
 @pytest.mark.parametrize(("start", "length"), [(0, 5), (1, 3), (3, 1), (4, 1), (2, 0)])
-def test_slices(array, start, length):
+def test_slices_keep_values_lengths_and_bytes(array, start, length):
     part, expected = array.slice(start, length), _VALUES[start : start + length]
     assert binary.values(part) == expected
     assert [view.tobytes() for view in binary.views(part)] == expected
@@ -25,18 +25,18 @@ def test_slices(array, start, length):
     assert binary.data(part).tobytes() == b"".join(expected)
 
 
-def test_nothing(array):
+def test_an_empty_array_has_no_values(array):
     empty = pa.array([], array.type)
     assert binary.values(empty) == []
     assert list(binary.views(empty)) == list(binary.copies(empty)) == []
     assert binary.data(empty).size == 0
 
 
-def test_cut_is_the_reverse():
+def test_cut_rebuilds_an_array_from_bytes_and_lengths():
     content = np.frombuffer(b"".join(_VALUES), np.uint8)
     assert binary.cut(content, np.array([0, 3, 1, 0, 2])).to_pylist() == _VALUES
     assert binary.cut(content[:0], np.zeros(0, np.int64)).to_pylist() == []
 
 
-def test_views_share_memory(array):
+def test_views_share_the_memory_of_the_array(array):
     assert np.shares_memory(list(binary.views(array))[1], binary.data(array))

@@ -42,18 +42,18 @@ def test_american_dates():
         ([1577836800, 1577923200, 1578009600] * 9, {}),
     ],
 )
-def test_later_dates_must_have_the_form_that_all_had(values, rule):
+def test_a_form_that_all_values_have_becomes_a_rule(values, rule):
     made = _column(values, "timestamp")
     assert made.parts
     assert {name: made.rules[name] for name in ("dates",) if name in made.rules} == rule
 
 
-def test_what_could_be_either_is_reported():
+def test_ambiguous_day_and_month_are_noted():
     notes = _column(["1/2/2020", "3/4/2020", "3/4/2020"]).notes
     assert notes[-1] == "dates, taken for m/d/y; if they are not, form: d/m/y"
 
 
-def test_seconds_are_times_where_they_are_called_so():
+def test_whole_numbers_are_unix_times_if_the_column_name_says_so():
     seconds = [1_260_759_144 + 7777 * n for n in range(900)]
     made = _column(seconds, "timestamp")
     assert made.parts["timestamp_hour"] == [
@@ -112,7 +112,7 @@ def _remarks(values, name="when"):
     return suggest_dates.remarks(name, found)
 
 
-def test_what_is_in_doubt_is_reported():
+def test_doubtful_dates_are_reported():
     assert _remarks(["1/2/2020", "3/4/2020"]) == [
         "'when': dates such as '1/2/2020' are taken for m/d/y, and no value shows that they are "
         "not d/m/y. If they are, write that as form in the config"
@@ -141,7 +141,7 @@ def test_what_is_in_doubt_is_reported():
     assert _remarks([1_600_000_000_000, 1_600_000_009_000], "user_id") == []
 
 
-def test_days_as_whole_numbers():
+def test_whole_numbers_of_year_month_day_are_dates():
     days = [20190101 + day for day in range(30)]
     for values in (days, list(map(str, days)), [f"{day}.0" for day in days]):
         made = _column(values, "x")
@@ -153,7 +153,7 @@ def test_days_as_whole_numbers():
     assert not _column([*days, 20190132], "x").parts.get("x_weekday")
 
 
-def test_notes_say_one_thing():
+def test_a_column_has_one_note_on_its_dates():
     assert _column(["05/12/2020", "06/13/2020"]).notes[1:] == ["dates, m/d/y"]
     assert _column(["2017 May", "2018 May"]).notes[1:] == ["dates, month y"]
     assert (
@@ -209,7 +209,7 @@ def test_whole_numbers_that_stand_for_no_date():
         ["99991231"] * 50,
     ],
 )
-def test_days_of_which_most_are_so_are_days(days):
+def test_a_column_of_mostly_dates_is_a_date(days):
     found = surveyed(days)
     assert suggest_dates.stand_ins("day", found) == []
     if form := found.as_dates.form:

@@ -37,7 +37,7 @@ def test_every_image_is_a_record_with_its_class_and_bytes(folder, tmp_path):
     assert found["image"].count == made.splits["train"].records
 
 
-def test_what_cannot_be_decoded_is_a_letter_that_names_its_file(folder, tmp_path):
+def test_an_unreadable_image_becomes_a_dead_letter_with_its_file(folder, tmp_path):
     (folder / "cat" / "001.png").write_bytes(b"\x89PNG\r\n\x1a\nno")
     (folder / "dog" / "note.txt").write_text("two words")
     job_config = pictures.make_config(folder, error_budget=2)
@@ -50,7 +50,7 @@ def test_what_cannot_be_decoded_is_a_letter_that_names_its_file(folder, tmp_path
     assert first["value"].startswith("10 bytes (")
 
 
-def test_without_a_budget_the_file_is_named_in_one_line(folder, tmp_path):
+def test_without_an_error_budget_the_error_names_the_file(folder, tmp_path):
     (folder / "dog" / "000.jpg").write_bytes(b"x")
     with pytest.raises(
         errors.DataError,
@@ -60,7 +60,7 @@ def test_without_a_budget_the_file_is_named_in_one_line(folder, tmp_path):
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_chunks_and_workers_change_nothing(folder, tmp_path, monkeypatch, workers):
+def test_records_do_not_depend_on_chunks_and_workers(folder, tmp_path, monkeypatch, workers):
     job_config = pictures.make_config(folder)
     _, records, _ = table_runs.run(job_config, tmp_path / "whole")
     whole = table_runs.files(records)
@@ -73,7 +73,7 @@ def test_chunks_and_workers_change_nothing(folder, tmp_path, monkeypatch, worker
     assert table_runs.files(records) == whole
 
 
-def test_folders_that_are_not_so(folder, tmp_path):
+def test_stray_images_and_missing_folders_are_refused(folder, tmp_path):
     shutil.copy(folder / "cat" / "001.png", folder / "stray.png")
     with pytest.raises(errors.DataError, match=r"stray.png': is in no class; images lie in "):
         table_runs.run(pictures.make_config(folder), tmp_path)
@@ -90,7 +90,7 @@ def test_folders_that_are_not_so(folder, tmp_path):
         {**pictures.COLUMNS, "width": {"type": "int64"}},
     ],
 )
-def test_columns_it_does_not_have(tmp_path, columns):
+def test_columns_other_than_image_and_class_are_refused(tmp_path, columns):
     job_config = pictures.make_config(tmp_path, columns=columns)
     with pytest.raises(errors.UsageError, match="image_folder gives one column of type image"):
         image_folder.ImageFolderSource(job_config.data)

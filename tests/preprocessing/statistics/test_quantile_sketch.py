@@ -37,7 +37,7 @@ def test_few_numbers_are_exact(values):
 @hypothesis.given(
     st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=2), st.integers(2, 8)
 )
-def test_at_most_the_stated_share_too_near_to_zero(values, most):
+def test_the_relative_error_is_at_most_the_stated_one(values, most):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(quantile_sketch, "MOST_BUCKETS", most)
         made = _of(values)
@@ -51,7 +51,7 @@ def test_at_most_the_stated_share_too_near_to_zero(values, most):
 
 
 @pytest.mark.parametrize("draw", ["normal", "exponential", "standard_cauchy"])
-def test_numpy(draw):
+def test_percentiles_of_few_float32_equal_those_of_numpy(draw):
     values = getattr(np.random.default_rng(1), draw)(size=9_999).astype(np.float32)
     exact = np.quantile(values, np.arange(101) / 100, method="inverted_cdf")
     assert _of(values).percentiles().tolist() == exact.tolist()
@@ -81,7 +81,7 @@ def test_quantiles_are_distinguished_wherever_the_numbers_lie(draw):
     st.lists(st.integers(0, 50), max_size=3),
     st.randoms(),
 )
-def test_parts_in_any_order_give_the_same(values, cuts, random):
+def test_merging_does_not_depend_on_the_order_of_parts(values, cuts, random):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(quantile_sketch, "MOST_BUCKETS", 7)
         whole = _of(np.array(values, float))

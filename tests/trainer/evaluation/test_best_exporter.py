@@ -60,7 +60,7 @@ def test_the_checkpoint_of_the_best_survives_rotation_and_a_restart(scene, finis
         assert pathlib.Path(scene.run.path, "best", path.name).read_bytes() == path.read_bytes()
 
 
-def test_one_checkpoint_is_kept_that_of_the_best(scene):
+def test_only_the_checkpoint_of_the_best_is_kept(scene):
     for step, value in ((100, 0.9), (200, 0.95), (300, 0.7)):
         scene.evaluated(step, value)
     assert checkpoint_files.find_intact(scene.run.path, "best") == [
@@ -70,7 +70,7 @@ def test_one_checkpoint_is_kept_that_of_the_best(scene):
     assert {path.name.split(".")[1] for path in kept.iterdir()} == {"ckpt-200"}
 
 
-def test_one_that_was_removed_gives_way_to_the_best_there_is(scene):
+def test_a_removed_best_is_replaced_by_the_best_that_exists(scene):
     shutil.rmtree(scene.evaluated(100, 0.9))
     scene.evaluated(200, 0.5)
     assert (scene.best["step"], scene.exported) == (200, ["200"])
@@ -113,7 +113,7 @@ def test_patience_begins_again_after_losses_of_an_earlier_version(scene, monkeyp
 @pytest.mark.parametrize(
     ("metric", "told"), [("loss", True), ("dwell/loss", True), ("average_loss", False)]
 )
-def test_of_which_metrics_the_meaning_is_reported(metric, told):
+def test_metrics_whose_meaning_changed_are_reported(metric, told):
     assert (best.meaning(metric) is not None) is told
 
 
@@ -186,7 +186,7 @@ def test_nan_neither_wins_nor_blocks(scene):
 
 
 @pytest.mark.parametrize("value", [-np.inf, np.inf])
-def test_what_is_not_finite_is_no_best_and_is_valid_json(scene, value):
+def test_a_metric_that_is_not_finite_is_never_the_best_and_valid_json(scene, value):
     lower = ("eval.metric=accuracy", "eval.higher_is_better=false")
     assert scene.evaluated(100, value, *lower) is None
     assert (scene.best, scene.exported) == (None, [])

@@ -56,7 +56,7 @@ def test_a_run_that_begins_makes_all_of_its_steps(tmp_path):
     assert _decide(RunFolder(str(tmp_path)), BLOCKS) == (Length(12, 12), None)
 
 
-def test_a_resumed_one_makes_what_the_ledger_leaves(tmp_path):
+def test_a_resumed_run_makes_the_steps_that_the_ledger_leaves(tmp_path):
     run = _save(tmp_path, 5, [20, 10, 10, 10])
     assert _decide(run, BLOCKS) == (Length(12, 12), None)
     found, note = _decide(run, BLOCKS, "train.batch_size=35")
@@ -66,13 +66,13 @@ def test_a_resumed_one_makes_what_the_ledger_leaves(tmp_path):
     )
 
 
-def test_blocks_that_are_left_out_have_no_part_in_it(tmp_path):
+def test_skipped_blocks_do_not_count_for_the_length(tmp_path):
     run = _save(tmp_path, 5, [20, 10, 10, 10])
     without = epoch_order.Blocks(("a",), ZEROS, ZEROS, ZEROS + 10, np.arange(4) == 0, 111)
     assert _decide(run, without)[0] == Length(5 + 6, 9)
 
 
-def test_with_steps_there_is_nothing_to_decide(tmp_path):
+def test_a_config_with_train_steps_is_used_as_it_is(tmp_path):
     job, run = config_file.load("mnist"), RunFolder(str(tmp_path))
     assert length.decide(job, run, BLOCKS, reporter=Reporter(run, "chief-0", 5)) is job
     assert run.read(epochs.LENGTH) is None
@@ -84,7 +84,7 @@ def test_a_schedule_must_fit_into_the_steps(tmp_path):
         _decide(RunFolder(str(tmp_path)), BLOCKS, schedule)
 
 
-def test_epochs_end_where_they_should_after_another_batch_size(commands, task_flags, small_records):
+def test_epochs_end_exactly_after_a_change_of_batch_size(commands, task_flags, small_records):
     """The witness counts how often each record was applied."""
     due = small_records.contents.split("train").records
 
@@ -103,7 +103,7 @@ def test_epochs_end_where_they_should_after_another_batch_size(commands, task_fl
     assert result["final_step"] == -(-due // 100) + -(-(2 * due - read) // 40)
 
 
-def test_others_wait_until_they_see_what_the_chief_has_decided(tmp_path):
+def test_other_processes_wait_for_the_length_that_the_chief_writes(tmp_path):
     """NFS may show its file later than its status."""
     run = RunFolder(str(tmp_path))
     sleeps = []

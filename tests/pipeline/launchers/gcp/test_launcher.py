@@ -210,7 +210,7 @@ def test_a_submission_that_is_refused_is_recorded(wanted, cloud, jobs):
     assert (record["status"], record["exit_code"]) == ("failed", 64)
 
 
-def test_what_failed_for_good_is_reported_in_its_own_words_and_code(wanted, jobs):
+def test_a_final_error_is_reported_with_its_message_and_exit_code(wanted, jobs):
     def fail(state: str) -> None:
         content = {"submission": "s", "task": "chief-0", "exit_code": 70, "error": "loss is nan"}
         wanted.run.write(fatal.MARKER, content)
@@ -224,7 +224,7 @@ def test_what_failed_for_good_is_reported_in_its_own_words_and_code(wanted, jobs
     assert launch(wanted)["status"] == "done"  # the marker was of the other submission
 
 
-def test_a_job_that_fails_without_words_of_ours_has_those_of_the_service(wanted, jobs):
+def test_a_failure_without_a_recorded_cause_shows_the_error_of_the_service(wanted, jobs):
     jobs.states, jobs.error = ["JOB_STATE_FAILED"], "worker pool 0 is gone."
     with pytest.raises(
         errors.RetryableError,
@@ -248,7 +248,7 @@ def test_a_job_that_fails_without_words_of_ours_has_those_of_the_service(wanted,
         ),
     ],
 )
-def test_refusals_that_come_late_say_what_to_do(wanted, jobs, code, said, kind, words):
+def test_errors_of_a_started_job_say_what_to_do(wanted, jobs, code, said, kind, words):
     jobs.states, jobs.error, jobs.code = ["JOB_STATE_FAILED"], said, code
     with pytest.raises(kind, match=f"^the job failed: {said.rstrip('.')}. {words}"):
         launch(wanted)
@@ -277,7 +277,7 @@ def test_a_job_without_an_account_of_its_own_is_noted(cloud, wanted, jobs, capsy
     assert (note in capsys.readouterr().out) == (account is None)
 
 
-def test_success_without_a_result_is_none(wanted, jobs):
+def test_a_successful_job_without_a_result_is_an_error(wanted, jobs):
     jobs.states = ["JOB_STATE_SUCCEEDED"]
     with pytest.raises(errors.PipelineError, match=r"ended well, but left no RESULT.json"):
         launch(wanted)
@@ -326,7 +326,7 @@ def test_it_is_submitted_as_often_as_the_config_says(cloud, jobs):
 
 
 @pytest.mark.parametrize("how", ["final", "stopped", "cancelled"])
-def test_what_ended_for_good_is_not_submitted_again(cloud, wanted, jobs, how):
+def test_a_job_with_a_final_error_is_not_submitted_again(cloud, wanted, jobs, how):
     wanted = plan(cloud, "gcp.submissions=3")
 
     def on_state(state):
