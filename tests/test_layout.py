@@ -326,16 +326,6 @@ def _folder(name):
     return name.split(".")[2] if name.startswith("pipeline.launchers.") else ""
 
 
-@pytest.mark.parametrize("package", LAYERS)
-def test_every_package_says_what_it_holds(package):
-    silent = [
-        str(path.relative_to(ROOT))
-        for path in _modules(package)
-        if path.name == "__init__.py" and not ast.get_docstring(ast.parse(path.read_text()))
-    ]
-    assert not silent, f"no docstring in {', '.join(silent)}"
-
-
 @pytest.mark.parametrize("package", CENTRES)
 def test_only_commands_and_the_centre_lie_at_the_top_of_a_package(package):
     others = {

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from pipeline import config as config_lib
 from pipeline.cluster import topology
-from pipeline.config import cluster_config, goals, model_config, strategy_table
+from pipeline.config import cluster_config, labels_config, model_config, strategy_table
 from pipeline.records.feature_plan import Planned
 from trainer import models, optimizers
 from trainer.checkpoints import checkpoint_files, saving, table_saver, warm_start
@@ -135,7 +135,7 @@ class ModelFunction:
             streaming.with_group_metrics, column=settings.group, top=settings.top_k
         )
         for name, goal in self._job.labels.items():
-            if goals.of_two(goal):
+            if labels_config.of_two(goal):
                 # Not by its weight: one of 0 does not mean that the label is missing.
                 there = extras[slicing.THERE + name]
                 spec = grouped(spec, ids, labels[name], label=name, there=there)

@@ -1,4 +1,13 @@
-"""What a job is: its config, section by section."""
+"""The typed config of a job: what may stand in it, how it is read, and what is checked together.
+
+- Sections of a config: `schema` (all of it), `data_config`, `column_config`, `sample_config`,
+  `splits`, `feature_config`, `labels_config`, `model_config`, `train_config`, `optimizer_config`,
+  `eval_config`, `slices`, `drift_config`, `cluster_config`. Those of places are in their folders.
+- Reading: `config_file`, `yaml_loader`, `raw_data`; `reference` writes docs/config.md.
+- Rules across sections: `feature_check`, `date_rules`, `sequences`, `list_weights`,
+  `shared_tables`; `own_input`, `own_code` and `in_place` for what users bring.
+- Tables: `strategy_table`, `price_table`.
+"""
 
 from pipeline.config.cluster_config import Cluster
 from pipeline.config.column_config import PROVENANCE, Column, VocabularyRules

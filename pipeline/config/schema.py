@@ -15,7 +15,7 @@ import pydantic
 from pipeline import places, storage
 from pipeline.config import (
     feature_check,
-    goals,
+    labels_config,
     model_config,
     own_input,
     sample_config,
@@ -27,7 +27,7 @@ from pipeline.config.data_config import Data
 from pipeline.config.drift_config import Drift
 from pipeline.config.eval_config import Eval
 from pipeline.config.feature_config import Feature, Label
-from pipeline.config.goals import Goal
+from pipeline.config.labels_config import Goal
 from pipeline.config.model_config import Model
 from pipeline.config.train_config import Train
 from pipeline.models import MODELS
@@ -59,14 +59,14 @@ class _Job(Section):
     @pydantic.model_validator(mode="before")
     @classmethod
     def _labels_are_known_to_data(cls, tree: Any) -> Any:
-        return goals.with_labels_in_data(tree)
+        return labels_config.with_labels_in_data(tree)
 
     @pydantic.model_validator(mode="after")
     def _features_can_be_made(self) -> _Job:
         if not self.data.has_records:
             own_input.check_job(self)
             return self
-        goals.check(self)
+        labels_config.check(self)
         every = (step for feature in self.features.values() for step in feature.steps)
         if any(isinstance(step, NotImported) for step in every):
             return self  # what follows depends on what the steps take and give

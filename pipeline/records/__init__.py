@@ -1,1 +1,8 @@
-"""Record files and their manifest: framing, scanning, repair, builds."""
+"""Records on disk, and what is known of them from their manifest.
+
+- Formats: `tfrecord`, `idx`, `file_kinds`.
+- Builds: `manifest`, `builds`, `in_place`, `epochs`.
+- Damage: `scan`, `shard_check`, `verified`, `repair`, `quarantine`.
+- From statistics: `feature_plan`, `label_check`, `table_sizes`, `item_shares`, `coarse`.
+- Two sets compared: `drift`, `distances`.
+"""

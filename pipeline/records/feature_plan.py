@@ -14,7 +14,13 @@ from typing import Any
 import numpy as np
 
 from pipeline import config, errors
-from pipeline.config import feature_check, feature_config, goals, list_weights, shared_tables
+from pipeline.config import (
+    feature_check,
+    feature_config,
+    labels_config,
+    list_weights,
+    shared_tables,
+)
 from pipeline.records import item_shares, label_check, manifest
 from pipeline.steps import base
 from pipeline.steps.base import Kind, Step, Values
@@ -323,7 +329,7 @@ def _goal(job: config.Config, name: str, contents: manifest.Manifest) -> Planned
     # A default that is given is a label like others.
     unknown = column.missing == "allow" and column.default is None
     stand_in = column.stands_for_missing if unknown else None
-    planned = _label(goals.view(job, name), contents)
+    planned = _label(labels_config.view(job, name), contents)
     return PlannedGoal(name, planned, goal.params, goal.weight, stand_in)
 
 

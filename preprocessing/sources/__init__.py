@@ -1,4 +1,12 @@
-"""Chooses the kind of raw data: one of ours by name, or a class of the user's own."""
+"""Chooses the kind of raw data: one of ours by name, or a class of the user's own.
+
+- Formats, one module each: `csv`, `jsonl`, `parquet`, `orc`, `avro`, `tfrecord`, `tfds`, `idx`,
+  `image_folder`; `in_place` for TFRecords that are not copied, `ptransform` for a user's own.
+- What they share: `base` (the interface), `files`, `keys`, `partitions`, `together`.
+- Parts of one format: `csv_lines`, `csv_numbers`, `json_layout`, `image_files`.
+- Others: `lakes` refuses tables of Delta and the like; `download` and `generate` bring raw data;
+  `quiet_imports`.
+"""
 
 from __future__ import annotations
 

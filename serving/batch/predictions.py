@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from pipeline import config, errors, storage
-from pipeline.config import goals
+from pipeline.config import labels_config
 from pipeline.console import figures, progress, terminal
 from pipeline.runs import exported
 from pipeline.runs.run_folder import RunFolder
@@ -139,7 +139,9 @@ def _answer(
 
     images = any(column.is_image for column in asked.model.values())
     batch = job.eval.batch_size if images else max(_TABLE_ROWS, job.eval.batch_size)
-    several = {name: (one.label, export.classes_of(name)) for name, one in goals.views(job).items()}
+    several = {
+        name: (one.label, export.classes_of(name)) for name, one in labels_config.views(job).items()
+    }
     answering = beam_stage.PredictionModel(
         export.path, export.classes, job.label, batch, several, part
     )

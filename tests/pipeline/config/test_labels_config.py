@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pipeline import errors
-from pipeline.config import config_file, goals
+from pipeline.config import config_file, labels_config
 from pipeline.records import builds
 
 _COLUMNS = {
@@ -57,11 +57,11 @@ def test_a_job_of_one_label_is_as_before():
     tree["data"].pop("labels")
     job = config_file.validate(tree, where="one")
     assert job.data.every_label == ("clicked",) and "labels" not in builds.deciding(job.data)
-    assert goals.views(job) == {}
+    assert labels_config.views(job) == {}
 
 
 def test_a_view_has_one_label():
-    found = goals.view(_job(label={"weight": "x"}), "dwell")
+    found = labels_config.view(_job(label={"weight": "x"}), "dwell")
     assert found.data.label == "dwell" and found.data.every_label == ("dwell",)
     assert found.label.weight == "x" and found.model.params["task"] == "regression"
 
