@@ -121,8 +121,12 @@ class Step(Section):
             for name in ("layer", "masked", "statistics_after", "together", "layers_together"):
                 if name not in own:
                     setattr(cls, name, getattr(Step, name))
-        if not getattr(cls, "takes", ()):
-            raise TypeError(f"{cls.__name__}: a step needs takes, the kinds of values it takes")
+        kinds, takes = get_args(Kind), getattr(cls, "takes", ())
+        if not takes or not {*takes, cls.gives or takes[0]} <= {*kinds}:
+            raise TypeError(
+                f"{cls.__name__}: a step needs takes, the kinds of values it takes, and may have "
+                f"gives, the kind it returns: takes is {takes!r}, kinds are {', '.join(kinds)}"
+            )
         if cls.apply is Step.apply:
             raise TypeError(f"{cls.__name__}: a step needs apply(self, x), its TensorFlow op")
         if cls.gives in ("ids", "bag") and cls.categories is Step.categories:

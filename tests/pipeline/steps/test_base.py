@@ -191,6 +191,14 @@ def test_a_subclass_with_an_op_of_its_own_inherits_no_claims():
     ("body", "message"),
     [
         ({"apply": lambda self, x: x}, "a step needs takes, the kinds of values it takes"),
+        (
+            {"takes": ("int64",), "apply": lambda self, x: x},
+            r"takes is \('int64',\), kinds are number, integer, text",
+        ),
+        (
+            {"takes": NUMBERS, "gives": "float32", "apply": lambda self, x: x},
+            "gives, the kind it returns: .* kinds are number",
+        ),
         ({"takes": NUMBERS}, "a step needs apply"),
         (
             {"takes": NUMBERS, "gives": "ids", "apply": lambda self, x: x},
@@ -198,7 +206,7 @@ def test_a_subclass_with_an_op_of_its_own_inherits_no_claims():
         ),
     ],
 )
-def test_classes_that_lack_something(body, message):
+def test_incomplete_classes_are_refused(body, message):
     with pytest.raises(TypeError, match=message):
         type(Step)("Half", (Step,), {"__module__": __name__, **body})
 
@@ -210,7 +218,7 @@ def test_classes_that_lack_something(body, message):
         ({"statistics_after": lambda self: "kept"}, "must return one of forgotten, .* got 'kept'"),
     ],
 )
-def test_classes_that_contradict_themselves(body, message, monkeypatch):
+def test_contradictory_statistics_after_is_refused(body, message, monkeypatch):
     body = {"takes": NUMBERS, "apply": lambda self, x: x, **body}
     step = type(Step)("Half", (Step,), {"__module__": "own_steps", **body})
     monkeypatch.setattr(sys.modules["own_steps"], "Half", step, raising=False)
