@@ -49,8 +49,8 @@ def task_of(
         return ours or services or Task(CHIEF, 0)
     if _name(ours) != _name(services):
         raise errors.UsageError(
-            f"TF_CONFIG says this is {_name(ours)}, CLUSTER_SPEC that it is {_name(services)}. "
-            "Unset one, or say it with --job_name, --task_index and --cluster_spec"
+            f"TF_CONFIG makes this process {_name(ours)}, CLUSTER_SPEC {_name(services)}. "
+            "Unset one of them, or give --job_name, --task_index and --cluster_spec"
         )
     if ours != services:
         tell(f"note: {_difference(ours, services)}; CLUSTER_SPEC counts")
@@ -108,8 +108,8 @@ def _task(job_name: str, task_index: int, cluster: Mapping[str, tuple[str, ...]]
     """A chief alone is a single process: it needs no cluster."""
     if not cluster and job_name in (WORKER, PS):
         raise errors.UsageError(
-            f"this is {job_name}-{task_index} of no cluster: say who is in it, by TF_CONFIG or "
-            "--cluster_spec; a process alone is a chief"
+            f"{job_name}-{task_index} has no cluster: give the addresses of all tasks by TF_CONFIG "
+            "or --cluster_spec; a single process is a chief"
         )
     alone = sum(map(len, cluster.values())) == 1
     return Task(job_name, task_index, {} if alone else cluster)

@@ -58,7 +58,7 @@ def check_job(job: Any) -> None:
         ("eval.group", job.eval.group),
     ):
         if given:
-            raise ValueError(f"{key}: goes by columns of records, and data.input_fn has none")
+            raise ValueError(f"{key}: needs columns of records, and data.input_fn has none")
     if job.train.epochs is not None:
         raise ValueError(
             "train.epochs: counts records, and data.input_fn has none; give train.steps"

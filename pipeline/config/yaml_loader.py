@@ -86,6 +86,6 @@ def _values(node: yaml.Node, known: dict[int, int | None]) -> int:
     found = known[id(node)]
     if found is None:
         raise yaml.composer.ComposerError(
-            problem="an alias stands for what contains it", problem_mark=node.start_mark
+            problem="an alias refers to a value that contains it", problem_mark=node.start_mark
         )
     return found

@@ -120,8 +120,8 @@ def _of_item_id(
     if name is None:
         if settings.log_q:
             yield (
-                "model.params.log_q: counts how often an item is there, and item_id is not set; "
-                f"write item_id: {settings.item[0]}, say"
+                "model.params.log_q: counts the rows of each item, and item_id, which names their "
+                f"feature, is not set; write it, such as item_id: {settings.item[0]}"
             )
         return
     if name not in settings.item:

@@ -159,7 +159,7 @@ def _summarize(found: Sequence[Compared]) -> str:
     line = "no column has drifted"
     if drifted:
         line = f"{drifted:,} of {len(found):,} columns {'has' if drifted == 1 else 'have'} drifted"
-    return f"{line}; of {undecided:,} it cannot be told" if undecided else line
+    return f"{line}; undecided: {undecided:,}" if undecided else line
 
 
 def _far(one: Compared) -> tuple[str, ...]:

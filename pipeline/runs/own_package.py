@@ -24,7 +24,7 @@ _REQUIRES = re.compile(r"^Requires-Dist:\s*([A-Za-z0-9._-]+)(.*)$", re.MULTILINE
 
 def provide(environment: Mapping[str, str]) -> None:
     """Makes the modules of the wheel that `environment` names importable, if it names one. Raises
-    `UsageError` for what is no wheel."""
+    `UsageError` for a file that is not a wheel."""
     path = environment.get(VARIABLE)
     if not path:
         return
@@ -67,7 +67,7 @@ def _opened(path: str) -> zipfile.ZipFile:
     except FileNotFoundError:
         raise errors.UsageError(f"gcp.package {path!r}: not found; upload the wheel") from None
     except zipfile.BadZipFile:
-        raise errors.UsageError(f"gcp.package {path!r}: is no wheel") from None
+        raise errors.UsageError(f"gcp.package {path!r}: is not a wheel (.whl)") from None
 
 
 def _needs(metadata: str) -> list[str]:

@@ -52,12 +52,12 @@ def find_run(
         known = storage.listdir(storage.parent(folder.path))
         if folder.name in known:
             raise errors.UsageError(
-                f"run {run!r}: has no config.yaml, so it is no run; make runs "
-                f"STORAGE={shlex.quote(storage_root)} lists those there are"
+                f"run {run!r}: has no config.yaml, so it is not a run; make runs "
+                f"STORAGE={shlex.quote(storage_root)} lists all runs"
             )
         raise errors.UsageError(
             f"run {run!r}: not in {storage.parent(folder.path)!r}{errors.nearest(run, known)}; "
-            f"make runs STORAGE={shlex.quote(storage_root)} lists what is there"
+            f"make runs STORAGE={shlex.quote(storage_root)} lists all runs"
         )
     if wanted is not None and (why := _why_other(folder, wanted)):
         raise errors.UsageError(

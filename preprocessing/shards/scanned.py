@@ -91,6 +91,6 @@ def check_apart(found: dict[str, list[ScannedFile]]) -> None:
             other, path = seen.setdefault((shard.bytes, shard.crc32c), (split, shard.path))
             if other != split:
                 raise errors.DataError(
-                    f"{shard.path!r} of {split} is a copy of {path!r} of {other}, which would "
-                    "measure a model with what it has learned from; take one of them away"
+                    f"{shard.path!r} of {split} is a copy of {path!r} of {other}: the model would "
+                    "be evaluated on records it was trained on; remove one of them"
                 )

@@ -69,6 +69,6 @@ def _refuse_twice(first: base.RawFile, second: base.RawFile) -> None:
             f"{second.path!r}: named twice in data.inputs.{one}; name each file once"
         )
     raise errors.DataError(
-        f"{second.path!r}: in data.inputs.{one} and in data.inputs.{other}, which would measure a "
-        "model with what it has learned from; give each split files of its own"
+        f"{second.path!r}: in data.inputs.{one} and in data.inputs.{other}: the model would be "
+        "evaluated on records it was trained on; give each split files of its own"
     )

@@ -42,7 +42,7 @@ ROWS = {
         " here, and was 0123 where the job was submitted. Build the image again with make image",
         variables={submitted_code.VARIABLE: json.dumps({"pipeline": "0123"})},
     ),
-    "no cluster": Row("this is worker-0 of no cluster: say who is in it", role="worker"),
+    "no cluster": Row("worker-0 has no cluster: give the addresses of all tasks", role="worker"),
     "an unknown role": Row(
         "unknown role 'wroker' (did you mean 'worker'?)", variables=said("wroker")
     ),

@@ -137,8 +137,8 @@ def of_part(features: Sequence[Planned], part: str) -> list[Planned]:
     found = [one for one in features if part in one.feature.parts(of_ids=one.ids is not None)]
     if not found:
         raise errors.UsageError(
-            f"features: none is for the {part} part of dnn_linear_combined; say part: {part} at "
-            "one, or use another model"
+            f"features: none is for the {part} part of dnn_linear_combined; give one part: {part}, "
+            "or use another model"
         )
     return found
 

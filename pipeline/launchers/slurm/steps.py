@@ -110,7 +110,7 @@ class Allocation:
         if silent:
             raise errors.UsageError(
                 f"node {', '.join(sorted(silent))}: cannot run {sys.executable} -m {MODULE}: "
-                f"{said or 'it put out nothing'}. Install the pipeline where all nodes see it"
+                f"{said or 'it printed nothing'}. Install the pipeline where all nodes see it"
             )
         own = {"Python": _python(), "code": versions.code_version()}
         for one in found:

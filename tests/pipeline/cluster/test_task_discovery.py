@@ -89,8 +89,8 @@ def test_two_variables_may_agree_but_not_differ():
     both["CLUSTER_SPEC"] = variable(POOLS, "workerpool1", 0)
     with pytest.raises(
         errors.UsageError,
-        match="TF_CONFIG says this is worker-1 of 1 chief, 2 workers, 1 ps, "
-        "CLUSTER_SPEC that it is worker-0 of",
+        match="TF_CONFIG makes this process worker-1 of 1 chief, 2 workers, 1 ps, "
+        "CLUSTER_SPEC worker-0 of",
     ):
         place(both)
 
@@ -150,9 +150,9 @@ def test_hosts_by_role():
         ({"environment": {"TF_CONFIG": json.dumps({"cluster": SPEC})}}, "cluster and a task"),
         (
             {"environment": {"TF_CONFIG": variable({}, "worker", 1)}},
-            r"^this is worker-1 of no cluster: say who is in it, by TF_CONFIG or --cluster_spec",
+            r"^worker-1 has no cluster: give the addresses of all tasks by TF_CONFIG",
         ),
-        ({"job_name": "ps"}, r"^this is ps-0 of no cluster"),
+        ({"job_name": "ps"}, r"^ps-0 has no cluster"),
         (
             {"environment": {"TF_CONFIG": variable(SPEC, ["worker"], 0)}},
             r"TF_CONFIG: unknown role \['worker'\]",

@@ -218,7 +218,7 @@ _BOMB = "{" + ", ".join(["l0: &l0 [a, a, a, a, a, a, a, a, a]", *_LEVELS]) + "}"
     ("value", "problem"),
     [
         (_BOMB, r"its aliases make [\d,]+ more values of it; at most 100,000 are allowed"),
-        ("&a [1, *a]", "line 1: not valid YAML: an alias stands for what contains it"),
+        ("&a [1, *a]", "line 1: not valid YAML: an alias refers to a value that contains it"),
         ("[" * 500, "line 1: not valid YAML: it is nested more than 50 levels deep"),
     ],
 )

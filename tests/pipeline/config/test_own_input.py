@@ -45,10 +45,10 @@ def test_a_config_with_an_input_fn_needs_no_columns_and_can_be_read_again(tmp_pa
         ),
         ({"train": {"epochs": 2}}, "train.epochs: counts records, and data.input_fn has none"),
         ({"model": {"name": "dnn"}}, "model.name: 'dnn' is built from columns"),
-        ({"features": {"x": {}}}, "features: goes by columns of records"),
-        ({"label": {"threshold": 1}}, "label: goes by columns of records"),
-        ({"eval": {"slices": ["x"]}}, "eval.slices: goes by columns of records"),
-        ({"eval": {"group": "x"}}, "eval.group: goes by columns of records"),
+        ({"features": {"x": {}}}, "features: needs columns of records"),
+        ({"label": {"threshold": 1}}, "label: needs columns of records"),
+        ({"eval": {"slices": ["x"]}}, "eval.slices: needs columns of records"),
+        ({"eval": {"group": "x"}}, "eval.group: needs columns of records"),
     ],
 )
 def test_what_only_records_can_serve_is_refused(sections, text):

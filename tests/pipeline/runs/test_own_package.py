@@ -34,7 +34,7 @@ def test_what_it_has_and_needs_is_known_before(tmp_path):
         ({"requires": ("torch>=2",)}, "needs torch, which the image does not have"),
         ({"module": "mine.nets"}, "has no module 'mine.nets'"),
         ({"name": "mine-1.0-cp311-cp311-linux_x86_64.whl"}, "must be a wheel of pure Python"),
-        ({"content": b"rubbish"}, "is no wheel"),
+        ({"content": b"rubbish"}, "is not a wheel"),
         ({"content": None}, "not found; upload the wheel"),
     ],
 )

@@ -167,7 +167,7 @@ def test_a_folder_that_is_no_run_is_not_called_absent(tmp_path):
     _runs(tmp_path, ("empty-two", "mnist"))
     (tmp_path / "runs" / "empty-one").mkdir()
     with pytest.raises(
-        errors.UsageError, match=r"'empty-one': has no config.yaml, so it is no run"
+        errors.UsageError, match=r"'empty-one': has no config.yaml, so it is not a run"
     ):
         run_search.find_run(str(tmp_path), "empty-one")
 
