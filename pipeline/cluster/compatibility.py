@@ -34,6 +34,7 @@ def check(job: config.Config) -> None:
     _check_max_workers(job.cluster)
     topology.batch_per_replica(job)
     _check_optimizer(job)
+    check_groups(job)
     keep = job.train.keep_checkpoints
     strategy = job.cluster.strategy
     if strategy_table.STRATEGIES[strategy].all_reduce and keep < _FEWEST_CHECKPOINTS:
@@ -67,6 +68,15 @@ def _check_optimizer(job: config.Config) -> None:
         raise errors.UsageError(
             f"train.optimizer.average: {servers} parameter servers share large variables, whose "
             "averages could not be put together again; use cluster.ps=1"
+        )
+
+
+def check_groups(job: config.Config) -> None:
+    """Raises `UsageError` if there is an `eval.group` and several replicas evaluate."""
+    if job.eval.group is not None and topology.evaluating_replicas(job.cluster) > 1:
+        raise errors.UsageError(
+            f"eval.group: cluster.eval_strategy is {job.cluster.eval_strategy}; metrics by group "
+            "need all predictions in one replica: use none or one_device"
         )
 
 

@@ -103,6 +103,20 @@ def refuse_metric(model: Model, evaluation: Eval) -> None:
     )
 
 
+def check_group(model: Model, where: str) -> None:
+    """Raises `ValueError` if a shipped model of one label does not predict two classes, which the
+    metrics of groups, asked for by `where`, need."""
+    settings = shipped(model)
+    if settings is None or settings.label_classes == 2:
+        return
+    classes = settings.label_classes
+    what = "predicts no class" if classes is None else f"has {classes} (model.params.classes)"
+    raise ValueError(
+        f"{where}: metrics by group are for two classes, and the model {model.name!r} {what}; "
+        "leave it out"
+    )
+
+
 def check(model: Model, *, has_features: bool) -> None:
     """Raises `ValueError` for a name that is no model, and for params that a shipped model does not
     know, with those it does."""

@@ -87,6 +87,8 @@ class _Job(Section):
         slices.check(self.eval.slices, self.data.columns, "eval.slices")
         if self.eval.group is not None:
             slices.check_group(self.eval.group, self.data.columns, "eval.group")
+            if not self.labels:
+                model_config.check_group(self.model, "eval.group")
         return self
 
 

@@ -181,6 +181,36 @@ def test_changes_are_reported_and_what_checkpoints_hold_needs_another_run(launch
             ["--config=flights", "--set=train.steps=500", "--set=eval.metric=ndcg@10"],
             "eval.metric 'ndcg@10': is of groups, and eval.group is not set; write there the ",
         ),
+        (
+            ["--set=eval.group=label"],
+            "eval.group: metrics by group are for two classes, and the model 'mnist_cnn' has 10 "
+            "(model.params.classes); leave it out",
+        ),
+        (
+            [
+                "--config=flights",
+                "--set=train.steps=500",
+                "--set=model.params.classes=3",
+                "--set=eval.group=carrier",
+            ],
+            "eval.group: metrics by group are for two classes, and the model 'dnn_linear_combined' "
+            "has 3 "
+            "(model.params.classes); leave it out",
+        ),
+        (
+            ["--config=flights_delay", "--set=train.steps=500", "--set=eval.group=carrier"],
+            "eval.group: metrics by group are for two classes, and the model 'linear' predicts "
+            "no class",
+        ),
+        (
+            [
+                "--config=flights",
+                "--set=train.steps=500",
+                "--set=eval.group=carrier",
+                "--set=cluster.eval_strategy=mirrored",
+            ],
+            "eval.group: cluster.eval_strategy is mirrored; metrics by group need all ",
+        ),
     ],
 )
 def test_bad_requests_are_refused_before_anything_is_written(launch, arguments, text):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pipeline import config, errors
+from pipeline.config import model_config
 from pipeline.config import slices as slices_of
 from pipeline.records import manifest
 from pipeline.runs.run_folder import RunFolder
@@ -26,6 +27,8 @@ def grouped(job: config.Config, group: str | None) -> config.Config:
         return job
     try:
         slices_of.check_group(group, job.data.columns, "--group")
+        if not job.labels:
+            model_config.check_group(job.model, "--group")
     except ValueError as error:
         raise errors.UsageError(str(error)) from error
     return job.model_copy(update={"eval": job.eval.model_copy(update={"group": group})})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tensorflow as tf
 
 from pipeline import config, errors
-from pipeline.cluster import topology
+from pipeline.cluster import compatibility
 
 # The feature of an evaluation that holds the numbers; it is not for models.
 FEATURE = "input/group"
@@ -41,8 +41,4 @@ def check(job: config.Config, split: str, records: int) -> None:
             f"eval.group: split {split!r} has {records:,} records; metrics by group keep every "
             f"prediction in memory, of at most {MOST:,} records. Evaluate on fewer, or unset it"
         )
-    if topology.evaluating_replicas(job.cluster) > 1:
-        raise errors.UsageError(
-            f"eval.group: cluster.eval_strategy is {job.cluster.eval_strategy}; metrics by group "
-            "need all predictions in one replica: use none or one_device"
-        )
+    compatibility.check_groups(job)

@@ -34,6 +34,9 @@ def test_another_column_to_group_by():
     assert request.grouped(job, "carrier").eval.group == "carrier"
     with pytest.raises(errors.UsageError, match="--group 'carier': not one of the columns"):
         request.grouped(job, "carier")
+    number = config_file.load("flights_delay")
+    with pytest.raises(errors.UsageError, match="--group: metrics by group are for two classes"):
+        request.grouped(number, "carrier")
 
 
 def test_a_run_without_a_checkpoint(run):

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from pipeline import errors
 from pipeline.models.base import metrics_of_groups
-from tests.trainer import small_table
+from tests.trainer import small_table, user_code
 from trainer.metrics import slice_metrics, streaming
 from trainer.metrics.streaming import Collector
 
@@ -66,8 +66,8 @@ def test_why_metrics_are_not_defined_is_reported(tmp_path):
     assert line.startswith("split eval: Groups by unused that hold both labels: none of 100 (100 ")
 
 
-def test_a_model_of_numbers(tmp_path):
-    overrides = ("model={name: linear, params: {task: regression}}", "eval.group=day")
+def test_a_model_of_the_users_that_predicts_numbers(tmp_path):
+    overrides = (f"model={{name: '{user_code.__name__}:regressor'}}", "eval.group=day")
     table = small_table.Table(tmp_path, *overrides, "eval.metric=loss")
     with tf.Graph().as_default():
         batches = table.records.eval_input_fn("eval")()
