@@ -93,13 +93,14 @@ def refuse_metric(model: Model, evaluation: Eval) -> None:
             f"eval.metric {metric!r}: is of groups, and eval.group is not set; write there the "
             "column whose values are the groups"
         )
-    what = "a number, which model.params.task: regression predicts"
+    what = "a number (model.params.task: regression)"
     if settings.label_classes is not None:
-        what = f"{settings.label_classes} classes, as model.params.classes has them"
+        what = f"{settings.label_classes} classes (model.params.classes)"
     better = base.SUCCESSORS.get(metric, "")
     near = f" (did you mean {better!r}?)" if better in known else errors.nearest(metric, known)
     raise errors.UsageError(
-        f"eval.metric {metric!r}: no metric of {what}{near}; it must be one of {', '.join(known)}"
+        f"eval.metric {metric!r}: {model.name} for {what} does not report it{near}; it must be one "
+        f"of {', '.join(known)}"
     )
 
 

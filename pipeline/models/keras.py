@@ -22,3 +22,9 @@ class Keras(OfClasses):
     """Keyword arguments of that function."""
     batch_norm_momentum: Fraction | None = None
     """Momentum of all batch normalization layers. Not set: that of each layer."""
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """What it reports in an evaluation without `eval.group`; metrics of the network itself are
+        not among them."""
+        return ("loss",) if self.task == "regression" else ("accuracy", "loss")

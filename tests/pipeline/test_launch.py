@@ -164,17 +164,30 @@ def test_changes_are_reported_and_what_checkpoints_hold_needs_another_run(launch
         (["--set=model.name=package.module:model_fn"], "stands for a model, as make schema found"),
         (
             ["--config=flights_delay", "--set=train.steps=500", "--set=eval.metric=accuracy"],
-            "eval.metric 'accuracy': no metric of a number, which model.params.task: regression "
-            "predicts; it must be one of average_loss, label/mean, loss, mean_absolute_error, ",
+            "eval.metric 'accuracy': linear for a number (model.params.task: regression) does not "
+            "report it; it must be one of average_loss, label/mean, loss, mean_absolute_error, ",
         ),
         (
             ["--set=eval.metric=auc"],
-            "eval.metric 'auc': no metric of 10 classes, as model.params.classes has them; it must "
-            "be one of accuracy, average_loss, loss",
+            "eval.metric 'auc': mnist_cnn for 10 classes (model.params.classes) does not report "
+            "it; it must be one of accuracy, average_loss, loss",
         ),
         (
-            ["--config=flights", "--set=train.steps=500", "--set=eval.metric=auc_precision_recall"],
-            "no metric of 2 classes, as model.params.classes has them (did you mean "
+            [
+                "--set=model.name=keras",
+                "--set=model.params={network: 'absent:network', classes: 10}",
+                "--set=eval.metric=acuracy",
+            ],
+            "eval.metric 'acuracy': keras for 10 classes (model.params.classes) does not report it "
+            "(did you mean 'accuracy'?); it must be one of accuracy, loss",
+        ),
+        (
+            [
+                "--config=flights",
+                "--set=train.steps=500",
+                "--set=eval.metric=auc_precision_recall",
+            ],
+            "for 2 classes (model.params.classes) does not report it (did you mean "
             "'average_precision'?); it must be one of accuracy, ",
         ),
         (

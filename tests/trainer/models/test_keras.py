@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 
 from pipeline import errors
+from pipeline.models.keras import Keras
 from tests.pipeline.feature_tables import contents, make
 from trainer import models, optimizers
 from trainer.export import serving_graph
@@ -53,6 +54,7 @@ def test_a_network_of_several_inputs_learns_and_is_served(tmp_path, width):
     found = estimator.evaluate(_input_fn(transforms), steps=1)
     assert found["global_step"] == 400
     assert found["accuracy"] > 0.8
+    assert set(found) - {"global_step"} == set(Keras(network="a:b").metrics)
     path = estimator.export_saved_model(
         str(tmp_path / "export"), serving_graph.serving_input_fn(transforms)
     )
