@@ -176,13 +176,16 @@ class RemoteLauncher(base.Launcher):
         """Runs a job as `base.Launcher` says. Ctrl-C leaves it running, or cancels it."""
         job = self.prepare(job)
         output = self.new_output(job)
-        with run_lock.hold(job.run):  # while it runs, its chief holds it
-            name = self._at_work(job)
-            if name is None:
-                job, name = self.begun(job)
-            else:
-                _note_found(job, name)
-                output()  # has been shown before
+        found = self._at_work(job)
+        if found is None:  # else its chief holds the lock, where the file system shares it
+            with run_lock.hold(job.run):
+                found = self._at_work(job)  # of a command that was quicker
+                if found is None:
+                    job, name = self.begun(job)
+        if found is not None:
+            name = found
+            _note_found(job, name)
+            output()  # has been shown before
         for submitted in itertools.count(1):
             state = self._followed(job, name, output)
             while (other := rescaling.successor(self, job.run, name)) is not None:
