@@ -43,7 +43,7 @@ SlurmctldLogFile={root}/slurmctld.log
 SlurmdLogFile={root}/slurmd-%n.log
 SlurmctldPort={port}
 FirstJobId={port}
-ProctrackType=proctrack/pgid
+ProctrackType=proctrack/{tracking}
 TaskPlugin=task/none
 MpiDefault=none
 MailProg=/bin/true
@@ -81,7 +81,10 @@ def missing() -> list[str]:
 class Slurm:
     """One cluster. `environment` is what its clients need."""
 
-    def __init__(self, root: pathlib.Path, *, nodes: int = 3, cpus: int = 4) -> None:
+    def __init__(
+        self, root: pathlib.Path, *, nodes: int = 3, cpus: int = 4, tracking: str = "pgid"
+    ) -> None:
+        """By its `tracking`, Slurm knows which processes belong to a job: pgid or cgroup."""
         self._root = root
         self._ports = Reservation(nodes + 1)
         self.nodes = [f"n{number}" for number in range(1, nodes + 1)]
@@ -99,10 +102,12 @@ class Slurm:
                 user=pwd.getpwuid(os.getuid()).pw_name,
                 root=root,
                 port=port,
+                tracking=tracking,
                 nodes="\n".join(lines),
             )
         )
         (root / "gres.conf").write_text("".join(f"Name=gpu File={path}\n" for path in _GPUS))
+        (root / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\nCgroupAutomount=no\n")
         (root / "state").mkdir()
 
     @property
@@ -229,9 +234,9 @@ class Slurm:
 
 
 @contextlib.contextmanager
-def running(root: pathlib.Path) -> Iterator[Slurm]:
+def running(root: pathlib.Path, *, tracking: str = "pgid") -> Iterator[Slurm]:
     """Yields a running cluster of three nodes, and ends it."""
-    cluster = Slurm(root)
+    cluster = Slurm(root, tracking=tracking)
     try:
         cluster.start()
         yield cluster
