@@ -10,6 +10,7 @@ import signal
 import pytest
 
 from pipeline.runs import run_folder, run_lock
+from tests.faults import injected
 from tests.pipeline.process_help import ROOT
 from tests.slurm import real
 from tests.slurm.ends import check_done, ended
@@ -62,6 +63,26 @@ def test_the_script_that_a_dry_run_prints_trains(run, tmp_path):
     assert f"'{run.name}': is running as job {number} already. End it with make stop" in said
     real.wait_for(lambda: run.cluster.jobs()[number] == "COMPLETED", run.describe)
     check_done(run, 200)
+
+
+def test_ctrl_c_leaves_a_job_that_the_same_command_follows_and_stop_ends(run, slow):
+    settings = (*ASYNCHRONOUS, "slurm.nodes=2")
+    process = slow(*settings, pace=0.5)
+    run.has_made(2)
+    process.send_signal(signal.SIGINT)
+    said, _ = process.communicate()
+    assert process.returncode == 75 and "keeps running as Slurm job" in said, said
+    assert run.cluster.jobs()[run.job] == "RUNNING"
+    run.started.remove(process)
+    run.variables.clear()
+    process = run.start(f"train.hooks=[{injected.HOOK}]", *settings)
+    assert "asked to stop" in run.call_without_run("pipeline.commands.stop", f"--run={run.name}")
+    run.hurry_steps()
+    said = ended(run, process)
+    assert "has been submitted already; following it" in said
+    check_done(run, 2)
+    assert run.record.reason == "stop requested" and run.record.final_step < 400
+    assert run.cluster.jobs()[run.job] == "COMPLETED"
 
 
 def test_time_that_is_up_saves_and_resumes(run):
