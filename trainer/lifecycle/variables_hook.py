@@ -85,11 +85,10 @@ def touched(how: str, variables: Iterable[_Variable]) -> str | None:
     rows = sum(one.shape[0] for one in by_row[True])
     names = {one.name for one in by_row[True]}
     tables = f"{len(names)} table{'s' if len(names) > 1 else ''}"
-    whole = sum(one.bytes for one in by_row[False])
+    held, whole = (sum(one.bytes for one in by_row[kind]) for kind in (True, False))
     return (
-        f"{how}: a step changes the rows its batch asks for of {tables} ({rows:,} rows, "
-        f"{_size(sum(one.bytes for one in by_row[True]))}), and all of the other parameters "
-        f"({_size(whole)})"
+        f"{how}: of {tables} with {rows:,} rows in all ({_size(held)}), a step changes only the "
+        f"rows its batch asks for; of the other parameters ({_size(whole)}) it changes all"
     )
 
 

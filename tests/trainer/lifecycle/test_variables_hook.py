@@ -52,9 +52,9 @@ def _servers(run, *memories, hosts=("a", "b")):
 @pytest.mark.parametrize("name", ["adam", "adagrad", "ftrl", "sgd"])
 def test_what_a_step_touches(run, cluster, name):
     assert _begin(run, cluster, name, rows=1000) == (
-        f"{name}: a step changes the rows its batch asks for of 1 table (1,000 rows, 64.0 kB), "
-        "and all of the other parameters (0.3 kB)"
-    )
+        f"{name}: of 1 table with 1,000 rows in all (64.0 kB), a step changes only the rows its "
+        "batch asks for; of the other parameters (0.3 kB) it changes all"
+    ), "the size is that of the table: a batch asks for 2 rows"
 
 
 def test_of_an_optimizer_that_touches_all_nothing_is_reported(run):
