@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import warnings
 
 import tensorflow as tf
 
@@ -34,3 +35,5 @@ def configure_logging(*, verbose: bool = True) -> None:
     for handler in logger.handlers:
         handler.setFormatter(_Redacting("%(asctime)s %(levelname).1s %(message)s"))
     logger.addFilter(lambda record: not _NOISE.search(record.getMessage()))
+    # Keras warns of the layers that Estimators are made of through Python, with a line of code.
+    warnings.filterwarnings("ignore", r"`tf\.layers\.\w+` is deprecated", UserWarning)

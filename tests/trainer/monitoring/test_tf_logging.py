@@ -15,6 +15,9 @@ log = tf.compat.v1.logging
 log.info("Using config: {'_session_config': gpu_options {\\n  allow_growth: true\\n}\\n}")
 log.warning("It seems that global step (tf.train.get_global_step) has not been increased. Current")
 log.warning("f is deprecated and will be removed in a future version.")
+layers = tf.compat.v1.layers
+with tf.Graph().as_default():
+    layers.dropout(layers.dense(tf.ones([1, 1]), 1), training=True)
 log.info("Loss for final step: %s.", 0.5)
 """
 
