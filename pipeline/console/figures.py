@@ -57,3 +57,8 @@ def interval(
         return f"{TOO_FEW} {units}"
     ends = f"[{figure(low)}, {figure(high)}]"
     return f"{ends}, few {units.partition(':')[0]} carry it" if few_carry else ends
+
+
+def describe_carriers(units: str) -> str:
+    """Returns what a reader must know of an interval if few of the `units` carry its figure."""
+    return f"few {units.partition(':')[0]} carry this error: the interval may be too narrow"

@@ -289,8 +289,10 @@ def _beside(record: RunRecord, split: str, name: str) -> str:
 
 
 def _in_line(sure: str) -> tuple[str, str]:
-    """Returns an interval, to go after its value, and why there is none; one of them is empty."""
-    return (f" {sure}", "") if sure.startswith("[") else ("", sure)
+    """Returns an interval, to go after its value, and what is to be said of it, or why there is
+    none; either may be empty."""
+    ends, end, remark = sure.rpartition("]")
+    return (f" {ends}]", remark.removeprefix(", ")) if end else ("", sure)
 
 
 def _is_said(name: str, metric: str | None, values: Mapping[str, float]) -> bool:

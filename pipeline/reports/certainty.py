@@ -8,8 +8,8 @@ from pipeline.console import figures
 from pipeline.reports import few_records
 from pipeline.runs.run_record import RunRecord
 
-# Both ends of an interval, or why there is none.
-Ends = Sequence[float] | str
+# Both ends of an interval, and that few records carry its metric; or why there is none.
+Ends = Sequence[float | str] | str
 
 
 def describe(record: RunRecord, split: str, name: str) -> str:
@@ -40,10 +40,11 @@ def describe_metric(
 
 
 def format_ends(ends: Ends) -> str:
-    """Returns both ends, or that there are too few records or they are all alike; an empty string
-    if there is another cause: see `list_causes`."""
+    """Returns both ends, and that few records carry the metric; or that there are too few records
+    or they are all alike; an empty string if there is another cause: see `list_causes`."""
     if not isinstance(ends, str):
-        return figures.interval(ends[0], ends[1])
+        both = figures.interval(float(ends[0]), float(ends[1]))
+        return ", ".join([both, *map(str, ends[2:])])
     return ends if ends.startswith((figures.TOO_FEW, figures.ALIKE)) else ""
 
 

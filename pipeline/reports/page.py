@@ -210,7 +210,7 @@ def _slice(row: dict[str, Any], name: str, one: dict[str, Any]) -> tuple[str, ..
 
 
 def _interval(one: dict[str, Any]) -> str:
-    known = {key: one[key] for key in ("few", "alike", "units") if key in one}
+    known = {key: one[key] for key in ("few", "alike", "few_carry", "units") if key in one}
     return figures.interval(one["low"], one["high"], **known)
 
 

@@ -55,7 +55,7 @@ def of_result(
     baselines: Mapping[str, Mapping[str, float]],
     records: Mapping[str, int],
     *,
-    intervals: Mapping[str, Mapping[str, Sequence[float] | str]] | None = None,
+    intervals: Mapping[str, Mapping[str, Sequence[float | str] | str]] | None = None,
 ) -> str | None:
     """Returns the `warning` of metrics, by split, of so many `records`, some with `intervals`.
 
@@ -71,7 +71,7 @@ def of_result(
         for name, value in of.items():
             width, ends = chance if name == "auc" else 0.0, known.get(name)
             around = (value - width, value + width)
-            low, high = around if ends is None or isinstance(ends, str) else ends
+            low, high = around if ends is None or isinstance(ends, str) else map(float, ends[:2])
             found[split][name] = value, low, high
     return warning(found, baselines)
 

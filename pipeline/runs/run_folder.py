@@ -212,7 +212,7 @@ EXCLUDED = "excluded.json"
 # What the evaluating process writes when the final checkpoint has been evaluated and exported.
 # {"final_step": int, "epochs": those that all steps were made of, or null,
 # "metrics": {"eval": {...}, "test": {...}}, "baselines": the same of a constant answer,
-# "intervals": the same, of both ends or of why there are none,
+# "intervals": the same, of both ends (third, that few records carry it) or of why there are none,
 # "evaluated": records by split, "exports": {...}, "best": {...},
 # "skipped": [step of a checkpoint that was not evaluated], ...}
 # Paths of exports are relative to the run's folder.

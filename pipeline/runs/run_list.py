@@ -206,8 +206,11 @@ def _step(run: RunFolder, record: RunRecord | None, statuses: dict[str, Status])
 def _format_metric(best: dict[str, Any]) -> str:
     """Returns a metric with its interval, if it has one."""
     ends = best.get("interval")
-    sure = f" {figures.interval(*ends)}" if isinstance(ends, list) else ""
-    return f"{best['metric']} {figure(float(best['value']))}{sure}"
+    if not isinstance(ends, list):
+        return f"{best['metric']} {figure(float(best['value']))}"
+    remarks = [remark.partition(":")[0] for remark in ends[2:]]
+    sure = ", ".join([figures.interval(*ends[:2]), *remarks])
+    return f"{best['metric']} {figure(float(best['value']))} {sure}"
 
 
 def cells(row: Row) -> tuple[str, ...]:

@@ -116,8 +116,9 @@ class RunRecord(pydantic.BaseModel):
     metrics: dict[str, dict[str, float]] = {}
     # Split to metric to the value of a constant answer, where it is known.
     baselines: dict[str, dict[str, float]] = {}
-    # Split to metric to both ends of its 95 % interval, or to why it has none.
-    intervals: dict[str, dict[str, list[float] | str]] = {}
+    # Split to metric to both ends of its 95 % interval, with a remark if few records carry the
+    # metric; or to why it has none.
+    intervals: dict[str, dict[str, list[float | str] | str]] = {}
     # Split to the records that these are of, where they are counted.
     evaluated: dict[str, int] = {}
     best: dict[str, Any] | None = None

@@ -38,7 +38,14 @@ _WIDTH = 200
 
 def interval(one: MetricEstimate) -> str:
     """Returns the interval as text."""
-    return figures.interval(one.low, one.high, few=one.few, alike=one.alike, units=one.units)
+    return figures.interval(
+        one.low,
+        one.high,
+        few=one.few,
+        alike=one.alike,
+        few_carry=one.few_carry,
+        units=one.units,
+    )
 
 
 def cells(found: Found) -> list[tuple[str, ...]]:
@@ -83,8 +90,9 @@ def page(title: str, found: Mapping[str, SliceResult]) -> str:
         "label of the split, or its mean; of probabilities, always the share of positives; of an "
         "area under the ROC, a half; within groups, an order by chance. Each record counts once. "
         "Hollow dots are of too few records to say anything: fewer than ten, or ten of each label, "
-        "or ten groups; or of records that are all alike, which do not tell how others vary. Axes "
-        "do not depend on the model."
+        "or ten groups; or of records that are all alike, which do not tell how others vary. Where "
+        "few records carry an error, its interval may be too narrow. Axes do not depend on the "
+        "model."
     )
     sections = [
         document.section(

@@ -9,8 +9,9 @@ from pipeline.console import figures
 from trainer.metrics import intervals
 from trainer.metrics.slice_metrics import SliceResult
 
-# A metric to both ends of its interval, or to why it has none.
-Intervals = dict[str, list[float] | str]
+# A metric to both ends of its interval, and that few records carry it; or to why it has none.
+Ends = list[float | str] | str
+Intervals = dict[str, Ends]
 # Why a metric has none, if that is not for its records, of which `figures` tells.
 OWN = "not computed from the predictions of single records"
 UNDEFINED = "not defined on these records"
@@ -40,9 +41,7 @@ def find_intervals(
     return found
 
 
-def _ends(
-    name: str, metrics: Mapping[str, float], result: SliceResult, *, weighted: bool
-) -> list[float] | str:
+def _ends(name: str, metrics: Mapping[str, float], result: SliceResult, *, weighted: bool) -> Ends:
     value, mean = metrics[name], result.reported.get("average_loss")
     one = result.reported.get(name)
     if name == "loss" and one is None and mean is not None:
@@ -61,7 +60,9 @@ def _ends(
         one = intervals.narrow(one, result.every, value)
     # A model of the user's own may call something else so.
     inside = one.low <= value <= one.high or _equal(value, one.value)
-    return [one.low, one.high] if inside else OWN
+    if not inside:
+        return OWN
+    return [one.low, one.high, *([figures.describe_carriers(one.units)] if one.few_carry else [])]
 
 
 def _equal(a: float, b: float) -> bool:

@@ -373,6 +373,19 @@ def test_of_a_script_steps_are_shown_without_an_end_and_then_its_end(stream):
     assert end == "training: 40 steps made; the script does the rest"
 
 
+def test_the_result_says_that_few_records_carry_a_figure(wanted, record):
+    remark = "few records carry this error: the interval may be too narrow"
+    ends = [0.02, 0.04, remark]
+    given = {
+        "intervals": {"eval": {"average_loss": ends}, "test": {}},
+        "baselines": {"eval": {"average_loss": 0.5}},
+        "best": {**record.best, "interval": ends},
+    }
+    text = " ".join(display.summary(wanted, record.model_copy(update=given)).split())
+    assert f"eval average_loss 0.0300 [0.0200, 0.0400] (baseline 0.5000, {remark})" in text
+    assert f"[0.0200, 0.0400] at step 1200 ({remark})" in text
+
+
 def test_the_result_has_intervals_and_counts_groups(wanted, record):
     few = "too few groups: 5, of 300 records"
     given = {

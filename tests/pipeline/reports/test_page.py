@@ -224,13 +224,15 @@ def test_long_runs_have_small_pages(tmp_path):
 def test_the_result_has_intervals_or_says_why_not(tmp_path):
     run = scene.make(tmp_path)
     record = run_record.read(run)
-    record.metrics["eval"] |= {"auc": 1.0, "average_loss": 0.25}
+    record.metrics["eval"] |= {"auc": 1.0, "average_loss": 0.25, "rmse": 0.5}
+    remark = "few records carry this error: the interval may be too narrow"
     record.intervals = {
         "eval": {
             "accuracy": [0.85, 0.95],
             "auc": "too few groups: 5, of 300 records",
             "average_loss": "unknown: all alike",
             "loss": "in <units> of its own",
+            "rmse": [0.4, 0.6, remark],
         }
     }
     record.best["interval"] = [0.85, 0.95]
@@ -238,6 +240,7 @@ def test_the_result_has_intervals_or_says_why_not(tmp_path):
     text = _page(run)
     assert ">0.90000 [0.8500, 0.9500]</td>" in text
     assert ">1.00000 too few groups: 5, of 300 records</td>" in text
+    assert f">0.50000 [0.4000, 0.6000], {remark}</td>" in text
     assert ">0.25000 unknown: all alike</td>" in text and ">0.30000</td>" in text
     assert "In brackets: 95 % intervals. No interval: loss (in &lt;units&gt; of its own)." in text
     assert "best accuracy [0.8500, 0.9500]<b>0.9000</b>" in text

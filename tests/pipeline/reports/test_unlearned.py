@@ -51,6 +51,14 @@ def test_intervals_tell_what_is_better():
         assert unlearned.warning({"test": {**metrics, **better}}, simple) is None
 
 
+def test_an_interval_may_have_a_remark():
+    ends = {"test": {"rmse": [0.4, 0.6, "few records carry this error"]}}
+    found = unlearned.of_result(
+        {"test": {"rmse": 0.5}}, {"test": {"rmse": 0.7}}, {}, intervals=ends
+    )
+    assert found is None
+
+
 def test_an_area_that_chance_reaches_does_not_excuse_an_accuracy():
     simple = {"test": {"accuracy": 0.546, "auc": 0.5}}
     metrics = {"test": {"accuracy": 0.515, "auc": 0.53}}

@@ -215,8 +215,11 @@ def test_the_best_has_its_interval(add, tmp_path):
     best = {"metric": "accuracy", "value": 0.9912, "step": 1200, "interval": [0.985, 0.9951]}
     add("sure", 9000, status="done", best=best, seconds={"total": 125.0})
     add("few", 9001, status="done", best={**best, "interval": "too few records: 4"})
+    carried = [0.985, 0.9951, "few groups carry this error: the interval may be too narrow"]
+    add("carried", 9002, status="done", best={**best, "interval": carried})
     rows = run_list.read(str(tmp_path), NOW)
     assert [run_list.cells(row)[4] for row in rows] == [
         "accuracy 0.9912 [0.9850, 0.9951]",
         "accuracy 0.9912",
+        "accuracy 0.9912 [0.9850, 0.9951], few groups carry this error",
     ]

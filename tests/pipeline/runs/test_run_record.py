@@ -53,7 +53,7 @@ RESULT = {
     "metrics": {"test": {"accuracy": 0.99}},
     "baselines": {"test": {"accuracy": 0.25}},
     "evaluated": {"test": 99},
-    "intervals": {"test": {"accuracy": [0.98, 0.995], "loss": "why"}},
+    "intervals": {"test": {"accuracy": [0.98, 0.995], "loss": "why", "rmse": [0.1, 0.2, "few"]}},
     "best": {"step": 1200},
     "exports": {"final": "export/final/1500", "best": None},
 }

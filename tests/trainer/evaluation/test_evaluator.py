@@ -97,7 +97,7 @@ def test_follows_until_training_is_done(finished, evaluation_of, side_of, tmp_pa
     assert result["evaluated"]["test"] == len(labels)
     for split, found in result["metrics"].items():
         assert result["intervals"][split].keys() == found.keys() - {"global_step"}
-        for name, (low, high) in result["intervals"][split].items():
+        for name, (low, high, *_) in result["intervals"][split].items():
             assert low < found[name] < high
     assert result["best"]["interval"][0] < result["best"]["value"]
     assert set(result["exports"]) == {"final", "best"}

@@ -208,7 +208,7 @@ def test_the_files_next_to_the_model(finished, small_records):
         assert set(found["metrics"]) == metrics
         assert found["step"] == int(folder.name)
         for split, of in found["metrics"].items():
-            for name, (low, high) in found["intervals"][split].items():
+            for name, (low, high, *_) in found["intervals"][split].items():
                 assert low < of[name] < high
         assert "## Limits" in (extra / "model_card.md").read_text()
     assert found["metrics"]["eval"]["global_step"] == int(folder.name)

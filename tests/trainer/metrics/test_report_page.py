@@ -103,3 +103,12 @@ def test_plots_of_a_split_are_before_its_slices():
     page = report_page.page("t", {"step 3, test": SliceResult(rows, summary, ("x", "y", "z"))})
     assert page.index("step 3, test") < page.index("Confusion") < page.index("<h3>accuracy</h3>")
     assert "<td>z</td><td>y</td>" in page
+
+
+def test_an_interval_of_a_figure_that_few_records_carry():
+    carried = MetricEstimate(0.5, 0.4, 0.6, few_carry=True)
+    rows = [SliceRow("all", 1500, {"rmse": carried}, {})]
+    assert report_page.cells({"test": rows})[0][5] == "[0.4000, 0.6000], few records carry it"
+    page = _page({"test": rows})
+    assert "[0.4000, 0.6000], few records carry it" in page and "may be too narrow" in page
+    assert report_page.content(SliceResult(rows))["slices"][0]["metrics"]["rmse"]["few_carry"]

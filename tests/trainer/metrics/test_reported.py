@@ -144,3 +144,15 @@ def test_a_model_that_diverged_has_none():
     metrics = {"average_loss": math.nan, "prediction/mean": math.nan, "auc": math.nan}
     found = reported.find_intervals(metrics, {None: result(lost)})
     assert all(isinstance(ends, str) for ends in found.values())
+
+
+@pytest.mark.parametrize(
+    ("units", "named"), [("records: 300", "records"), ("groups: 12", "groups")]
+)
+def test_a_metric_that_few_records_carry_has_a_remark(units, named):
+    carried = intervals.MetricEstimate(0.5, 0.4, 0.6, few_carry=True, units=units)
+    found = reported.find_intervals(
+        {"rmse": 0.5}, {None: SliceResult([], reported={"rmse": carried})}
+    )
+    remark = f"few {named} carry this error: the interval may be too narrow"
+    assert found == {"rmse": [0.4, 0.6, remark]}
