@@ -75,7 +75,9 @@ def test_a_worse_run_is_found_and_fails_if_asked_to(commands, early, finished, s
 def test_a_metric_of_ones_own_choice(commands, early, small_records):
     flags = (f"--storage={small_records.storage}", "--a=finished", "--b=early")
     found = commands.run(COMPARE, *flags, "--metric=loss")
-    assert re.search(r"^B is neither .* A: log_loss [+-]0\.\d{4} \[-0\.\d+, 0\.\d+\]$", found, re.M)
+    # What it decides depends on the last digits of two small models.
+    verdict = r"(B is neither .* A|Undecided, few records .*): log_loss [+-]0\.\d{4} \[-0\.\d+, 0"
+    assert re.search(rf"^{verdict}", found, re.MULTILINE)
     line = error_line(commands.run(COMPARE, *flags, "--metric=auc", code=64))
     assert "'auc' has no paired interval; name one of accuracy, log_loss with" in line
 
