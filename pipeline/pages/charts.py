@@ -142,6 +142,25 @@ class Frame:
             f"<title>{html.escape(label)}</title></path>"
         )
 
+    def crosses(self, marks: Iterable[tuple[float, str, str]], y: float, color: str) -> str:
+        """Returns a cross for each (x, name, label), in their order: each says `label` to who
+        points at it, and has its name next to it, unless that of another is there."""
+        drawn, free = [], 0.0
+        for x, name, label in marks:
+            left, top = self.at(x, y)
+            drawn.append(
+                f'<path class="cross" d="M{left - 5:.1f} {top - 5:.1f}l10 10m0 -10l-10 10" '
+                f'stroke="{color}" stroke-width="2.5"><title>{html.escape(label)}</title></path>'
+            )
+            wide = len(name) * _LETTER
+            # To the left of a cross where there is no room to its right.
+            place = left + 8 if left + 8 + wide < self.width else left - 8 - wide
+            if place < free:
+                continue
+            drawn.append(f'<text x="{place:.1f}" y="{top + 4:.1f}">{html.escape(name)}</text>')
+            free = max(left + 8, place + wide)
+        return "".join(drawn)
+
     def mark(self, x: float, color: str, label: str = "") -> str:
         """Returns an upright line at `x`, which says `label` to who points at it."""
         place, bottom = self._x(x), self.height - _BOTTOM

@@ -1,20 +1,24 @@
-"""What happened when: starts, losses, restarts, saves and evaluations of a run."""
+"""What happened when: starts, ends, deaths, saves and evaluations of a run."""
 
 from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from pipeline.console.progress import duration
 from pipeline.pages import charts, document
 from pipeline.pages.charts import Frame
 from pipeline.reports.facts import Facts
 from pipeline.runs import liveness
+from pipeline.runs.launches import LaunchSpan
 from pipeline.runs.run_record import Restart
 
-_LANES = ("starts", "lost", "saves", "eval")
-_COLORS = (charts.BLUE, "#c0504d", charts.GREEN, charts.ORANGE)
+_LANES = ("starts", "ends", "saves", "eval")
+_COLORS = (charts.BLUE, "#7a6a53", charts.GREEN, charts.ORANGE)
+# Of what ended otherwise than it should: a row below the starts and ends.
+_DEATHS, _DEATHS_ROW, _DEATHS_COLOR = "deaths", 2, "#c0504d"
+_DIED = ("running", "failed")  # statuses of such launches
 _UNITS = ((86400.0, "days"), (3600.0, "hours"), (60.0, "minutes"), (1.0, "seconds"))
 
 
@@ -47,13 +51,13 @@ class TimeAxis:
 def section(facts: Facts) -> str:
     """Returns the timeline, and a table of what was lost; empty if nothing has a time."""
     training, record = facts.training, facts.record
-    restarts = [one for one in record.restarts if one.time is not None]
+    launches = list(_launches(facts))
     lanes: tuple[list[tuple[float | None, str]], ...] = (
         [
-            *_launches(facts),
+            *((one.began, f"launch {number} began") for number, one in launches),
             *((one.time, f"training begins at step {one.step:,}") for one in training.starts),
         ],
-        [(one.time, f"{_who(one)}: {one.cause}") for one in restarts],
+        list(_ends(facts, launches)),
         [(one.time, f"saved at step {one.step:,}") for one in training.saves],
         [
             (point.time, f"{split} at step {point.step:,}: loss {point.value:.4g}")
@@ -61,40 +65,65 @@ def section(facts: Facts) -> str:
             for point in found.curves.get("loss", [])
         ],
     )
+    deaths = sorted(_deaths(facts, launches))
     times = [at for lane in lanes for at, _ in lane if at is not None]
+    times += [at for at, _, _ in deaths]
     if not times:
         return ""
     clock = TimeAxis(min(times), max(max(times), min(times) + 1))
-    count = len(_LANES)
+    rows = [*_LANES[:_DEATHS_ROW], _DEATHS, *_LANES[_DEATHS_ROW:]]
+    height = {name: len(rows) - n - 0.5 for n, name in enumerate(rows)}
     frame = Frame(
         (clock.begin, clock.end),
-        (0, count),
+        (0, len(rows)),
         clock.label,
         width=600,
-        height=40 + 30 * count,
+        height=40 + 30 * len(rows),
         x_ticks=clock.ticks,
-        y_ticks=[(count - n - 0.5, name) for n, name in enumerate(_LANES)],
+        y_ticks=[(height[name], name) for name in rows],
     )
-    marks = []
-    for n, (lane, color) in enumerate(zip(lanes, _COLORS, strict=True)):
-        for at, what in lane[-2000:]:
-            if at is not None:
-                marks.append(frame.spot(at, count - n - 0.5, color, label=what))
+    marks = [
+        frame.spot(at, height[name], color, label=what)
+        for name, lane, color in zip(_LANES, lanes, _COLORS, strict=True)
+        for at, what in lane[-2000:]
+        if at is not None
+    ]
+    marks.append(frame.crosses(deaths[-2000:], height[_DEATHS], _DEATHS_COLOR))
     return document.section(
         "Timeline", '<div class="wide">', frame.draw(*marks), "</div>", _losses(record.restarts)
     )
 
 
-def _launches(facts: Facts) -> Iterator[tuple[float, str]]:
-    """Yields when each launch began and ended, and how; of very many the first are not recorded."""
-    first = facts.record.launches - len(facts.launches) + 1
-    for number, one in enumerate(facts.launches, first):
-        yield one.began, f"launch {number} began"
-        if one is facts.launches[-1] and facts.state in liveness.AT_WORK:
-            return
-        # A launcher that was killed has not recorded another status.
-        how = "died" if one.status == "running" else one.status
-        yield one.ended, f"launch {number} ended{f': {how}' if how else ''}"
+def _launches(facts: Facts) -> Iterator[tuple[int, LaunchSpan]]:
+    """Yields the number of each launch, and the launch; of very many the first are not recorded."""
+    yield from enumerate(facts.launches, facts.record.launches - len(facts.launches) + 1)
+
+
+def _ended(facts: Facts, one: LaunchSpan) -> bool:
+    return one is not facts.launches[-1] or facts.state not in liveness.AT_WORK
+
+
+def _ends(
+    facts: Facts, launches: Iterable[tuple[int, LaunchSpan]]
+) -> Iterator[tuple[float | None, str]]:
+    """Yields when launches ended that did not die, and how."""
+    for number, one in launches:
+        if _ended(facts, one) and one.status not in _DIED:
+            yield one.ended, f"launch {number} ended{f': {one.status}' if one.status else ''}"
+
+
+def _deaths(
+    facts: Facts, launches: Iterable[tuple[int, LaunchSpan]]
+) -> Iterator[tuple[float, str, str]]:
+    """Yields when launches and processes died, which, and how."""
+    for number, one in launches:
+        if _ended(facts, one) and one.status in _DIED:
+            # A launcher that was killed has not recorded another status.
+            how = "died" if one.status == "running" else one.status
+            yield one.ended, f"launch {number}", f"launch {number} {how}"
+    for lost in facts.record.restarts:
+        if lost.time is not None:
+            yield lost.time, _who(lost), f"{_who(lost)}: {lost.cause}"
 
 
 def _who(one: Restart) -> str:

@@ -29,10 +29,42 @@ def test_every_launch_and_how_it_ended(tmp_path):
     ]
     run_record.write(run, record)
     drawn = timeline.section(facts.gather(run))
-    for said in ("2 began", "2 ended: died", "3 began", "3 ended: stopped", "4 began"):
+    for said in ("2 began", "3 began", "3 ended: stopped", "4 began"):
         assert f"launch {said}" in drawn
     assert "launch 4 ended: done" in drawn and "launch 1 " not in drawn
     assert "minutes since 2023-11-14 22:11:40 UTC" in drawn
+
+
+def test_what_died_has_a_row_and_a_mark_of_its_own_with_its_name_in_print(tmp_path):
+    run = scene.make(tmp_path)
+    record = run_record.read(run)
+    record.launches = 3
+    record.earlier = [
+        run_record.Launch(started=began, ended=began + 20, topology={"chief": 1}, status=status)
+        for began, status in ((scene.BEGAN - 100, "running"), (scene.BEGAN - 50, "failed"))
+    ]
+    run_record.write(run, record)
+    drawn = timeline.section(facts.gather(run))
+    assert ">deaths</text>" in drawn
+    for printed, title in (
+        ("launch 1", "launch 1 died"),
+        ("launch 2", "launch 2 failed"),
+        ("worker-0", "worker-0: killed by SIGKILL"),
+    ):
+        assert f"<title>{title}" in drawn and f">{printed}</text>" in drawn
+    assert drawn.count('class="cross"') == 3 and "launch 1 ended" not in drawn
+
+
+def test_names_of_what_died_at_nearly_the_same_time_do_not_overlap(tmp_path):
+    run = scene.make(tmp_path)
+    record = run_record.read(run)
+    (lost,) = record.restarts
+    second = lost.model_copy(update={"index": 1, "time": lost.time + 0.5})
+    record.restarts = [lost, second]
+    run_record.write(run, record)
+    drawn = timeline.section(facts.gather(run))
+    assert drawn.count('class="cross"') == 2
+    assert ">worker-0</text>" in drawn and ">worker-1</text>" not in drawn
 
 
 @pytest.mark.parametrize("state", ["starting", "running"])
