@@ -10,6 +10,9 @@ from pipeline.processes.fork_client import describe_exit
 from pipeline.runs.run_folder import Status
 
 _READ = 16384  # bytes from the end of a log
+_UNCAUGHT = 1  # the exit code of Python after an exception, whose text it prints last
+# What a process logs while nothing is wrong, as Python and TensorFlow do.
+_NO_ERROR = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[.,]\d+:? [IW] ")
 # Advice to a person who started the process by hand; a launcher restarts it by itself.
 _ADVICE = re.compile(r"\. Run the same command (?:again )?to (?:go on|resume)\.$")
 
@@ -27,7 +30,9 @@ def cause(status: Status | None, code: int, lines: list[str]) -> str:
     said = next((line for line in reversed(lines) if line.startswith("error: ")), None)
     if said is not None:
         return said.removeprefix("error: ")
-    return lines[-1] if lines and code else f"ended with {describe_exit(code)}"
+    if code == _UNCAUGHT and lines and not _NO_ERROR.match(lines[-1]):
+        return lines[-1]
+    return f"ended with {describe_exit(code)}"
 
 
 def tail(log: str, start: int) -> list[str]:

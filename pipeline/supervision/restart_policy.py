@@ -61,7 +61,8 @@ class Loss:
 @dataclasses.dataclass(frozen=True)
 class Decision:
     """What happens next: `task` starts that one again, `gang` all but the evaluator on new
-    ports, `fail` ends the run with `code`; the `note` says why, besides the cause."""
+    ports, `fail` ends the run with `code`, one of those that commands have; the `note` says why,
+    besides the cause."""
 
     action: Literal["task", "gang", "fail"]
     delay: float = 0.0
@@ -124,7 +125,7 @@ class Policy:
             note = f"{self._idle[name]} restarts in a row brought no new {what}"
             return Decision(
                 "fail",
-                code=loss.code if loss.code > 0 else errors.RetryableError.exit_code,
+                code=errors.RetryableError.exit_code if from_outside else _UNCAUGHT,
                 note=note if self._idle[name] >= self._most else "",
             )
         self._idle[name] += 1

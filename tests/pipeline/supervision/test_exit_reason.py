@@ -33,6 +33,11 @@ def test_what_a_process_said_itself_comes_first(error, cause):
         (64, ["error: no such file", "a line after it"], "no such file"),
         (1, ["a line", "ValueError: 3"], "ValueError: 3"),
         (1, [], "ended with exit code 1"),
+        (1, ["2026-11-26 18:47:49,873 I Calling model_fn."], "ended with exit code 1"),
+        (1, ["2026-11-26 18:47:49.873123: W tensorflow/core"], "ended with exit code 1"),
+        (1, ["2026-11-26 18:47:49,873 E it broke"], "2026-11-26 18:47:49,873 E it broke"),
+        (9, ["Calling model_fn."], "ended with exit code 9"),
+        (9, ["error: no licence", "a line"], "no licence"),
     ],
 )
 def test_else_what_ended_it_or_its_log_tells(code, lines, cause):

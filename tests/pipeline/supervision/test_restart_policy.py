@@ -24,6 +24,19 @@ def test_final_codes_are_never_tried_again(code, unit):
     assert (decision.action, decision.code) == ("fail", code)
 
 
+@pytest.mark.parametrize(
+    ("code", "of_run"), [(1, 1), (9, 1), (255, 1), (-9, 75), (75, 75), (0, 75)]
+)
+@pytest.mark.parametrize("worked", [True, False])
+def test_a_run_ends_with_an_exit_code_of_commands_whatever_that_of_its_process(
+    code, of_run, worked
+):
+    policy = Policy("task", most=3)
+    decisions = [policy.decide(loss(code, worked=worked), 0.0) for _ in range(4)]
+    last = next(one for one in decisions if one.action == "fail")
+    assert last.code == of_run
+
+
 @pytest.mark.parametrize("code", [-9, -11, 1, 75, 0])
 def test_what_is_restarted_depends_on_the_strategy_but_the_evaluator_is_alone(code):
     assert Policy("task").decide(loss(code), 0.0).action == "task"
@@ -325,7 +338,7 @@ def test_steps_that_others_have_made_again_are_not():
 def test_any_code_of_an_error_counts_but_not_one_from_outside():
     policy = Policy("task")
     decisions = [policy.decide(loss(3, worked=False), 0.0) for _ in range(2)]
-    assert [(d.action, d.code) for d in decisions] == [("task", 0), ("fail", 3)]
+    assert [(d.action, d.code) for d in decisions] == [("task", 0), ("fail", 1)]
     outside = Policy("task")
     for code in (-9, 75, 0):
         assert outside.decide(loss(code, worked=False), 0.0).action == "task"
