@@ -86,23 +86,37 @@ class Disturber:
     def strike(self, fault: Fault) -> None:
         """Notes the moment of a fault; the ledger up to it is that of the faults before."""
         self.account()
-        fault.struck, fault.at = time.time(), self.scene.run.top_step
+        fault.struck, fault.at = time.time(), self._step()
         role, _, index = fault.target.partition("-")
         alone = role == topology.EVALUATOR or (
             role in topology.TRAINING_ROLES
             and not strategy_table.STRATEGIES[self.scene.job.cluster.strategy].synchronous
         )
-        steps = [s.step for s in self.scene.run.statuses.values() if s.has_stepped and s.step]
         # If there are several processes, each that trains has to make a step beyond the one it is
         # found at, as after the loss of a parameter server.
         restart = Restart(
             role=role if alone and fault.target != FORK_SERVER else topology.PS,
             index=int(index) if alone else 0,
             cause=fault.kind,
-            step=max(steps, default=None),
+            step=fault.at,
         )
         self._recovery = Recovery(restart, wall_time=fault.struck, known=self.scene.run.statuses)
         self._restart = restart
+
+    def _step(self) -> int:
+        """Returns the step that training is at: the highest that a process has reported since the
+        chief began or continued, which after lost work is not the highest ever."""
+        statuses = self.scene.run.statuses
+        chief = statuses.get(f"{topology.CHIEF}-0")
+        since = chief.continued["time"] if chief is not None and chief.continued else 0.0
+        steps = [
+            status.step
+            for name, status in statuses.items()
+            if name.rpartition("-")[0] in topology.TRAINING_ROLES
+            and status.step is not None
+            and status.time >= since
+        ]
+        return max(steps, default=self.scene.run.top_step)
 
     def _look(self) -> None:
         assert self._recovery is not None

@@ -72,6 +72,18 @@ def test_a_fault_strikes_at_its_step_and_the_next_waits_for_the_steps_after_it(d
     assert disturber.done == 2
 
 
+def test_the_step_of_a_fault_is_where_training_was_after_lost_work(disturb):
+    disturber, run = disturb(Fault("kill", "chief-0", 10), Fault("kill", "chief-0", 15))
+    run.report(20)
+    disturber.act()
+    time.sleep(0.01)
+    run.report(15, pid=2, continued=14)
+    disturber.act()
+    disturber.act()
+    first, second = disturber.faults
+    assert (first.at, second.at) == (20, 15)
+
+
 def test_steps_that_are_made_while_a_fault_lasts_are_lost_too(disturb, monkeypatch):
     def lasts(scene, fault):
         scene.strike(fault)
