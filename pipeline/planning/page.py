@@ -42,9 +42,7 @@ def _row(one: Outlook) -> tuple[str, ...]:
         found.strategy,
         str(found.workers),
         str(found.servers or "-"),
-        f"at most {found.high:,.0f}"
-        if found.is_bound
-        else f"{found.low:,.0f} to {found.high:,.0f}",
+        _rate(found),
         found.bottleneck,
         "-" if busy is None else f"{busy:.0%}",
         "-" if found.staleness is None else f"{found.staleness:.1f}",
@@ -220,8 +218,9 @@ def _plot(outlooks: Sequence[Outlook]) -> str:
         marks.append(frame.band([(one.workers, one.low, one.high) for one in known], color))
         marks.append(frame.line([(one.workers, one.rate) for one in known], color))
         marks.append(frame.dots([(one.workers, one.rate) for one in known], color))
+        # At most so much: the bound that the table has, from the top of the band on.
         beyond = known[-1:] + [one for one in of if one.is_bound]
-        marks.append(frame.line([(one.workers, one.rate) for one in beyond], color, dashed=True))
+        marks.append(frame.line([(one.workers, one.high) for one in beyond], color, dashed=True))
         names.append((color, f"{strategy}, {servers} ps" if servers else strategy))
     return charts.key(names) + frame.draw(*marks)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 
 import pytest
@@ -146,6 +147,24 @@ def test_the_page_has_a_row_for_each_and_the_lines_to_paste():
     assert "a &lt;b&gt;" in text
     for line in page.lines(found)[1:]:
         assert " to " in line  # never a bare number
+
+
+def test_a_dashed_line_ends_at_the_bound_that_the_table_has(monkeypatch):
+    drawn = []
+    line = page.Frame.line
+
+    def noted(frame, points, color, **more):
+        points = list(points)
+        drawn.extend(points if more.get("dashed") else [])
+        return line(frame, points, color, **more)
+
+    monkeypatch.setattr(page.Frame, "line", noted)
+    *known, last = outlooks()
+    bound = dataclasses.replace(last.predicted, high=2 * last.predicted.rate, is_bound=True)
+    found = [*known, dataclasses.replace(last, predicted=bound)]
+    page.render("Plan", found, [calibration()], lead="", chosen=None)
+    assert drawn[-1] == (bound.workers, bound.high)
+    assert f"at most {bound.high:,.0f}" in page.lines(found)[-1]
 
 
 def test_a_page_says_what_machines_it_is_for():
