@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 
 from pipeline import errors, redaction, storage
-from pipeline.cluster import compatibility
+from pipeline.cluster import compatibility, topology
 from pipeline.config import config_file
 from pipeline.jobs import display
 from pipeline.jobs import job as jobs
@@ -46,15 +47,27 @@ def resolved(job: Job, contents: manifest.Manifest) -> Job:
 
 
 def checked_manifest(job: Job, *, quiet: bool = False) -> manifest.Manifest:
-    """Returns the manifest of the job's records; says which features are coarse, unless `quiet`.
+    """Returns the manifest of the job's records; warns, unless `quiet`, of coarse features and of
+    batches with more examples than there are records.
+
     Raises `DataError` if the records do not fit the job, and `UsageError` if it has not the
     statistics that the job's features ask for."""
     found = manifest.read(job.records)
     manifest.check_schema(found, job.config.data, job.records)
     plan = feature_plan.plan(job.config, found)
-    for line in () if quiet else coarse.warnings(plan):
+    for line in () if quiet else (*coarse.warnings(plan), *_warn_of_batch(job, found)):
         print(f"warning: {line}", flush=True)
     return found
+
+
+def _warn_of_batch(job: Job, contents: manifest.Manifest) -> Iterator[str]:
+    train, step = contents.splits.get("train"), topology.examples_per_step(job.config)
+    if train is not None and step > train.records:
+        yield (
+            f"train.batch_size is {job.config.train.batch_size:,}: a step takes {step:,} examples, "
+            f"more than train has records ({train.records:,}), so it learns from some of them "
+            "several times at once; use smaller batches"
+        )
 
 
 def close(

@@ -47,6 +47,24 @@ def test_a_feature_that_float32_takes_in_coarse_steps_is_reported(tmp_path, caps
     assert "warning: features.time: values behind clip deviate by 8" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_batch_with_more_examples_than_train_has_records_is_reported(tmp_path, capsys, more):
+    job = _job(tmp_path, {"time": FEATURES["time"]})
+    found = contents(job.config)
+    shard = manifest.Shard(path="s", records=1200, bytes=9000, crc32c="00000000", blocks=(0,))
+    splits = {"train": manifest.Split(records=1200, shards=(shard,))}
+    manifest.write(job.records, found.model_copy(update={"splits": splits, "block_records": 2000}))
+    train = job.config.train.model_copy(update={"batch_size": 1200 + more})
+    config = job.config.model_copy(update={"train": train})
+    run_setup.checked_manifest(dataclasses.replace(job, config=config))
+    line = (
+        "warning: train.batch_size is 1,201: a step takes 1,201 examples, more than train has "
+        "records (1,200), so it learns from some of them several times at once; use smaller "
+        "batches\n"
+    )
+    assert capsys.readouterr().out == (line if more else "")
+
+
 def test_a_feature_whose_statistic_is_missing_is_refused(tmp_path):
     job = _job(tmp_path, FEATURES)
     manifest.write(job.records, contents(job.config))
