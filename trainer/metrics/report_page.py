@@ -67,8 +67,20 @@ def cells(found: Found) -> list[tuple[str, ...]]:
 
 
 def table(found: Found) -> str:
-    """Returns the `cells` for a terminal."""
-    return "\n".join(text_table.lines([COLUMNS, *cells(found)], right={2, 4, 6}))
+    """Returns the `cells` for a terminal, which has room for a mark only where few records carry a
+    figure: a line below says what it means."""
+    estimates = [one for rows in found.values() for row in rows for one in row.metrics.values()]
+    shown = [
+        (*line[:5], _mark(one), *line[6:])
+        for line, one in zip(cells(found), estimates, strict=True)
+    ]
+    marked = [figures.describe_carriers(one.units) for one in estimates if one.few_carry]
+    notes = [f"* {remark}" for remark in dict.fromkeys(marked)]
+    return "\n".join([*text_table.lines([COLUMNS, *shown], right={2, 4, 6}), *notes])
+
+
+def _mark(one: MetricEstimate) -> str:
+    return interval(dataclasses.replace(one, few_carry=False)) + ("*" if one.few_carry else "")
 
 
 def content(one: SliceResult) -> dict[str, Any]:

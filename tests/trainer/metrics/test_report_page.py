@@ -109,6 +109,9 @@ def test_an_interval_of_a_figure_that_few_records_carry():
     carried = MetricEstimate(0.5, 0.4, 0.6, few_carry=True)
     rows = [SliceRow("all", 1500, {"rmse": carried}, {})]
     assert report_page.cells({"test": rows})[0][5] == "[0.4000, 0.6000], few records carry it"
+    _, line, note = report_page.table({"test": rows}).splitlines()
+    assert "[0.4000, 0.6000]*" in line
+    assert note == "* few records carry this error: the interval may be too narrow"
     page = _page({"test": rows})
     assert "[0.4000, 0.6000], few records carry it" in page and "may be too narrow" in page
     assert report_page.content(SliceResult(rows))["slices"][0]["metrics"]["rmse"]["few_carry"]
