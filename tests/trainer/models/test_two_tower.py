@@ -239,9 +239,10 @@ def test_it_finds_the_items_and_each_tower_answers_alone(tmp_path):
     job, rows = _job(item_id="item", temperature=0.2), _preferences()
     loaded, estimator, input_fn = _trained(tmp_path, job, rows, batch=200)
     found = estimator.evaluate(input_fn, steps=20)
-    # The weight of each is 1. Of batches with more positives there are more examples in the mean.
-    assert found[means.LOSS] == pytest.approx(found["average_loss"], rel=1e-6)
-    assert found["loss"] != pytest.approx(found["average_loss"], rel=1e-6)
+    # What training minimizes has items as often as they are in a batch. Of batches with more
+    # positives there are more examples in the mean.
+    assert found[means.LOSS] > found["average_loss"]
+    assert found["loss"] != pytest.approx(found[means.LOSS], rel=1e-6)
     # The group of a user has 6 of the 30 items.
     assert found["hit_rate@3"] > 0.4 > 3 * 3 / 30
     every = {"item": np.arange(ITEMS), "weight": np.zeros(ITEMS, np.float32)}
