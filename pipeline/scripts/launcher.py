@@ -184,7 +184,7 @@ def _supervise(
             server,
             stop,
             observer=record_keeper.Keeper(record, plan_.run, shown),
-            policy=restart_policy.Policy(options.unit),
+            policy=restart_policy.Policy(options.unit, any_code=True),
             restarts=record.restarts,
         )
         try:

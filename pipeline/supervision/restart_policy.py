@@ -61,8 +61,7 @@ class Loss:
 @dataclasses.dataclass(frozen=True)
 class Decision:
     """What happens next: `task` starts that one again, `gang` all but the evaluator on new
-    ports, `fail` ends the run with `code`, one of those that commands have; the `note` says why,
-    besides the cause."""
+    ports, `fail` ends the run with `code`; the `note` says why, besides the cause."""
 
     action: Literal["task", "gang", "fail"]
     delay: float = 0.0
@@ -88,11 +87,14 @@ class Policy:
         window: float = 600.0,
         delays: tuple[float, ...] = (0.0, 0.0, 1.0, 2.0, 4.0, 8.0),
         most_port_changes: int = 3,
+        any_code: bool = False,
     ) -> None:
-        """A pause is chosen by how many restarts there were within `window` seconds."""
+        """A pause is chosen by how many restarts there were within `window` seconds. A run ends
+        with a code that commands have; with `any_code` it may be any that a process ended with."""
         self.unit = unit
         self._most, self._window, self._delays = most, window, delays
         self._most_port_changes = most_port_changes
+        self._any_code = any_code
         self._restarts: dict[str, list[float]] = collections.defaultdict(list)
         # By what is started again: how far it has got, and its restarts since it has got there.
         self._reached: dict[str, int] = {}
@@ -121,11 +123,12 @@ class Policy:
         from_outside = loss.code <= 0 or loss.code == errors.RetryableError.exit_code
         self._useless[task] = 0 if loss.worked or from_outside else self._useless[task] + 1
         if self._useless[task] > 1 or self._idle[name] >= self._most:
+            by_itself = loss.code if self._any_code else _UNCAUGHT
             what = "evaluation" if loss.task.job_name == topology.EVALUATOR else "step"
             note = f"{self._idle[name]} restarts in a row brought no new {what}"
             return Decision(
                 "fail",
-                code=errors.RetryableError.exit_code if from_outside else _UNCAUGHT,
+                code=errors.RetryableError.exit_code if from_outside else by_itself,
                 note=note if self._idle[name] >= self._most else "",
             )
         self._idle[name] += 1

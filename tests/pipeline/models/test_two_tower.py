@@ -60,7 +60,7 @@ def test_they_share_out_the_features():
         ({"item_id": "user"}, r"item_id: 'user' is not in item; item has item, tags"),
         ({"item_id": "itme"}, r"item_id: 'itme' is not in item \(did you mean 'item'\?\)"),
         ({"item_id": "tags"}, r"item_id: 'tags' is not one id a row; name a feature that is"),
-        ({"log_q": True}, r"log_q: .* item_id is not set; write item_id: item, say"),
+        ({"log_q": True}, r"log_q: .* item_id, .*, is not set; write it, such as item_id: item"),
         ({"temperature": 0}, r"model\.params\.temperature: input should be greater than 0, got 0"),
         ({"units": 3}, r"two_tower has no such param.*; it has hidden_units, "),
     ],
