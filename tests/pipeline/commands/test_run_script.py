@@ -96,6 +96,8 @@ def test_a_script_is_run_in_every_role_and_what_never_ends_is_ended(stage):
         "--",
         sys.executable,
         PLAYED,
+        "chief-0=steps:evaluator-0:1",  # all are there before it ends
+        "worker-0=steps:ps-0:1",
         "--api_key=abcdefgh12345678",
     )
     out, err = running.communicate(timeout=300)
