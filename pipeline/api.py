@@ -66,11 +66,12 @@ class Run:
 @dataclasses.dataclass(frozen=True)
 class Estimate:
     """The value of a metric, and its 95 % confidence interval; `None` if that is unknown, also of
-    records that are all alike."""
+    records that are all alike. It may be too narrow if `few_carry` the value."""
 
     value: float
     low: float | None
     high: float | None
+    few_carry: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -219,8 +220,8 @@ def _run(folder: RunFolder) -> Run:
 def _slice(row: Mapping[str, Any]) -> Slice:
     metrics = {}
     for name, found in row["metrics"].items():
-        ends = (None if found.get("alike") else found.get(end) for end in ("low", "high"))
-        metrics[name] = Estimate(found["value"], *ends)
+        low, high = (None if found.get("alike") else found.get(end) for end in ("low", "high"))
+        metrics[name] = Estimate(found["value"], low, high, found.get("few_carry", False))
     return Slice(row["slice"], row["records"], metrics, row["baseline"])
 
 

@@ -128,14 +128,16 @@ def test_the_cells_of_the_notebook_run_in_order(tmp_path):
     assert re.search(r"train\.batch_size: .*greater than 0, got -5", done.stdout)
 
 
-def test_records_that_are_all_alike_have_no_interval():
+def test_intervals_that_are_missing_or_doubtful_are_told_apart():
     known = {"value": 0.9, "low": 0.8, "high": 1.0, "few": False}
     metrics = {
         "auc": known,
+        "log_loss": {**known, "few_carry": True},
         "rmse": {"value": 0.3, "low": 0.3, "high": 0.3, "few": True, "alike": True},
     }
     found = api._slice({"slice": "all", "records": 50, "metrics": metrics, "baseline": {}})
     assert found.metrics == {
         "auc": api.Estimate(0.9, 0.8, 1.0),
+        "log_loss": api.Estimate(0.9, 0.8, 1.0, few_carry=True),
         "rmse": api.Estimate(0.3, None, None),
     }
