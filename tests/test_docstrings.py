@@ -1,4 +1,4 @@
-"""What the docstring of a folder tells whoever looks for something in it."""
+"""The docstring of a large folder lists its modules by purpose."""
 
 import ast
 import pathlib

@@ -15,7 +15,7 @@ from pipeline.reports.differences import Row
 from trainer.comparison import paired
 from trainer.comparison.paired import Difference
 from trainer.comparison.result import ComparedSlice, Comparison
-from trainer.metrics import groups
+from trainer.metrics import groups, report_page
 
 _WIDTH = 220
 _CLASSES = {"better": "good", "worse": "bad"}
@@ -78,7 +78,7 @@ def verdict(found: Comparison) -> str:
             f"{', '.join(found.whole.metrics)} with METRIC="
         )
     one = found.whole.metrics[found.metric]
-    change = f"{found.metric} {_signed(one.change.value)} {_interval(one)}"
+    change = f"{found.metric} {_signed(one.change.value)} {report_page.interval(one.change)}"
     units = one.change.units.partition(":")[0]
     if one.change.alike:
         return f"No verdict, all records change alike: {change}"
@@ -128,18 +128,6 @@ def _signed(value: float) -> str:
     return f"{'+' if value > 0 else ''}{figure(value)}"
 
 
-def _interval(one: Difference) -> str:
-    found = one.change
-    return figures.interval(
-        found.low,
-        found.high,
-        few=found.few,
-        alike=found.alike,
-        few_carry=found.few_carry,
-        units=found.units,
-    )
-
-
 def _cells(found: Comparison, part: ComparedSlice) -> Iterable[tuple[str, ...]]:
     for name, one in part.metrics.items():
         yield (
@@ -149,7 +137,7 @@ def _cells(found: Comparison, part: ComparedSlice) -> Iterable[tuple[str, ...]]:
             figure(one.a),
             figure(one.b),
             _signed(one.change.value),
-            _interval(one),
+            report_page.interval(one.change),
             one.verdict(found.direction(name)),
         )
 
@@ -260,7 +248,7 @@ def _drawn(one: Difference, higher: bool | None, span: float) -> tuple[str, ...]
     found = one.verdict(higher)
     word = Markup(f'<span class="{_CLASSES.get(found, "")}">{found}</span>')
     values = figure(one.a), figure(one.b), _signed(one.change.value)
-    return *values, Markup(_bar(one, found, span)), _interval(one), word
+    return *values, Markup(_bar(one, found, span)), report_page.interval(one.change), word
 
 
 def _bar(one: Difference, verdict: str, span: float) -> str:

@@ -248,8 +248,8 @@ def make(
 
 
 def _check_infinite(planned: feature_plan.Planned) -> None:
-    """Raises `UsageError` if steps of one's own, of which the plan does not know what they make of
-    infinite values, make no finite numbers of those that the column of a feature has."""
+    """Raises `UsageError` if a feature's column has infinite values and its steps do not return a
+    finite number for each; the plan has not checked this for your own steps."""
     first, last = planned.points[0], planned.points[-1]
     infinite = [x for x in first.others if math.isinf(x)]
     single = len(planned.inputs) == 1 and not first.listed and first.shape == ()

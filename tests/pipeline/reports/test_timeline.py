@@ -19,16 +19,21 @@ def test_starts_losses_saves_and_evaluations(tmp_path):
     assert "<td>22:14:00</td><td>worker-0</td>" in drawn
 
 
-def test_every_launch_and_how_it_ended(tmp_path):
-    run = scene.make(tmp_path)
+def draw(run, launches, earlier):
+    """Draws a run whose earlier launches, of 20 s each, have these states."""
     record = run_record.read(run)
-    record.launches = 4
+    record.launches = launches
     record.earlier = [
         run_record.Launch(started=began, ended=began + 20, topology={"chief": 1}, status=status)
-        for began, status in ((scene.BEGAN - 100, "running"), (scene.BEGAN - 50, "stopped"))
+        for began, status in zip((scene.BEGAN - 100, scene.BEGAN - 50), earlier, strict=True)
     ]
     run_record.write(run, record)
-    drawn = timeline.section(facts.gather(run))
+    return timeline.section(facts.gather(run))
+
+
+def test_every_launch_and_how_it_ended(tmp_path):
+    run = scene.make(tmp_path)
+    drawn = draw(run, launches=4, earlier=("running", "stopped"))
     for said in ("2 began", "3 began", "3 ended: stopped", "4 began"):
         assert f"launch {said}" in drawn
     assert "launch 4 ended: done" in drawn and "launch 1 " not in drawn
@@ -37,14 +42,7 @@ def test_every_launch_and_how_it_ended(tmp_path):
 
 def test_what_died_has_a_row_and_a_mark_of_its_own_with_its_name_in_print(tmp_path):
     run = scene.make(tmp_path)
-    record = run_record.read(run)
-    record.launches = 3
-    record.earlier = [
-        run_record.Launch(started=began, ended=began + 20, topology={"chief": 1}, status=status)
-        for began, status in ((scene.BEGAN - 100, "running"), (scene.BEGAN - 50, "failed"))
-    ]
-    run_record.write(run, record)
-    drawn = timeline.section(facts.gather(run))
+    drawn = draw(run, launches=3, earlier=("running", "failed"))
     assert ">deaths</text>" in drawn
     for printed, title in (
         ("launch 1", "launch 1 died"),

@@ -204,7 +204,7 @@ def test_rows_of_a_sample_stand_for_those_left_out_in_training_alone(column, val
 
 
 class Remainder(Step):
-    """A step of one's own that makes NaN of infinity."""
+    """Your own step, which returns NaN for infinity."""
 
     takes = ("number",)
     gives = "number"
