@@ -25,6 +25,7 @@ import pydantic
 
 from pipeline import errors
 from pipeline.sections import Section
+from pipeline.steps import percentiles
 
 # Kinds of values between steps. `ids` are numbers of categories, from 0 to a number that is known;
 # `bag` any number of them a row. `encoded` is the content of an image file.
@@ -45,13 +46,10 @@ OF_NUMBERS: frozenset[Statistic] = frozenset({"mean", "variance", "percentiles"}
 # What a step does to statistics, see `Step.statistics_after`.
 Follows = Literal["forgotten", "unchanged", "monotonic", "linear"]
 
-# Shares of the range by which mapped percentiles may be out of order (those of times such as 5:99
-# are) or off a line.
-_ORDER, _LINE = 0.05, 1e-6
+# Share of the range by which mapped percentiles may be out of order, as those of 5:99 o'clock are.
+_ORDER = 0.05
 # A step is nearly a line if it leaves one by at most this share of the range that it maps.
 _FEW = 0.2
-# Relative distance of percentiles that are one value, rounded.
-_SAME = 1e-12
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,7 +78,7 @@ class Values:
     @property
     def constant(self) -> bool:
         """Tells if all values are one, as far as is known."""
-        return self.percentiles is not None and _same(self.percentiles)
+        return self.percentiles is not None and percentiles.are_same(self.percentiles)
 
 
 class Step(Section):
@@ -308,14 +306,14 @@ def after(step: Step, values: Values) -> Values:
     steps = [(a - b if backwards else b - a) for a, b in itertools.pairwise(mapped)]
     if min(steps, default=0.0) < -_ORDER * span:
         return unknown
-    percentiles = mapped[::-1] if backwards else mapped
-    linear = follows == "linear" and _on_a_line(values.percentiles, mapped)
+    ordered = mapped[::-1] if backwards else mapped
+    linear = follows == "linear" and percentiles.are_on_line(values.percentiles, mapped)
     if linear and values.mean is not None and values.variance is not None:
         slope = _value(step, 1.0) - _value(step, 0.0)
         mean, variance = _value(step, values.mean), values.variance * slope**2
     else:
         mean, variance = _moments_after(values, mapped)
-    known = Values(kind, shape, percentiles=percentiles, mean=mean, variance=variance)
+    known = Values(kind, shape, percentiles=ordered, mean=mean, variance=variance)
     return dataclasses.replace(known, others=others, listed=listed)
 
 
@@ -325,70 +323,33 @@ def numbers_in(value: float | int | str | None) -> tuple[float, ...]:
     return (float(value),) if number else ()  # type: ignore[arg-type]
 
 
-def moments(percentiles: tuple[float, ...]) -> tuple[float, float]:
-    """Returns mean and variance of values whose percentiles are joined by straight lines."""
-    if _same(percentiles):
-        return percentiles[0], 0.0  # of one value; rounding would make a deviation of it
-    pieces = list(itertools.pairwise(percentiles))
-    mean = math.fsum((a + b) / 2 for a, b in pieces) / len(pieces)
-    shifted = [(a - mean, b - mean) for a, b in pieces]
-    return mean, math.fsum((a * a + a * b + b * b) / 3 for a, b in shifted) / len(pieces)
-
-
-def _same(percentiles: tuple[float, ...]) -> bool:
-    low, high = min(percentiles), max(percentiles)
-    return high - low <= _SAME * max(abs(low), abs(high))
-
-
 def _moments_after(values: Values, mapped: tuple[float, ...]) -> tuple[float, float]:
     """Returns mean and variance of mapped values, by those of the values if that is nearly a line.
 
     The last percentile of a long tail may be far from the one before, and a straight line between
     them far from the truth. What leaves nearly all of a tail as it is leaves its moments.
     """
-    found = moments(mapped)
+    found = percentiles.moments(mapped)
     before = values.percentiles or ()
     if values.mean is None or values.variance is None or not found[1]:
         return found
     chord = (mapped[-1] - mapped[0]) / (before[-1] - before[0])
-    change, slope, rest = min(_apart(before, mapped, slope) for slope in (1.0, chord))
+    change, slope, rest = min(
+        percentiles.leave_line(before, mapped, slope) for slope in (1.0, chord)
+    )
     if change > _FEW * abs(mapped[-1] - mapped[0]):
         return found
     # With y = s x + r: E y = s E x + E r, and Var y = s^2 Var x + 2 s E (x - E x) r + Var r. r is
     # shifted to 0 at the tail, where percentiles of x are far apart, so that they do not matter.
     widest = max(range(len(before) - 1), key=lambda n: before[n + 1] - before[n])
     shift, rest = rest[widest], tuple(r - rest[widest] for r in rest)
-    mean, spread = moments(rest) if change else (0.0, 0.0)
+    mean, spread = percentiles.moments(rest) if change else (0.0, 0.0)
     centred = [x - values.mean for x in before]
     pieces = list(zip(itertools.pairwise(centred), itertools.pairwise(rest), strict=True))
     products = [(2 * (a * c + b * d) + a * d + b * c) / 6 for (a, b), (c, d) in pieces]
     common = math.fsum(products) / len(pieces) if change else 0.0
     variance = slope**2 * values.variance + 2 * slope * common + spread
     return (slope * values.mean + shift + mean, variance) if variance > 0 else found
-
-
-def _apart(
-    before: tuple[float, ...], after: tuple[float, ...], slope: float
-) -> tuple[float, float, tuple[float, ...]]:
-    """Returns by how much values leave a line of a slope, the slope, and what is left of each."""
-    rest = tuple(y - slope * x for x, y in zip(before, after, strict=True))
-    return math.fsum(abs(b - a) for a, b in itertools.pairwise(rest)), slope, rest
-
-
-def quantile_at(percentiles: tuple[float, ...], share: float) -> float:
-    """Returns the quantile at a share from 0 to 1."""
-    place = share * (len(percentiles) - 1)
-    below = min(int(place), len(percentiles) - 2)
-    low, high = percentiles[below], percentiles[below + 1]
-    return low + (high - low) * (place - below)
-
-
-def _on_a_line(before: tuple[float, ...], after: tuple[float, ...]) -> bool:
-    width, span = before[-1] - before[0], after[-1] - after[0]
-    return all(
-        abs((y - after[0]) * width - (x - before[0]) * span) <= _LINE * abs(width * span)
-        for x, y in zip(before, after, strict=True)
-    )
 
 
 def _value(step: Step, x: float) -> float:

@@ -10,8 +10,8 @@ import pydantic
 
 from pipeline import errors
 from pipeline.sections import Positive
-from pipeline.steps import whole
-from pipeline.steps.base import CATEGORIES, NUMBERS, Kind, Statistic, Step, Values, quantile_at
+from pipeline.steps import percentiles, whole
+from pipeline.steps.base import CATEGORIES, NUMBERS, Kind, Statistic, Step, Values
 from pipeline.steps.numbers import check_alike
 
 if TYPE_CHECKING:
@@ -53,7 +53,10 @@ class Buckets(Step):
         """Has boundaries. Raises `UsageError` if most of them would be the same."""
         if self.boundaries is not None or self.count is None or values.percentiles is None:
             return self
-        cuts = [quantile_at(values.percentiles, n / self.count) for n in range(1, self.count)]
+        cuts = [
+            percentiles.quantile_at(values.percentiles, n / self.count)
+            for n in range(1, self.count)
+        ]
         boundaries = tuple(sorted(set(cuts)))
         if 2 * len(boundaries) < len(cuts):
             raise errors.UsageError(

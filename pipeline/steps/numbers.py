@@ -11,8 +11,8 @@ import numpy as np
 import pydantic
 
 from pipeline.sections import Above0
-from pipeline.steps import whole
-from pipeline.steps.base import NUMBERS, Follows, Kind, Statistic, Step, Values, quantile_at
+from pipeline.steps import percentiles, whole
+from pipeline.steps.base import NUMBERS, Follows, Kind, Statistic, Step, Values
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -311,7 +311,10 @@ class Piecewise(Step):
         """Has edges. Where values are so frequent that quantiles coincide there are fewer."""
         if self.edges is not None or self.count is None or values.percentiles is None:
             return self
-        found = {quantile_at(values.percentiles, n / self.count) for n in range(self.count + 1)}
+        found = {
+            percentiles.quantile_at(values.percentiles, n / self.count)
+            for n in range(self.count + 1)
+        }
         edges = sorted({_told_apart(edge, values.kind) for edge in found})
         edges = edges if len(edges) > 1 else [edges[0], edges[0] + max(1.0, abs(edges[0]))]
         return self.model_copy(update={"edges": tuple(edges)})
