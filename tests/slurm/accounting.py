@@ -37,7 +37,8 @@ _SETTINGS = """\
 AccountingStorageType=accounting_storage/slurmdbd
 AccountingStorageHost=127.0.0.1
 AccountingStoragePort={port}
-AccountingStorageEnforce=associations,limits,qos"""
+AccountingStorageEnforce=associations,limits,qos
+AccountingStorageTRES=gres/gpu"""
 _NONE = "AccountingStorageType=accounting_storage/none"
 
 

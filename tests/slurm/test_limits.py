@@ -15,6 +15,7 @@ from tests.slurm.ends import check_done, ended
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 SETTINGS = ("cluster.strategy=multi_worker_mirrored", "cluster.workers=1", "slurm.nodes=3")
+USER_NAME = pwd.getpwuid(os.getuid()).pw_name
 ACCOUNTS = {
     "free": "",
     "brief": "MaxWall=10",
@@ -22,6 +23,8 @@ ACCOUNTS = {
     "compact": "MaxTRESPerJob=node=1",
     "closed": "MaxSubmitJobs=0",
     "single": "MaxJobs=1",
+    "lone": "GrpTRES=cpu=1",
+    "pair": "GrpTRES=cpu=2",
 }
 QOS = {
     "tiny": ("MaxTRESPerJob=cpu=1",),
@@ -29,6 +32,12 @@ QOS = {
     "thin": ("MaxTRESPerNode=cpu=1",),
     "quick": ("MaxWall=10",),
     "large": ("MinTRESPerJob=cpu=64",),
+    "all": ("GrpTRES=cpu=2",),
+    "nodes": ("GrpTRES=node=2",),
+    "devices": (),  # the controller tells the database which resources there are
+    "user": ("MaxTRESPerUser=cpu=2",),
+    "memory": ("MaxTRESPerUser=mem=1G",),
+    "account": ("MaxTRESPerAccount=cpu=2",),
     "foreign": (),
 }
 
@@ -42,21 +51,28 @@ def cluster(tmp_path_factory):
             "slurmdbd mariadb-server-core mariadb-client-core"
         )
     made = real.Slurm(tmp_path_factory.mktemp("limits"))
-    user = pwd.getpwuid(os.getuid()).pw_name
+    # Memory is counted, and given by the processor.
+    text = made.config.read_text().replace("CR_Core", "CR_Core_Memory\nDefMemPerCPU=100")
+    made.config.write_text(text.replace(" State=UNKNOWN", " RealMemory=4096 State=UNKNOWN"))
     with accounting.running(made):
         accounting.change(made, "add", "cluster", "test")
         for name, limit in ACCOUNTS.items():
             accounting.change(made, "add", "account", name)
             limits = [limit] if limit else []
-            accounting.change(made, "add", "user", user, f"account={name}", *limits)
+            accounting.change(made, "add", "user", USER_NAME, f"account={name}", *limits)
         accounting.change(made, "add", "account", "others")
+        accounting.change(made, "add", "account", "department", "GrpTRES=cpu=2")
+        accounting.change(made, "add", "account", "team", "parent=department")
+        accounting.change(made, "add", "user", USER_NAME, "account=team")
         for name, limits in QOS.items():
             accounting.change(made, "add", "qos", name, *limits)
         allowed = ",".join(["normal", *(name for name in QOS if name != "foreign")])
-        accounting.change(made, "modify", "user", user, "set", f"qos={allowed}")
-        accounting.change(made, "modify", "user", user, "set", "defaultaccount=free")
+        accounting.change(made, "modify", "user", USER_NAME, "set", f"qos={allowed}")
+        accounting.change(made, "modify", "user", USER_NAME, "set", "defaultaccount=free")
         try:
             made.start()
+            accounting.change(made, "modify", "qos", "devices", "set", "GrpTRES=gres/gpu=1")
+            made.ask("scontrol", "create", "PartitionName=guarded", "Nodes=ALL", "QOS=all")
             yield made
         finally:
             made.stop()
@@ -74,6 +90,9 @@ class Limit:
 REFUSED = "error: sbatch: Batch job submission failed: "
 NEVER = " can never start ({}), and is cancelled. "
 LESS = "Ask for less with slurm.time, slurm.nodes, slurm.cpus"
+ALL = " for all its jobs (GrpTRES). Ask for less with "
+USER = " for all jobs of a user (MaxTRESPerUser). Ask for less with "
+ACCOUNT = " for all jobs of an account (MaxTRESPerAccount). Ask for less with "
 ROWS = [
     Limit(("slurm.account=others",), "Choose an account and partition", REFUSED),
     Limit(("slurm.qos=unknown",), "Choose a QOS that you may use", REFUSED),
@@ -101,6 +120,51 @@ ROWS = [
         NEVER.format("QOSMaxWallDurationPerJobLimit") + LESS,
     ),
     Limit(("slurm.qos=large",), NEVER.format("QOSMinCpuNotSatisfied") + "Ask for more"),
+    Limit(
+        ("slurm.account=pair",),
+        NEVER.format("AssocGrpCpuLimit") + f"It asks for cpu=3, and user {USER_NAME} in account "
+        f"pair allows cpu=2{ALL}slurm.cpus",
+    ),
+    Limit(
+        ("slurm.account=team",),
+        NEVER.format("AssocGrpCpuLimit")
+        + f"It asks for cpu=3, and account department allows cpu=2{ALL}slurm.cpus",
+    ),
+    Limit(
+        ("slurm.qos=all",),
+        NEVER.format("QOSGrpCpuLimit")
+        + f"It asks for cpu=3, and QOS all allows cpu=2{ALL}slurm.cpus",
+    ),
+    Limit(
+        ("slurm.partition=guarded",),
+        NEVER.format("QOSGrpCpuLimit")
+        + f"It asks for cpu=3, and QOS all allows cpu=2{ALL}slurm.cpus",
+    ),
+    Limit(
+        ("slurm.qos=nodes",),
+        NEVER.format("QOSGrpNodeLimit")
+        + f"It asks for node=3, and QOS nodes allows node=2{ALL}slurm.nodes",
+    ),
+    Limit(
+        ("slurm.qos=devices", "slurm.gpus=1"),
+        NEVER.format("QOSGrpGRES")
+        + f"It asks for gres/gpu=3, and QOS devices allows gres/gpu=1{ALL}slurm.gpus",
+    ),
+    Limit(
+        ("slurm.qos=user",),
+        NEVER.format("QOSMaxCpuPerUserLimit")
+        + f"It asks for cpu=3, and QOS user allows cpu=2{USER}slurm.cpus",
+    ),
+    Limit(
+        ("slurm.qos=memory", "slurm.memory_gb=1"),
+        NEVER.format("QOSMaxMemoryPerUser")
+        + f"It asks for mem=3G, and QOS memory allows mem=1G{USER}slurm.memory_gb",
+    ),
+    Limit(
+        ("slurm.qos=account",),
+        NEVER.format("MaxCpuPerAccount")
+        + f"It asks for cpu=3, and QOS account allows cpu=2{ACCOUNT}slurm.cpus",
+    ),
 ]
 
 
@@ -116,21 +180,25 @@ def test_a_job_beyond_a_limit_ends_in_one_line_with_what_to_do(run, row):
     assert not [n for n, word in run.cluster.jobs().items() if word in ("PENDING", "RUNNING")]
 
 
-def test_a_limit_for_all_jobs_of_an_account_is_waited_for(run, tmp_path):
+@pytest.mark.parametrize(
+    ("account", "reason"), [("single", "AssocMaxJobsLimit"), ("lone", "AssocGrpCpuLimit")]
+)
+def test_a_limit_for_all_jobs_of_an_account_is_waited_for(run, tmp_path, account, reason):
     script = tmp_path / "other.sh"
     script.write_text("#!/bin/sh\nsleep 600\n")
     other = run.cluster.ask(
-        "sbatch", "--parsable", "--account=single", "--output=/dev/null", str(script)
+        "sbatch", "--parsable", f"--account={account}", "--output=/dev/null", str(script)
     )
     real.wait_for(lambda: run.cluster.jobs()[other] == "RUNNING", run.cluster.describe)
     process = run.start(
-        "slurm.account=single", "cluster.strategy=none", "train.epochs=null", "train.steps=20"
+        f"slurm.account={account}", "cluster.strategy=none", "train.epochs=null", "train.steps=20"
     )
     real.wait_for(
-        lambda: "AssocMaxJobsLimit" in run.cluster.ask("squeue", "--noheader", "--format=%r"),
+        lambda: reason in run.cluster.ask("squeue", "--noheader", "--format=%r"),
         run.cluster.describe,
     )
     run.cluster.ask("scancel", other)
     said = ended(run, process)
     check_done(run, 20)
-    assert "pending (AssocMaxJobsLimit). It is a limit for all jobs of your account or QOS" in said
+    assert f"pending ({reason}). It is a limit for all jobs of your account or QOS" in said
+    assert "is not known" not in said

@@ -1,1 +1,9 @@
-"""Slurm: the job script, what runs in its allocation, and how a job is followed."""
+"""Slurm: the job script, what runs in its allocation, and how a job is followed.
+
+- Submitting and following: `launcher`, `script`, `settings`, `extra_workers`, `preprocess_job`.
+- Asking Slurm: `commands`; what its answers mean: `advice` (what to do), `waits` (whether a job
+  ever starts).
+- In the allocation: `main` (one part of a job), `batch` (the first node), `steps`, `check` (a
+  node), `ranks`, `agent` (a process).
+- Workers that join: `joined`, `places`, `relay`.
+"""

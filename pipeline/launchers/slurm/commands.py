@@ -15,7 +15,9 @@ from pipeline.launchers.slurm import advice
 # How the record of a run names a job: slurm/<number>.
 JOB = "slurm/"
 # What Slurm's programs print before what they have to say.
-_WHO = re.compile(r"^(?:sbatch|srun|scontrol|squeue|scancel|slurmstepd[^:]*): (?:error|fatal): ")
+_WHO = re.compile(
+    r"^(?:sbatch|srun|scontrol|squeue|scancel|sacctmgr|slurmstepd[^:]*): (?:error|fatal): "
+)
 # In what they say when the controller does not answer, or takes no jobs: it may do so soon.
 _UNREACHABLE = (
     "unable to contact slurm controller",
@@ -25,8 +27,6 @@ _UNREACHABLE = (
     "slurm backup controller",
     "temporarily un",
 )
-# Reasons why a job waits that Slurm has for what is too much, and for what is down, too.
-_OF_SIZE = ("PartitionNodeLimit", "PartitionConfig")
 # States of a job that will not run any more.
 ENDED = (
     "BOOT_FAIL",
@@ -110,40 +110,6 @@ def state(job: str) -> tuple[str, str]:
         return "COMPLETED", ""
     word, _, reason = (said.splitlines() or ["COMPLETED|"])[0].partition("|")
     return word.strip(), "" if reason.strip() == "None" else reason.strip()
-
-
-def describe_state(word: str, reason: str) -> str:
-    """Returns the state of a job as a line, with what to do about it if it waits."""
-    wait = advice.on_wait(reason) if word in WAITING else None
-    text = word.lower() + (f" ({reason})" if reason else "")
-    return text if wait is None else f"{text}. {wait.advice}"
-
-
-def hopeless(job: str, word: str, reason: str) -> errors.UsageError | None:
-    """Returns why a job that waits will never run under the limits of its partition, account or
-    QOS; `None` for one that may."""
-    wait = advice.on_wait(reason) if word in WAITING else None
-    if wait is None or not wait.is_final or not _is_confirmed(job, reason):
-        return None
-    return errors.UsageError(
-        f"Slurm job {job} can never start ({reason}), and is cancelled. {wait.advice}"
-    )
-
-
-def _is_confirmed(job: str, reason: str) -> bool:
-    """False if the job may run in another of its partitions, or waits for nodes that are down, for
-    which Slurm has the same words as for more than there are."""
-    said = ask("squeue", "--noheader", f"--jobs={job}", "--format=%P|%D|%c").strip()
-    if not said or "," in said:
-        return False
-    if not reason.startswith(_OF_SIZE):
-        return True
-    partition, nodes, cpus = said.split("|")
-    rows = ask("sinfo", "--noheader", "--Node", f"--partition={partition}", "--format=%s|%c")
-    sizes, each = zip(*(row.split("|") for row in rows.split()), strict=True)
-    least, _, most = sizes[0].partition("-")  # such as 1-2, or 1-infinite
-    highest = min(int(most), len(sizes)) if most.isdigit() else len(sizes)
-    return not int(least) <= int(nodes) <= highest or int(cpus) > max(map(int, each))
 
 
 def exit_of(job: str) -> str:

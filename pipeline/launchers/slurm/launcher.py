@@ -17,7 +17,7 @@ from pipeline.jobs.job import Job
 from pipeline.jobs.table_memory import Room
 from pipeline.launchers import base, checks, inline_config
 from pipeline.launchers.remote import Phase, RemoteLauncher, State
-from pipeline.launchers.slurm import commands, extra_workers, script
+from pipeline.launchers.slurm import commands, extra_workers, script, waits
 from pipeline.launchers.slurm.settings import Slurm
 from pipeline.runs import log_reader, run_folder
 from pipeline.runs.run_folder import RunFolder
@@ -71,13 +71,14 @@ class SlurmLauncher(RemoteLauncher):
         """Asks squeue."""
         number = _number(name)
         word, reason = commands.state(number)
+        prospect = waits.find_prospect(number, word, reason)
         phase = Phase.ENDED if word in commands.ENDED else Phase.RUNNING
         return State(
             Phase.WAITING if word in commands.WAITING else phase,
             word.lower(),
-            commands.describe_state(word, reason),
+            prospect.text,
             was_cancelled=word == "CANCELLED",
-            answer=commands.hopeless(number, word, reason),
+            answer=prospect.never,
         )
 
     def has_ended(self, name: str) -> bool:
@@ -89,7 +90,7 @@ class SlurmLauncher(RemoteLauncher):
 
     def hopeless(self, job: Job, state: State) -> errors.PipelineError | None:
         """Returns why Slurm took a job that it never starts, as it does unless EnforcePartLimits is
-        set."""
+        set, and of limits for all jobs."""
         found: errors.UsageError | None = state.answer
         return found
 

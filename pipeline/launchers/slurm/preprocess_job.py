@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pipeline import errors, storage
 from pipeline.console import interrupts
 from pipeline.launchers.preprocessing import PreprocessingRequest
-from pipeline.launchers.slurm import commands, script
+from pipeline.launchers.slurm import commands, script, waits
 from pipeline.launchers.slurm.settings import Slurm
 
 _MODULE = "preprocessing.main"
@@ -71,16 +71,16 @@ def _follow(
     before, read = "", 0
     while True:
         state, reason = commands.state(number)
-        if state != before:
-            say(f"Slurm: {commands.describe_state(state, reason)}")
-        before = state
+        prospect = waits.find_prospect(number, state, reason)
+        if prospect.text != before:
+            say(f"Slurm: {prospect.text}")
+        before = prospect.text
         read = _say_new(log, read, say, whole=state in commands.ENDED)
         if state in commands.ENDED:
             break
-        hopeless = commands.hopeless(number, state, reason)
-        if hopeless is not None:
+        if prospect.never is not None:
             commands.cancel(number)
-            raise hopeless
+            raise prospect.never
         sleep(_POLL)
     exit_code = commands.exit_of(number)
     code, _, signal = exit_code.partition(":")

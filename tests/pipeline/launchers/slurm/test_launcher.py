@@ -10,7 +10,7 @@ import pytest
 from pipeline import errors
 from pipeline.jobs import display
 from pipeline.jobs import job as jobs
-from pipeline.launchers.slurm import commands, launcher
+from pipeline.launchers.slurm import commands, launcher, waits
 from pipeline.runs import run_lock, run_record
 
 
@@ -156,10 +156,11 @@ def test_ctrl_c_may_cancel_the_job(controller, wanted):
 
 
 def test_a_job_that_never_starts_is_cancelled(controller, wanted, monkeypatch):
-    def hopeless(number, word, reason):
-        return errors.UsageError(f"Slurm job {number} can never start")
+    def find_prospect(number, word, reason):
+        never = errors.UsageError(f"Slurm job {number} can never start")
+        return waits.Prospect(word, never)
 
-    monkeypatch.setattr(commands, "hopeless", hopeless)
+    monkeypatch.setattr(waits, "find_prospect", find_prospect)
     controller.states = ["PENDING"]
     with pytest.raises(errors.UsageError, match=r"^Slurm job 41 can never start$"):
         go(wanted)

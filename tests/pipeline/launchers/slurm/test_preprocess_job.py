@@ -7,7 +7,7 @@ import pytest
 from pipeline import errors
 from pipeline.config import config_file
 from pipeline.launchers.preprocessing import PreprocessingRequest
-from pipeline.launchers.slurm import commands, preprocess_job
+from pipeline.launchers.slurm import commands, preprocess_job, waits
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def test_a_job_that_never_starts_is_cancelled(slurm, monkeypatch):
     cancelled: list[str] = []
     monkeypatch.setattr(commands, "cancel", cancelled.append)
     never = errors.UsageError("Slurm job 5 can never start")
-    monkeypatch.setattr(commands, "hopeless", lambda number, word, reason: never)
+    monkeypatch.setattr(waits, "find_prospect", lambda *job: waits.Prospect("pending", never))
     _, _, error = slurm("PENDING")
     assert error is never and cancelled == ["5"]
 
