@@ -7,14 +7,18 @@ import math
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
 from absl import app, flags
 
-from pipeline import errors, redaction
+from pipeline import errors, places, redaction
 from pipeline.command_line import hints, overrides
 from pipeline.console import interrupts, terminal
 from pipeline.processes import collector, environment, exits
+
+if TYPE_CHECKING:
+    from pipeline.processes import isolation
 
 # The flags of the functions below are the calling module's, whose --help has them;
 # `pipeline.command_line.declared` finds them by the calls.
@@ -38,12 +42,16 @@ def set_flag() -> flags.FlagHolder[list[str]]:
     )
 
 
+def config_flag(default: str | None = None, required: bool = False) -> flags.FlagHolder[Any]:
+    """Declares the config that a command reads."""
+    return flags.DEFINE_string(
+        "config", default, "Name in configs/, or path of a config file.", required=required
+    )
+
+
 def config_flags() -> tuple[flags.FlagHolder[str], flags.FlagHolder[list[str]]]:
     """Declares a config, and what to change in it."""
-    config = flags.DEFINE_string(
-        "config", None, "Name in configs/, or path of a config file.", required=True
-    )
-    return config, set_flag()
+    return config_flag(required=True), set_flag()
 
 
 def run_flags() -> tuple[
@@ -61,11 +69,77 @@ def cluster_flags() -> tuple[
     flags.FlagHolder[str | None], flags.FlagHolder[int | None], flags.FlagHolder[int | None]
 ]:
     """Declares strategy, workers and parameter servers of a job."""
+    strategy = flags.DEFINE_string("strategy", None, "Short for --set=cluster.strategy=...")
+    return strategy, *process_flags()
+
+
+def process_flags(
+    default: int | None = None,
+) -> tuple[flags.FlagHolder[int | None], flags.FlagHolder[int | None]]:
+    """Declares workers and parameter servers."""
     return (
-        flags.DEFINE_string("strategy", None, "Short for --set=cluster.strategy=..."),
-        flags.DEFINE_integer("workers", None, "Workers besides the chief.", lower_bound=0),
-        flags.DEFINE_integer("ps", None, "Parameter servers.", lower_bound=0),
+        flags.DEFINE_integer("workers", default, "Workers besides the chief.", lower_bound=0),
+        flags.DEFINE_integer("ps", default, "Parameter servers.", lower_bound=0),
     )
+
+
+def place_flag(allowed: Iterable[str]) -> flags.FlagHolder[str]:
+    """Declares the place where jobs run, one of those `allowed`."""
+    return flags.DEFINE_enum("cluster", places.HERE, allowed, "Where jobs run.")
+
+
+def isolate_flag(default: isolation.Isolate) -> flags.FlagHolder[isolation.Isolate]:
+    """Declares whether a cluster on this machine can be reached from outside."""
+    from pipeline.processes import isolation
+
+    return flags.DEFINE_enum_class(
+        "isolate",
+        default,
+        isolation.Isolate,
+        "Give a local cluster a network of its own, without any other, so that its ports cannot be "
+        "reached from outside: auto, on or off.",
+    )
+
+
+def dry_run_flag() -> flags.FlagHolder[bool]:
+    """Declares that nothing is to be done."""
+    return flags.DEFINE_bool("dry_run", False, "Only show what would be done.")
+
+
+def remote_dry_run_flag() -> flags.FlagHolder[bool]:
+    """Declares the same for a command that shows only jobs of other places."""
+    return flags.DEFINE_bool("dry_run", False, "Only show the job; for any --cluster but local.")
+
+
+def checkpoint_flag() -> flags.FlagHolder[str | None]:
+    """Declares which checkpoint of a run."""
+    return flags.DEFINE_string("checkpoint", None, "A step or best; the newest if empty.")
+
+
+def checkpoints_flag() -> flags.FlagHolder[str | None]:
+    """Declares the same for a command that can take all of them."""
+    return flags.DEFINE_string("checkpoint", None, "A step, best, or all; the newest if empty.")
+
+
+def slices_flag() -> flags.FlagHolder[list[str]]:
+    """Declares by which columns metrics are sliced."""
+    return flags.DEFINE_list("slices", [], "Columns to slice by; those of eval.slices if none.")
+
+
+def port_flag(default: int) -> flags.FlagHolder[int]:
+    """Declares where a server listens."""
+    return flags.DEFINE_integer(
+        "port",
+        default,
+        "Where to listen; 0 for any that is free.",
+        lower_bound=0,
+        upper_bound=65535,
+    )
+
+
+def export_flag(kinds: Iterable[str]) -> flags.FlagHolder[str]:
+    """Declares which of the exported models of a run."""
+    return flags.DEFINE_enum("export", "final", kinds, "Which exported model: final or best.")
 
 
 def beam_flags() -> tuple[flags.FlagHolder[int], flags.FlagHolder[list[str]]]:

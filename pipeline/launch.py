@@ -22,18 +22,12 @@ from pipeline.runs import run_record
 from pipeline.storage import gcs_preflight
 
 _CONFIG, _SET = cli.config_flags()
-_CLUSTER = flags.DEFINE_enum("cluster", places.HERE, places.training(), "Where the processes run.")
+_CLUSTER = cli.place_flag(places.training())
 _RUN = flags.DEFINE_string("run", None, "Name of the run. Default: named after the config.")
 _STORAGE = cli.storage_flag()
 _STRATEGY, _WORKERS, _PS = cli.cluster_flags()
-_ISOLATE = flags.DEFINE_enum_class(
-    "isolate",
-    isolation.Isolate.AUTO,
-    isolation.Isolate,
-    "Give a local cluster a network of its own, so that its ports cannot be reached from outside: "
-    "auto, on or off.",
-)
-_DRY_RUN = flags.DEFINE_bool("dry_run", False, "Only show the job; for any --cluster but local.")
+_ISOLATE = cli.isolate_flag(isolation.Isolate.AUTO)
+_DRY_RUN = cli.remote_dry_run_flag()
 
 
 def main() -> None:

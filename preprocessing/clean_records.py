@@ -22,7 +22,7 @@ from preprocessing.build import cleaning
 _CONFIG = flags.DEFINE_string("config", None, "Config whose records to clean. Default: all.")
 _STORAGE = cli.storage_flag()
 _FORCE = flags.DEFINE_bool("force", False, "Remove builds that runs name, too.")
-_DRY_RUN = flags.DEFINE_bool("dry_run", False, "Only list the builds.")
+_DRY_RUN = cli.dry_run_flag()
 
 
 def main() -> None:

@@ -22,10 +22,10 @@ from preprocessing.build import job
 _CONFIG, _SET = cli.config_flags()
 _STORAGE = cli.storage_flag()
 _WORKERS, _BEAM = cli.beam_flags()
-_CLUSTER = flags.DEFINE_enum("cluster", places.HERE, places.preprocessing(), "Where to preprocess.")
+_CLUSTER = cli.place_flag(places.preprocessing())
 _FORCE = flags.DEFINE_bool("force", False, "Make the records again though they are up to date.")
 _RUN = flags.DEFINE_string("run", None, "Run that is to train on them. Default: none.")
-_DRY_RUN = flags.DEFINE_bool("dry_run", False, "Only show the job; for any --cluster but local.")
+_DRY_RUN = cli.remote_dry_run_flag()
 
 
 def main() -> None:

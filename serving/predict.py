@@ -28,9 +28,7 @@ _OUTPUT = flags.DEFINE_string("output", None, "File to write; in the run's folde
 _FORMAT = flags.DEFINE_enum(
     "format", None, FORMATS, "csv, jsonl or parquet. Default: by the extension of --output."
 )
-_EXPORT = flags.DEFINE_enum(
-    "export", "final", exported.KINDS, "Which exported model: final or best."
-)
+_EXPORT = cli.export_flag(exported.KINDS)
 _SIGNATURE = flags.DEFINE_string(
     "signature", None, "A tower of a two_tower, user or item, for rows of its columns alone."
 )

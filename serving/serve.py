@@ -10,8 +10,6 @@ rules of the config. Starts in about five seconds.
 
 from __future__ import annotations
 
-from absl import flags
-
 from pipeline import cli, versions
 from pipeline.config import own_input
 from pipeline.records import builds
@@ -19,12 +17,8 @@ from pipeline.runs import exported, run_search
 from serving.rest import session
 
 _RUN, _CONFIG, _STORAGE = cli.run_flags()
-_EXPORT = flags.DEFINE_enum(
-    "export", "final", exported.KINDS, "Which exported model: final or best."
-)
-_PORT = flags.DEFINE_integer(
-    "port", 8501, "Where to listen; 0 for any that is free.", lower_bound=0, upper_bound=65535
-)
+_EXPORT = cli.export_flag(exported.KINDS)
+_PORT = cli.port_flag(8501)
 
 
 def main() -> None:

@@ -30,8 +30,8 @@ _A = flags.DEFINE_string("a", None, "Name of the run to compare with.", required
 _B = flags.DEFINE_list("b", None, "Runs that are compared with it.", required=True)
 _STORAGE = cli.storage_flag()
 _SPLIT = flags.DEFINE_enum("split", "eval", ["eval", "test"], "The records to compare them on.")
-_SLICES = flags.DEFINE_list("slices", [], "Columns to slice by; those of eval.slices of A if none.")
-_CHECKPOINT = flags.DEFINE_string("checkpoint", None, "A step or best; the newest if empty.")
+_SLICES = cli.slices_flag()
+_CHECKPOINT = cli.checkpoint_flag()
 _METRIC = flags.DEFINE_string("metric", None, "The metric that decides; eval.metric of A if empty.")
 _FAIL_IF = flags.DEFINE_enum("fail_if", None, ["worse"], "Exit with 70 if a B is certainly worse.")
 

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 _RUN, _CONFIG, _STORAGE = cli.run_flags()
 _SPLIT = flags.DEFINE_string("split", None, "Which split; eval and test if empty.")
-_SLICES = flags.DEFINE_list("slices", [], "Columns to slice by; those of eval.slices if none.")
+_SLICES = cli.slices_flag()
 _GROUP = flags.DEFINE_string("group", None, "Column to group by; that of eval.group if empty.")
-_CHECKPOINT = flags.DEFINE_string("checkpoint", None, "A step, best, or all; the newest if empty.")
+_CHECKPOINT = cli.checkpoints_flag()
 
 
 def main() -> None:

@@ -9,8 +9,6 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-from absl import flags
-
 from pipeline import cli, versions
 from pipeline.config import own_input
 from pipeline.records import builds
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
     from trainer.migration.migration import Migration
 
 _RUN, _CONFIG, _STORAGE = cli.run_flags()
-_CHECKPOINT = flags.DEFINE_string("checkpoint", None, "A step, best, or all; the newest if empty.")
+_CHECKPOINT = cli.checkpoints_flag()
 
 
 def main() -> None:

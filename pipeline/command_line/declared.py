@@ -84,7 +84,8 @@ def _settings(tree: ast.AST, constants: dict[str, object]) -> Iterator[Setting]:
             continue
         owner, _, function = ast.unparse(node.func).rpartition(".")
         if owner in ("", "cli") and function in _shared():
-            yield from _settings(_shared()[function], {})
+            shared = _shared()[function]
+            yield from _settings(shared, _arguments(shared, node, constants))
         if not function.startswith(_PREFIX):
             continue
         values = [_value(part, constants) for part in node.args]
@@ -103,6 +104,18 @@ def _settings(tree: ast.AST, constants: dict[str, object]) -> Iterator[Setting]:
             required=bool(keywords.get("required")),
             choices=choices,
         )
+
+
+def _arguments(
+    function: ast.FunctionDef, call: ast.Call, constants: dict[str, object]
+) -> dict[str, object]:
+    """Returns what a call of `function` gives its parameters, by their names."""
+    names = [one.arg for one in function.args.args]
+    usual = function.args.defaults
+    given = dict(zip(names[len(names) - len(usual) :], usual, strict=True))
+    given |= dict(zip(names, call.args, strict=False))
+    given |= {one.arg: one.value for one in call.keywords if one.arg}
+    return {name: _value(node, constants) for name, node in given.items()}
 
 
 def _typed(default: object) -> str:

@@ -26,8 +26,7 @@ from pipeline.runs.run_folder import RunFolder
 from pipeline.scripts import launcher
 from pipeline.scripts import script as scripts
 
-_WORKERS = flags.DEFINE_integer("workers", 0, "Workers besides the chief.", lower_bound=0)
-_PS = flags.DEFINE_integer("ps", 0, "Parameter servers.", lower_bound=0)
+_WORKERS, _PS = cli.process_flags(0)
 _EVALUATOR = flags.DEFINE_bool("evaluator", False, "Start a process that evaluates, too.")
 _CLUSTER = flags.DEFINE_string(
     "cluster", places.HERE, "Only local: other places run configs, with input functions of yours."
@@ -65,12 +64,7 @@ _WATCHDOG_SECONDS = flags.DEFINE_float(
     "Seconds without a new step that count as a hang; 0: no limit.",
     lower_bound=0.0,
 )
-_ISOLATE = flags.DEFINE_enum_class(
-    "isolate",
-    isolation.Isolate.OFF,
-    isolation.Isolate,
-    "Give the cluster a network of its own, without any other: auto, on or off.",
-)
+_ISOLATE = cli.isolate_flag(isolation.Isolate.OFF)
 
 
 def main(program: Sequence[str]) -> None:
@@ -92,8 +86,8 @@ def main(program: Sequence[str]) -> None:
         tuple(command),
         {
             topology.CHIEF: 1,
-            topology.WORKER: _WORKERS.value,
-            topology.PS: _PS.value,
+            topology.WORKER: _WORKERS.value or 0,
+            topology.PS: _PS.value or 0,
             topology.EVALUATOR: int(_EVALUATOR.value),
         },
         model_dir=_MODEL_DIR.value or scripts.model_dir_in(command),

@@ -18,7 +18,7 @@ from pipeline import cli, config, errors
 from pipeline.config import config_file, reference
 from pipeline.sections import Section
 
-_CONFIG = flags.DEFINE_string("config", None, "Name in configs/, or path of a config file.")
+_CONFIG = cli.config_flag()
 _SET = cli.set_flag()
 _SCHEMA = flags.DEFINE_bool("schema", False, "Print the JSON Schema of all configs instead.")
 

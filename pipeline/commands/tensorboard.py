@@ -10,14 +10,12 @@ from __future__ import annotations
 import os
 import sys
 
-from absl import flags
-
 from pipeline import cli, storage
 from pipeline.processes import environment
 
 _STORAGE = cli.storage_flag()
 _WARNING = "-Wignore:pkg_resources is deprecated:UserWarning"  # of TensorBoard itself
-_PORT = flags.DEFINE_string("port", "6006", "Where to listen.")
+_PORT = cli.port_flag(6006)
 
 
 def main() -> None:

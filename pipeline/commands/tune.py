@@ -62,11 +62,11 @@ _REDUCTION = flags.DEFINE_integer(
     f"With asha, one of so many trials advances to the next rung. Default: {_USUAL_REDUCTION}.",
     lower_bound=2,
 )
-_CLUSTER = flags.DEFINE_enum("cluster", places.HERE, places.training(), "Where trials run.")
+_CLUSTER = cli.place_flag(places.training())
 _RUN = flags.DEFINE_string("run", None, "Name of the search. Default: named after the config.")
 _STORAGE = cli.storage_flag()
 _STRATEGY, _WORKERS, _PS = cli.cluster_flags()
-_DRY_RUN = flags.DEFINE_bool("dry_run", False, "Only check the space, and show the plan.")
+_DRY_RUN = cli.dry_run_flag()
 
 _FOLDER, _JOURNAL, _CONFIG_FILE = "tune", "journal.jsonl", "config.yaml"
 _RESULT = "tune.json"

@@ -16,7 +16,7 @@ from pipeline import cli, storage
 from pipeline.config import config_file, own_input
 from pipeline.records import builds, repair
 
-_CONFIG = flags.DEFINE_string("config", "mnist", "Name in configs/, or path of a config file.")
+_CONFIG = cli.config_flag("mnist")
 _RECORDS = flags.DEFINE_string(
     "records", "", "Folder of records or of a build, instead of a config."
 )
