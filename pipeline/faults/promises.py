@@ -1,4 +1,4 @@
-"""What README promises of the end of a run: final step, exports, and how often records are used."""
+"""What the docs promise of the end of a run: final step, exports, how often records are used."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ def is_asynchronous(job: config.Config) -> bool:
 
 
 def bound(job: config.Config, workers_lost: int, windows: Iterable[int]) -> int:
-    """Returns how many records may have been applied more than once, by README's table.
+    """Returns how many records may have been applied more than once, by the table of
+    docs/exactly-once.md.
 
     Asynchronous modes: a batch of each of `workers_lost`; for each checkpoint that was restored,
     what was applied while it was written (`windows`, in batches), and one batch of each training

@@ -81,7 +81,8 @@ def applied(checkpoint: str, folder: str, job: config.Config) -> Applied:
 
 
 def bound(job: config.Config, path: str, workers_lost: int) -> int:
-    """Returns how many records may have been applied more than once, by README's table.
+    """Returns how many records may have been applied more than once, by the table of
+    docs/exactly-once.md.
 
     Asynchronous modes: a batch of each worker that was lost; when parameters were restored, what
     was applied while that checkpoint was written, and one batch of each training process. Else 0.
