@@ -107,6 +107,18 @@ def _train(run, task):
     raise errors.RetryableError("stopped, saved at step 7")
 
 
+def _train_and_save_late(run, task):
+    """Trains until it is asked to stop, and takes several looks of a supervisor to save."""
+    asked = []
+    signal.signal(signal.SIGTERM, lambda *_: asked.append(True))
+    say(run, task, "training", step=7, loss=0.5)
+    wait_until(lambda: asked)
+    time.sleep(0.5)
+    run.write(f"saved-{task.name}.json", {"step": 7})
+    say(run, task, "stopped", step=7, error="stopped, saved at step 7", exit_code=75)
+    raise errors.RetryableError("stopped, saved at step 7")
+
+
 def _train_and_ignore(run, task):
     """Trains, and does not react to SIGTERM."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)

@@ -22,6 +22,19 @@ def test_z_score(x):
     np.testing.assert_allclose(found, (x - 1.5) / 4.0, rtol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("given", "needed"),
+    [
+        ({}, ("percentiles",)),
+        ({"min": 0.0}, ("percentiles",)),
+        ({"max": 1.0}, ("percentiles",)),
+        ({"min": 0.0, "max": 1.0}, ()),
+    ],
+)
+def test_min_max_needs_percentiles_unless_it_has_both_ends(given, needed):
+    assert numbers.MinMax(**given).needs("number") == needed
+
+
 def test_min_max():
     step = numbers.MinMax(min=-3.5, max=800.0)
     found = step.apply(tf.constant(X)).numpy()

@@ -66,6 +66,14 @@ def test_a_worker_that_does_not_leave_is_killed(stage):
     assert stage.boss.restarts == []
 
 
+def test_a_worker_that_leaves_has_its_grace_to_save(stage):
+    Script(stage, 2, 1, max_workers=2)
+    late = {"worker_1": ["train_and_save_late"]}
+    graces = dataclasses.replace(QUICK, training=60.0)
+    stage.run(worker_places=2, graces=graces, chief_0=["work_on_go"], **workers(**late))
+    assert (stage.path / "saved-worker-1.json").exists()
+
+
 def test_a_worker_that_is_lost_meanwhile_comes_back_only_if_it_is_to_stay(stage):
     Script(stage, 2, max_workers=2)
     plays = workers(worker_1=["die", "train"])

@@ -69,6 +69,15 @@ def test_telling_the_same_step_again_is_no_progress(dog):
     assert dog.look(said(3, time=9), PIDS, 10) == Hang(None, "no step for 10 s")
 
 
+def test_a_process_that_was_started_again_has_its_full_time(dog):
+    """What its predecessor said is still there, and says nothing of the new process."""
+    pids = {name: pid + 10 for name, pid in PIDS.items()}
+    assert dog.look(said(3), PIDS, 0) is None
+    assert dog.look(said(3), pids, 9) is None
+    assert dog.look(said(3), pids, 18.9) is None
+    assert dog.look(said(3), pids, 19) == Hang(None, "no step for 10 s")
+
+
 def test_a_step_backwards_is_progress(dog):
     """The chief came back with an older checkpoint."""
     dog.look(said(30), PIDS, 0)

@@ -51,3 +51,10 @@ def test_what_is_reported():
         "step date makes -1 of that: correct it, or write data.columns.when.dates to refuse such "
         "rows"
     ]
+
+
+def test_columns_are_reported_in_the_order_of_their_names():
+    """Workers count in parts, whose order changes from run to run."""
+    counts = {"when": (1, "'soon'"), "born": (2, "<redacted>")}
+    found = [line.split(":")[0] for line in undated.lines(counts, FORMS)]
+    assert found == ["column 'born'", "column 'when'"]
