@@ -8,19 +8,18 @@ from __future__ import annotations
 import contextlib
 import os
 import pathlib
-import pwd
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
 
-from pipeline.processes import parent_death
 from pipeline.supervision.ports import Reservation
 from tests.slurm import real
 
 # Debian: apt-get install slurmdbd mariadb-server-core mariadb-client-core
 PROGRAMS = ("slurmdbd", "sacctmgr", "mariadbd", "mariadb-install-db")
 _CONFIG = """\
-AuthType=auth/none
+{authentication}
 DbdHost=localhost
 DbdAddr=127.0.0.1
 DbdPort={port}
@@ -50,24 +49,32 @@ def missing() -> list[str]:
 @contextlib.contextmanager
 def running(cluster: real.Slurm) -> Iterator[None]:
     """Gives a cluster that has not started an account database, and ends that after the block."""
-    root, user = cluster.config.parent, pwd.getpwuid(os.getuid()).pw_name
+    root = cluster.config.parent
     ports = Reservation(2)
     port, database_port = ports.ports
     (root / "database").mkdir()
-    common = ["--no-defaults", f"--user={user}", f"--datadir={root}/database"]
+    common = ["--no-defaults", f"--user={real.USER}", f"--datadir={root}/database"]
     own_login = "--auth-root-authentication-method=normal"
     options = [*common, own_login, "--skip-test-db", "--skip-name-resolve"]
     _call(cluster, "mariadb-install-db", *options)
     config = root / "slurmdbd.conf"
-    config.write_text(_CONFIG.format(port=port, user=user, root=root, database_port=database_port))
-    config.chmod(0o600)
     text = cluster.config.read_text()
     assert _NONE in text
+    config.write_text(
+        _CONFIG.format(
+            authentication="\n".join(re.findall("^Auth.*$", text, re.M)),
+            port=port,
+            user=real.USER,
+            root=root,
+            database_port=database_port,
+        )
+    )
+    config.chmod(0o600)
     cluster.config.write_text(text.replace(_NONE, _SETTINGS.format(port=port)))
     address = ["--bind-address=127.0.0.1", f"--port={database_port}", f"--socket={root}/socket"]
     with (
-        _daemon(cluster, "mariadbd", *common, *address),
-        _daemon(cluster, "slurmdbd", "-D"),
+        real.daemon(cluster, "mariadbd", *common, *address),
+        real.daemon(cluster, "slurmdbd", "-D"),
     ):
         real.wait_for(
             lambda: "sacctmgr: error" not in cluster.ask("sacctmgr", "show", "cluster"),
@@ -95,24 +102,3 @@ def change(cluster: real.Slurm, *words: str) -> None:
 
 def _log(root: pathlib.Path, name: str) -> str:
     return (root / f"{name}.out").read_text(errors="replace")[-2000:]
-
-
-@contextlib.contextmanager
-def _daemon(cluster: real.Slurm, *command: str) -> Iterator[None]:
-    root = cluster.config.parent
-    with open(root / f"{command[0]}.out", "ab") as output:
-        process = subprocess.Popen(
-            command,
-            env={**os.environ, **cluster.environment},
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            cwd=root,
-            start_new_session=True,
-            preexec_fn=parent_death.arrange(),
-        )
-    try:
-        yield
-    finally:
-        process.terminate()
-        process.wait(60)

@@ -25,6 +25,7 @@ from tests.pipeline.process_help import wait_until
 # Debian: apt-get install slurm-wlm. The daemons lie where users have no PATH.
 PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
 PROGRAMS = ("slurmctld", "slurmd", "sbatch", "srun", "scontrol", "squeue", "scancel")
+USER = pwd.getpwuid(os.getuid()).pw_name
 _PATIENCE = 120.0  # seconds: the machine may be busy
 # What stands for the GPUs of each node: a resource has to be a device. Nobody opens them.
 _GPUS = ("/dev/null", "/dev/zero")
@@ -99,7 +100,7 @@ class Slurm:
         self.config.write_text(
             _CONFIG.format(
                 host=socket.gethostname(),
-                user=pwd.getpwuid(os.getuid()).pw_name,
+                user=USER,
                 root=root,
                 port=port,
                 tracking=tracking,
@@ -242,6 +243,29 @@ def running(root: pathlib.Path, *, tracking: str = "pgid") -> Iterator[Slurm]:
         yield cluster
     finally:
         cluster.stop()
+
+
+@contextlib.contextmanager
+def daemon(cluster: Slurm, *command: str) -> Iterator[None]:
+    """Runs another daemon that a cluster needs, within the block; its output is in a file of its
+    name, with `.out`."""
+    root = cluster.config.parent
+    with open(root / f"{command[0]}.out", "ab") as output:
+        process = subprocess.Popen(
+            command,
+            env={**os.environ, **cluster.environment},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            cwd=root,
+            start_new_session=True,
+            preexec_fn=parent_death.arrange(),
+        )
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.wait(60)
 
 
 def wait_for(

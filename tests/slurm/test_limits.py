@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
-import pwd
 
 import pytest
 
@@ -15,7 +13,6 @@ from tests.slurm.ends import check_done, ended
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 SETTINGS = ("cluster.strategy=multi_worker_mirrored", "cluster.workers=1", "slurm.nodes=3")
-USER_NAME = pwd.getpwuid(os.getuid()).pw_name
 ACCOUNTS = {
     "free": "",
     "brief": "MaxWall=10",
@@ -59,16 +56,16 @@ def cluster(tmp_path_factory):
         for name, limit in ACCOUNTS.items():
             accounting.change(made, "add", "account", name)
             limits = [limit] if limit else []
-            accounting.change(made, "add", "user", USER_NAME, f"account={name}", *limits)
+            accounting.change(made, "add", "user", real.USER, f"account={name}", *limits)
         accounting.change(made, "add", "account", "others")
         accounting.change(made, "add", "account", "department", "GrpTRES=cpu=2")
         accounting.change(made, "add", "account", "team", "parent=department")
-        accounting.change(made, "add", "user", USER_NAME, "account=team")
+        accounting.change(made, "add", "user", real.USER, "account=team")
         for name, limits in QOS.items():
             accounting.change(made, "add", "qos", name, *limits)
         allowed = ",".join(["normal", *(name for name in QOS if name != "foreign")])
-        accounting.change(made, "modify", "user", USER_NAME, "set", f"qos={allowed}")
-        accounting.change(made, "modify", "user", USER_NAME, "set", "defaultaccount=free")
+        accounting.change(made, "modify", "user", real.USER, "set", f"qos={allowed}")
+        accounting.change(made, "modify", "user", real.USER, "set", "defaultaccount=free")
         try:
             made.start()
             accounting.change(made, "modify", "qos", "devices", "set", "GrpTRES=gres/gpu=1")
@@ -122,7 +119,7 @@ ROWS = [
     Limit(("slurm.qos=large",), NEVER.format("QOSMinCpuNotSatisfied") + "Ask for more"),
     Limit(
         ("slurm.account=pair",),
-        NEVER.format("AssocGrpCpuLimit") + f"It asks for cpu=3, and user {USER_NAME} in account "
+        NEVER.format("AssocGrpCpuLimit") + f"It asks for cpu=3, and user {real.USER} in account "
         f"pair allows cpu=2{ALL}slurm.cpus",
     ),
     Limit(
@@ -184,6 +181,7 @@ def test_a_job_beyond_a_limit_ends_in_one_line_with_what_to_do(run, row):
     ("account", "reason"), [("single", "AssocMaxJobsLimit"), ("lone", "AssocGrpCpuLimit")]
 )
 def test_a_limit_for_all_jobs_of_an_account_is_waited_for(run, tmp_path, account, reason):
+    run.name += f"_{account}"  # the other case's is done
     script = tmp_path / "other.sh"
     script.write_text("#!/bin/sh\nsleep 600\n")
     other = run.cluster.ask(

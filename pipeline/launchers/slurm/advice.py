@@ -23,6 +23,8 @@ _ACCOUNT = (
 )
 _QOS = "Choose a QOS that you may use, with slurm.qos, or ask for less"
 _MUNGE = "Ask the cluster's administrator: munge has to run here, with the key of the cluster"
+# What it means that the controller closes a connection, of which it gives no reason.
+CLOSED = "The controller is busy, or munge has another key or clock here than there"
 # By words that a refusal has, in lower case; the first that fits.
 _REFUSALS = {
     "configuration source": "This machine is of no cluster. Run the command where jobs are "

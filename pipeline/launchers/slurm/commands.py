@@ -85,7 +85,8 @@ def ask(*command: str, text: str | None = None) -> str:
 def _refused(name: str, said: str) -> errors.PipelineError:
     words = own_words(said) or "it gives no reason"
     if any(text in said.lower() for text in _UNREACHABLE):
-        return errors.RetryableError(f"{name}: {words}. {program.AGAIN}")
+        busy = f". {advice.CLOSED}" if "zero bytes" in said.lower() else ""
+        return errors.RetryableError(f"{name}: {words}{busy}. {program.AGAIN}")
     fix = advice.on_refusal(words)
     return errors.UsageError(f"{name}: {words}" + (f". {fix}" if fix else ""))
 

@@ -74,6 +74,12 @@ def test_a_job_is_submitted_by_its_script(program):
             errors.RetryableError,
             "Unable to contact slurm controller .*. Run the same command again.$",
         ),
+        (
+            "slurm_load_jobs error: Zero Bytes were transmitted or received",
+            errors.RetryableError,
+            "or received. The controller is busy, or munge has another key or clock here than "
+            "there. Run the same command again.$",
+        ),
         ("", errors.UsageError, "^sbatch: it gives no reason$"),
     ],
 )

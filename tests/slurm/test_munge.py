@@ -1,0 +1,75 @@
+"""A real Slurm whose users are authenticated by munge, as most sites have it."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+
+from pipeline.runs import run_folder
+from tests.slurm import accounting, munge, real
+from tests.slurm.ends import check_done, ended
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    if missing := [*real.missing(), *accounting.missing(), *munge.missing()]:
+        pytest.skip(
+            f"no Slurm with munge here, {missing[0]} is missing: apt-get install slurm-wlm "
+            "slurmdbd mariadb-server-core mariadb-client-core munge"
+        )
+    made = real.Slurm(tmp_path_factory.mktemp("munge"))
+    with munge.authenticating(made), accounting.running(made):
+        accounting.change(made, "add", "cluster", "test")
+        accounting.change(made, "add", "account", "team")
+        accounting.change(made, "add", "user", real.USER, "account=team")
+        try:
+            made.start()
+            yield made
+        finally:
+            made.stop()
+
+
+def test_a_run_trains_and_its_job_is_accounted(run):
+    shown = run.cluster.ask("scontrol", "show", "config")
+    kinds = {line.split()[0]: line.split()[2] for line in shown.splitlines() if "Type " in line}
+    assert (kinds["AuthType"], kinds["CredType"]) == ("auth/munge", "cred/munge")
+    process = run.start(
+        "cluster.strategy=parameter_server", "cluster.workers=1", "slurm.nodes=3",
+        "train.epochs=null", "train.steps=100",
+    )  # fmt: skip
+    ended(run, process)
+    check_done(run, 100)
+    real.wait_for(
+        lambda: (
+            "COMPLETED"
+            in run.cluster.ask("sacct", "--noheader", f"--jobs={run.job}", "--format=State").split()
+        ),
+        run.describe,
+    )
+
+
+@pytest.mark.parametrize(
+    ("has_munged", "code", "words"),
+    [
+        (False, 64, "munge has to run here, with the key of the cluster"),
+        (True, 75, "munge has another key or clock here than there. Run the same command again."),
+    ],
+    ids=["no munged", "another key"],
+)
+def test_a_machine_without_the_munge_of_the_cluster(run, tmp_path, has_munged, code, words):
+    munged = munge.running(run.cluster, "other") if has_munged else contextlib.nullcontext("none")
+    with munged as socket:
+        own = run.cluster.config.parent / "munge" / "socket"
+        config = tmp_path / "slurm.conf"
+        config.write_text(run.cluster.config.read_text().replace(str(own), str(socket)))
+        run.variables["SLURM_CONF"] = str(config)
+        process = run.start()
+        said, _ = process.communicate()
+    last = said.splitlines()[-1]
+    assert process.returncode == code, said
+    assert last.startswith("error: squeue: ") and last.endswith(words), said
+    assert "Traceback" not in said
+    assert run_folder.read_statuses(run.folder) == {}
