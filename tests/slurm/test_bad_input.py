@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
 import pathlib
+import platform
 import shutil
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -17,7 +20,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 # Three processes on three nodes.
 SETTINGS = ("cluster.strategy=multi_worker_mirrored", "cluster.workers=1", "slurm.nodes=3")
-LAST = "n3"
+FIRST, LAST = "n1", "n3"
+OWN_PYTHON = f"python{sys.version_info.major}.{sys.version_info.minor}"
 
 
 def nothing(run, monkeypatch, tmp_path):
@@ -67,6 +71,24 @@ def no_package(run, monkeypatch, tmp_path):
     """The last node does not have the pipeline."""
     (tmp_path / "empty").mkdir()
     return run.cluster.other_folders(LAST, {str(ROOT / "pipeline"): str(tmp_path / "empty")})
+
+
+def other_python(node):
+    """A node has another Python in the place of the job's."""
+
+    def plant(run, monkeypatch, tmp_path):
+        names = ("python3.8", "python3.9", "python3.10", "python3.11", "python3.12", "python3.13")
+        beside = pathlib.Path(sys.base_prefix).parent.glob("3.*/bin/python3.*[0-9]")  # pyenv's
+        found = [*filter(None, map(shutil.which, names)), *map(str, sorted(beside))]
+        others = [path for path in found if pathlib.Path(path).name != OWN_PYTHON]
+        if not others:
+            pytest.skip(f"no Python here but {OWN_PYTHON}")
+        script = tmp_path / "python"
+        script.write_text(f'#!/bin/sh\nexec {others[0]} "$@"\n')
+        script.chmod(0o755)
+        return run.cluster.other_folders(node, {os.path.realpath(sys.executable): str(script)})
+
+    return plant
 
 
 Plant = Callable[[object, pytest.MonkeyPatch, pathlib.Path], contextlib.AbstractContextManager]
@@ -163,6 +185,16 @@ ROWS = {
     ),
     "other code": Row(
         f"error: node {LAST}: its code is ", "Install the same on all", plant=other_code
+    ),
+    "another Python, first node": Row(
+        f"error: node {FIRST}: its Python is 3.",
+        f", that of the command {OWN_PYTHON.removeprefix('python')}. Install the same on all nodes",
+        plant=other_python(FIRST),
+    ),
+    "another Python, last node": Row(
+        f"error: node {LAST}: its Python is 3.",
+        f", that of the job {platform.python_version()}. Install the same on all nodes",
+        plant=other_python(LAST),
     ),
     "no package": Row(
         f"error: node {LAST}: cannot run ",

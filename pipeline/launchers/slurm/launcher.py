@@ -117,6 +117,10 @@ class SlurmLauncher(RemoteLauncher):
                 f"{self.title(name)}: its node could not write to {job.run.path!r}. Use a STORAGE= "
                 "that all nodes share"
             )
+        code = exit_code.partition(":")[0]
+        if code.isdigit() and int(code) in errors.FINAL_CODES:
+            said = _last_error(job) or f"{self.title(name)} failed: see make logs ROLE={script.LOG}"
+            return errors.of_exit_code(int(code), said)
         how = f" (exit code {exit_code})" if exit_code not in ("", "0:0") else ""
         return errors.RetryableError(
             f"{self.title(name)} ended as {state.word}{how}. make logs shows more; the same "
@@ -158,6 +162,15 @@ class SlurmLauncher(RemoteLauncher):
         answers."""
         yield from super().checks(storage_root)
         yield checks.attempt(commands.ping, "Slurm's controller answers")
+
+
+def _last_error(job: Job) -> str:
+    """Returns the error that the script of a job has ended with, if its output is here."""
+    if not storage.exists(job.run.log_path(script.LOG)):
+        return ""
+    lines = log_reader.Logs(job.run, script.LOG).new_lines(last=True)
+    said = [line for line in lines if line.startswith("error: ")]
+    return said[-1].removeprefix("error: ") if said else ""
 
 
 def _number(name: str) -> str:

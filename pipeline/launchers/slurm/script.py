@@ -133,7 +133,20 @@ def _script(
     lines += [f"#SBATCH {option}" for option in slurm.options]
     exports = [f"export {name}={shlex.quote(value)}" for name, value in variables.items()]
     command = shlex.join([sys.executable, *arguments])
-    return "\n".join(["#!/bin/bash", *lines, *exports, f"exec {command}", ""])
+    return "\n".join(["#!/bin/bash", *lines, *exports, _python_check(), f"exec {command}", ""])
+
+
+def _python_check() -> str:
+    """Returns a line that ends the script on a node with another Python: it lacks the packages that
+    a message of ours needs."""
+    python = shlex.quote(sys.executable)
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    code = "import sys; print('%d.%d' % sys.version_info[:2])"
+    return (
+        f'here=$({python} -c "{code}"); [ "$here" = {version} ] || {{ echo "error: node '
+        f"$SLURMD_NODENAME: its Python is ${{here:-missing}}, that of the command {version}. "
+        f'Install the same on all nodes"; exit 64; }}'
+    )
 
 
 def _quoted(option: str) -> str:

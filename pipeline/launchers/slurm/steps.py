@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import json
 import os
+import platform
 import re
 import secrets
 import subprocess
@@ -102,17 +103,19 @@ class Allocation:
             start_new_session=True,
         )
         found = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-        self._check_nodes(found, nonce, commands.own_words(done.stderr))
+        self._check_nodes(found, nonce, _cause(done.stderr))
         return found
 
     def _check_nodes(self, found: list[dict[str, Any]], nonce: str, said: str) -> None:
         silent = {node.name for node in self.nodes} - {one["node"] for one in found}
         if silent:
+            for node in sorted(silent):
+                _check_python(node)
             raise errors.UsageError(
                 f"node {', '.join(sorted(silent))}: cannot run {sys.executable} -m {MODULE}: "
                 f"{said or 'it printed nothing'}. Install the pipeline where all nodes see it"
             )
-        own = {"Python": _python(), "code": versions.code_version()}
+        own = {"Python": platform.python_version(), "code": versions.code_version()}
         for one in found:
             if one["nonce"] != nonce:
                 raise errors.UsageError(
@@ -121,10 +124,7 @@ class Allocation:
                 )
             for what, other in (("Python", one["python"]), ("code", one["code"])):
                 if other != own[what]:
-                    raise errors.UsageError(
-                        f"node {one['node']}: its {what} is {other}, that of the job {own[what]}. "
-                        "Install the same on all nodes"
-                    )
+                    raise _difference(one["node"], what, other=other, own=own[what])
 
     def command(self, *, gpus: int) -> list[str]:
         """Returns the command of a training step: one task a process, all of which end if one
@@ -188,5 +188,38 @@ def signal_step(job: str, name: str) -> None:
             commands.ask("scancel", f"--signal={name}", *steps)
 
 
-def _python() -> str:
-    return ".".join(map(str, sys.version_info[:3]))
+def _cause(said: str) -> str:
+    """Returns the errors that Python has raised on nodes, without where, or what else was said."""
+    raised = re.findall(r"^\w+(?:Error|Exception): .*$", said, re.M)
+    return commands.own_words("\n".join(raised) or said)
+
+
+def _check_python(node: str) -> None:
+    """Raises `UsageError` for a node whose Python, which cannot run the pipeline, is another."""
+    code = "import platform; print(platform.python_version())"
+    done = subprocess.run(
+        [
+            "srun",
+            f"--nodelist={node}",
+            "--nodes=1",
+            "--ntasks=1",
+            "--input=none",
+            sys.executable,
+            "-c",
+            code,
+        ],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        start_new_session=True,
+    )
+    other, own = done.stdout.strip(), platform.python_version()
+    if done.returncode == 0 and other != own:
+        raise _difference(node, "Python", other=other, own=own)
+
+
+def _difference(node: str, what: str, *, other: str, own: str) -> errors.UsageError:
+    return errors.UsageError(
+        f"node {node}: its {what} is {other}, that of the job {own}. Install the same on all nodes"
+    )

@@ -132,6 +132,25 @@ def test_a_job_that_recorded_no_end(controller, wanted, state, code, kind, words
     assert run_record.read(wanted.run).status == "failed"
 
 
+@pytest.mark.parametrize(
+    ("log", "words"),
+    [
+        ("job 41\nerror: node n1: its Python is 3.9\n", "^node n1: its Python is 3.9$"),
+        ("job 41\n", "^Slurm job 41 failed: see make logs ROLE=slurm$"),
+        (None, "^Slurm job 41 failed: see make logs ROLE=slurm$"),
+    ],
+)
+def test_a_job_that_fails_for_good_before_it_records_that(controller, wanted, log, words):
+    def writes(state):
+        if log is not None:
+            pathlib.Path(wanted.run.log_path("slurm")).write_text(log)
+
+    controller.states, controller.exit_code, controller.on_state = ["FAILED"], "64:0", writes
+    with pytest.raises(errors.UsageError, match=words):
+        go(wanted)
+    assert run_record.read(wanted.run).exit_code == 64
+
+
 def test_ctrl_c_leaves_the_job_and_the_same_command_follows_it(controller, wanted, capsys):
     controller.states = ["RUNNING", "^C"]
     with pytest.raises(

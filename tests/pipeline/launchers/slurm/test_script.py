@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import subprocess
 import sys
 
 import pytest
@@ -19,7 +20,9 @@ def lines(*overrides, storage_root="/shared/out", **others):
 
 
 def test_a_whole_script():
-    assert lines("cluster.workers=2") == [
+    *found, check, last = lines("cluster.workers=2")
+    assert check.startswith(f"here=$({sys.executable} -c ")
+    assert [*found, last] == [
         "#!/bin/bash",
         "#SBATCH --job-name=train-r1",
         "#SBATCH --comment=estimator-pipeline:/shared/out/runs/r1",
@@ -34,6 +37,26 @@ def test_a_whole_script():
         f"exec {sys.executable} -m pipeline.launchers.slurm.main --part=batch --run=r1 "
         "--storage=/shared/out",
     ]
+
+
+@pytest.mark.parametrize(
+    ("prints", "words"), [("3.9", "3.9"), (None, "missing"), (f"3.{sys.version_info.minor}", "")]
+)
+def test_a_node_with_another_python_ends_the_job(tmp_path, monkeypatch, prints, words):
+    own, python = f"3.{sys.version_info.minor}", tmp_path / "its python"
+    if prints is not None:
+        python.write_text(f"#!/bin/sh\necho {prints}\n")
+        python.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(python))
+    done = subprocess.run(
+        ["bash", "-c", lines()[-2]],
+        env={"SLURMD_NODENAME": "n1"},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    said = f"error: node n1: its Python is {words}, that of the command {own}. Install the same on "
+    assert (done.returncode, done.stdout) == ((64, f"{said}all nodes\n") if words else (0, ""))
 
 
 def test_what_the_config_asks_for():

@@ -12,6 +12,11 @@ from pipeline.launchers.slurm import check, commands, steps
 from pipeline.runs.run_folder import RunFolder
 
 OWN = {"python": ".".join(map(str, sys.version_info[:3])), "code": versions.code_version()}
+TRACEBACK = """\
+Traceback (most recent call last):
+  File "/shared/project/pipeline/launchers/slurm/main.py", line 11, in <module>
+    from absl import flags
+ModuleNotFoundError: No module named 'absl'"""
 
 
 @pytest.fixture
@@ -26,11 +31,14 @@ def nodes(tmp_path, monkeypatch):
     listed = [steps.Node("n1", "10.0.0.1"), steps.Node("n2", "10.0.0.2")]
     allocation = steps.Allocation(run, "/s", listed, counts, "7", cpus=2)
 
-    def answer(*, errors_of: str = "", tries: int = 20, **changes):
+    def answer(*, errors_of: str = "", bare: str = OWN["python"], tries: int = 20, **changes):
         answers[1].update(changes)
         (folder / "srun").write_text(
             f"""#!{sys.executable}
 import json, sys
+if "-c" in sys.argv:
+    print({bare!r})
+    sys.exit()
 nonce = json.load(open({f"{run.path}/{check.SEEN}"!r}))["nonce"]
 for one in {answers!r}:
     if one["node"]:
@@ -57,6 +65,15 @@ def test_nodes_that_are_fit(nodes):
         (
             {"node": "", "errors_of": "slurmstepd-n2: error: execve(): x: No such file"},
             r"^node n2: cannot run .*: execve\(\): x: No such file. Install the pipeline where all",
+        ),
+        (
+            {"node": "", "errors_of": f"{TRACEBACK}\nsrun: error: n2: task 1: Exited with 1"},
+            "^node n2: cannot run .* pipeline.launchers.slurm.main: ModuleNotFoundError: No module "
+            "named 'absl'. Install the pipeline where all",
+        ),
+        (
+            {"node": "", "errors_of": TRACEBACK, "bare": "3.9.1"},
+            "^node n2: its Python is 3.9.1, that of the job 3.*. Install the same on all nodes$",
         ),
     ],
 )
