@@ -91,7 +91,7 @@ class JobAttempt:
             f"--config={self._run.config_path}",
             f"--storage={self._job.storage_root}",
             f"--run={self._job.name}",
-            f"--num_workers={environment.processors()}",
+            f"--num_workers={steps.processors(os.environ)}",
         ]
         children = environment.for_children(os.environ)
         code = run_command(command, environment=children, stop=self._stop)

@@ -16,6 +16,7 @@ from typing import Any
 
 from pipeline import errors, versions
 from pipeline.launchers.slurm import check, commands, ranks
+from pipeline.processes import environment
 from pipeline.runs.run_folder import RunFolder
 
 MODULE = "pipeline.launchers.slurm.main"
@@ -38,6 +39,13 @@ def nodes_of(variables: Mapping[str, str]) -> list[Node]:
     said = commands.ask("scontrol", "--oneliner", "show", "node", listed)
     addresses = dict(_ADDRESS.findall(said))
     return [Node(name, addresses.get(name, name)) for name in names]
+
+
+def processors(variables: Mapping[str, str]) -> int:
+    """Returns how many processors of this node the job whose variables are given may use. Not every
+    cluster binds it to them."""
+    bound = environment.processors()
+    return min(bound, int(variables.get("SLURM_CPUS_ON_NODE", bound)))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,6 +9,7 @@ import pytest
 
 from pipeline import errors, versions
 from pipeline.launchers.slurm import check, commands, steps
+from pipeline.processes import environment
 from pipeline.runs.run_folder import RunFolder
 
 OWN = {"python": ".".join(map(str, sys.version_info[:3])), "code": versions.code_version()}
@@ -122,6 +123,15 @@ def test_nodes_by_their_addresses(monkeypatch):
     found = steps.nodes_of({"SLURM_JOB_NODELIST": "n[1-2]"})
     assert found == [steps.Node("n1", "10.0.0.1"), steps.Node("n2", "10.0.0.2")]
     assert {words[-1] for words in asked} == {"n[1-2]"}
+
+
+@pytest.mark.parametrize(
+    ("variables", "processors"),
+    [({}, 8), ({"SLURM_CPUS_ON_NODE": "3"}, 3), ({"SLURM_CPUS_ON_NODE": "16"}, 8)],
+)
+def test_the_processors_of_a_job_are_not_all_of_a_node(monkeypatch, variables, processors):
+    monkeypatch.setattr(environment, "processors", lambda: 8)
+    assert steps.processors(variables) == processors
 
 
 def test_a_signal_is_for_the_steps_alone(monkeypatch):
