@@ -22,6 +22,7 @@ ACCOUNTS = {
     "single": "MaxJobs=1",
     "lone": "GrpTRES=cpu=1",
     "pair": "GrpTRES=cpu=2",
+    "hour": "GrpTRESRunMins=cpu=60",
 }
 QOS = {
     "tiny": ("MaxTRESPerJob=cpu=1",),
@@ -121,6 +122,12 @@ ROWS = [
         ("slurm.account=pair",),
         NEVER.format("AssocGrpCpuLimit") + f"It asks for cpu=3, and user {real.USER} in account "
         f"pair allows cpu=2{ALL}slurm.cpus",
+    ),
+    Limit(
+        ("slurm.account=hour", "slurm.time=01:00:00"),
+        NEVER.format("AssocGrpCPURunMinutesLimit") + "It asks for cpu=3 for 01:00:00, and user "
+        f"{real.USER} in account hour allows cpu=60 for all its jobs, times minutes "
+        "(GrpTRESRunMins). Ask for less with slurm.time",
     ),
     Limit(
         ("slurm.account=team",),

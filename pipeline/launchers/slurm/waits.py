@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 import re
 import time
 from collections.abc import Iterator, Mapping
@@ -27,6 +28,7 @@ _MEMORY = "slurm.memory_gb or slurm.nodes"
 # and what asks for less of it.
 _RESOURCES = {
     "Cpu": ("cpu", _CPUS),
+    "CPU": ("cpu", _CPUS),
     "Mem": ("mem", _MEMORY),
     "Memory": ("mem", _MEMORY),
     "Node": ("node", "slurm.nodes"),
@@ -35,15 +37,17 @@ _RESOURCES = {
 }
 _SHARED = re.compile(
     rf"(?:(?P<of>Assoc|QOS)Grp|(?:QOS)?Max)(?P<what>{'|'.join(_RESOURCES)})"
-    r"(?:Per(?P<each>User|Account))?(?:Limit)?"
+    r"(?:Per(?P<each>User|Account)|(?P<minutes>RunMinutes))?(?:Limit)?"
 )
-# By whose jobs are counted together: the column of sacctmgr, its long name, and these jobs.
+# By whose jobs are counted together, or that their minutes are: the column of sacctmgr, its long
+# name, and what is counted.
 _COLUMNS = {
     None: ("GrpTRES", "GrpTRES", "all its jobs"),
     "User": ("MaxTRESPU", "MaxTRESPerUser", "all jobs of a user"),
     "Account": ("MaxTRESPA", "MaxTRESPerAccount", "all jobs of an account"),
+    "RunMinutes": ("GrpTRESRunMins", "GrpTRESRunMins", "all its jobs, times minutes"),
 }
-_FIELD = re.compile(r"(?:^| )(UserId|Account|Partition|QOS|QoS|TRES|ReqTRES)=(\S*)")
+_FIELD = re.compile(r"(?:^| )(UserId|Account|Partition|QOS|QoS|TRES|ReqTRES|TimeLimit)=(\S*)")
 # In MB, as a number without a unit is.
 _UNITS = {"K": 1 / 1024, "": 1.0, "M": 1.0, "G": 1024.0, "T": 1024.0**2, "P": 1024.0**3}
 
@@ -132,18 +136,23 @@ def _compare(job: Mapping[str, str], shared: re.Match[str]) -> _Excess:
     if "," in job["Partition"]:
         return _Excess(unknown="it waits for several partitions")
     resource, fix = _RESOURCES[shared["what"]]
-    column, name, whose = _COLUMNS[shared["each"]]
+    column, name, whose = _COLUMNS[shared["each"] or shared["minutes"]]
     asked = _resources(job.get("ReqTRES") or job.get("TRES", ""))
+    minutes, length = 1.0, ""
+    if shared["minutes"]:
+        minutes, length = _minutes(job["TimeLimit"]), f" for {job['TimeLimit']}"
+        fix = f"slurm.time, {fix}"
     is_shown = False
-    for limit in _of_account(job) if shared["of"] == "Assoc" else _of_qos(job, column):
+    for limit in (_of_account if shared["of"] == "Assoc" else _of_qos)(job, column):
         for tres, most in limit.allowed.items():
             if not tres.startswith(resource):
                 continue
             is_shown = True
-            if _amount(asked.get(tres, "0")) > _amount(most):
+            if minutes * _amount(asked.get(tres, "0")) > _amount(most):
                 return _Excess(
-                    f"It asks for {tres}={asked[tres]}, and {limit.owner} allows {tres}={most} for "
-                    f"{whose} ({name}). Ask for less with {fix}, or choose another {limit.key}"
+                    f"It asks for {tres}={asked[tres]}{length}, and {limit.owner} allows "
+                    f"{tres}={most} for {whose} ({name}). Ask for less with {fix}, or choose "
+                    f"another {limit.key}"
                 )
     if is_shown:
         return _Excess()
@@ -156,7 +165,7 @@ def _fields(kind: str, name: str) -> dict[str, str]:
     return dict(reversed(_FIELD.findall(said)))
 
 
-def _of_account(job: Mapping[str, str]) -> Iterator[_Limit]:
+def _of_account(job: Mapping[str, str], column: str) -> Iterator[_Limit]:
     """Yields the limits of a job's user, of the account, and of those above it. Raises `UsageError`
     if one is not shown."""
     shown = commands.ask("scontrol", "show", "config")
@@ -167,7 +176,7 @@ def _of_account(job: Mapping[str, str]) -> Iterator[_Limit]:
             "association",
             *([f"cluster={cluster[1]}"] if cluster else []),
             f"account={account}",
-            columns=("User", "Partition", "ParentName", "GrpTRES"),
+            columns=("User", "Partition", "ParentName", column),
         )
         own = [row for row in rows if row[0] == user]
         of_partition = [row for row in own if row[1] == job["Partition"]]
@@ -217,3 +226,12 @@ def _resources(text: str) -> dict[str, str]:
 def _amount(text: str) -> float:
     number = text.rstrip("KMGTP")
     return float(number) * _UNITS[text[len(number) :]]
+
+
+def _minutes(text: str) -> float:
+    """Returns a time limit such as `1-12:00:00` in minutes."""
+    found = re.fullmatch(r"(?:(\d+)-)?(\d+):(\d+):(\d+)", text)
+    if found is None:
+        return math.inf  # UNLIMITED
+    days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
+    return (days * 24 + hours) * 60 + minutes + seconds / 60

@@ -7,7 +7,10 @@ import pytest
 from pipeline import errors
 from pipeline.launchers.slurm import commands, waits
 
-JOB = "JobId=3 JobName=train-r UserId=ann(7) Account=small QOS=tiny Partition={} TRES={} Comment=x"
+JOB = (
+    "JobId=3 JobName=train-r UserId=ann(7) Account=small QOS=tiny TimeLimit=1-01:00:00 "
+    "Partition={} TRES={} Comment=x"
+)
 ASKED = "cpu=6,mem=3G,node=3,billing=6,gres/gpu=2"
 
 
@@ -110,6 +113,13 @@ def test_a_job_above_a_limit_for_all_jobs_never_starts(limited):
         ("QOSGrpGRES", "gres/gpu=1", "gres/gpu=2, and QOS tiny allows gres/gpu=1"),
         ("QOSGrpGRES", "gres/tpu=1", ""),
         ("MaxGRESPerAccount", "gres/gpu=0", "for all jobs of an account (MaxTRESPerAccount)"),
+        (
+            "QOSGrpCPURunMinutesLimit",
+            "cpu=8999",
+            "cpu=6 for 1-01:00:00, and QOS tiny allows cpu=8999 for all its jobs, times minutes",
+        ),
+        ("QOSGrpCPURunMinutesLimit", "cpu=9000", ""),
+        ("QOSGrpMemoryRunMinutes", "mem=1000", "Ask for less with slurm.time, slurm.memory_gb"),
         ("QOSGrpBilling", "billing=5", "billing=6, and QOS tiny allows billing=5"),
     ],
 )
@@ -181,6 +191,13 @@ def test_a_job_is_waited_for_if_its_limit_cannot_be_read(limited, key, text, wor
     assert found.text.endswith(
         f"or ask for less. Whether it alone is above the limit is not known: {words}"
     )
+
+
+def test_a_job_without_an_end_is_above_any_limit_of_minutes(limited):
+    limited["show job"] = JOB.format("main", ASKED).replace("1-01:00:00", "UNLIMITED")
+    limited["cluster=test account=team"] = "||root|cpu=99999\n"
+    found = str(prospect("AssocGrpCPURunMinutesLimit").never)
+    assert "cpu=6 for UNLIMITED, and account team allows cpu=99999" in found
 
 
 def test_a_qos_that_is_not_shown(limited):
