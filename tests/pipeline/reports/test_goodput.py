@@ -101,6 +101,16 @@ def test_a_launch_without_steps_is_start_up():
     assert _split([_launch(0, 100, "chief-0", "worker-0")], []) == {"start-up": 200}
 
 
+def test_a_worker_of_a_later_launch_alone_has_its_work_there():
+    known = [
+        _account(step=100.0, examples=100, best=1.0),
+        _account(began=200.0, step=100.0, examples=100, best=1.0),
+        _account("worker-0", 200.0, step=100.0, examples=100, best=1.0),
+    ]
+    launches = [_launch(0, 100), _launch(200, 300, "chief-0", "worker-0")]
+    assert _split(launches, known) == {"useful": 300}
+
+
 def test_time_between_two_launches_is_not_counted():
     known = [
         _account(start=10.0, step=90.0, examples=90, best=1.0, ended=False),

@@ -95,6 +95,19 @@ def test_merging_does_not_depend_on_the_order_of_parts(values, cuts, random):
     assert merged.counts.tolist() == whole.counts.tolist()
 
 
+def test_numbers_that_were_counted_can_be_taken_out_of_a_coarser_sketch():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(quantile_sketch, "MOST_BUCKETS", 7)
+        part, rest = _of([1.0, 2.5, -3.0]), _of(np.arange(1, 200) / 7)
+        whole = quantile_sketch.merged([part, rest])
+        assert whole.cut > part.cut
+        left = whole.without(part)
+        alone = quantile_sketch.merged([rest, quantile_sketch.Sketch(cut=whole.cut)])
+    assert left.cut == alone.cut
+    assert left.buckets[left.counts != 0].tolist() == alone.buckets.tolist()
+    assert left.counts[left.counts != 0].tolist() == alone.counts.tolist()
+
+
 def test_memory_is_bounded():
     values = np.random.default_rng(3).lognormal(0, 10, 200_000).astype(np.float32)
     assert len(_of(values).buckets) <= quantile_sketch.MOST_BUCKETS
