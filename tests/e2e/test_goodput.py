@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import collections
 import dataclasses
 import itertools
@@ -58,8 +59,8 @@ class Fault:
 
 @dataclasses.dataclass
 class Seen:
-    """What was seen of a launch from outside, in Unix time: the ends of all steps by task, saves of
-    the chief, and faults, from when to when."""
+    """What was seen of a launch from outside, in Unix time: the ends of all steps and when batches
+    were ready, by task, saves of the chief, and faults, from when to when."""
 
     run: RunFolder
     notes: pathlib.Path
@@ -68,7 +69,8 @@ class Seen:
     struck: list[tuple[Fault, float, float]] = dataclasses.field(default_factory=list)
 
     def of(self, task: str, what: str) -> list[tuple[float, float]]:
-        """Returns the moments at which steps or saves of a task ended, and what was noted."""
+        """Returns when steps or saves of a task ended, or its batches were ready, and what was
+        noted then."""
         lines = [
             line.split()
             for file in sorted(self.notes.glob(f"{task}-*"))
@@ -171,10 +173,32 @@ def _expected(
             found["saving"] += sum(gaps.take(at - took, at, took) for at, took in saves)
         if len(launch.tasks) == 1:
             found["evaluation"] += sum(gaps.take(at, at) for at, _ in saves)
-        waited = sum(max(0.0, min(late, left)) for left in gaps.left)
-        found["input"] += waited
-        found["slower steps"] += max(0.0, sum(gaps.left) - waited)
+        waits = [max(0.0, min(late, left)) for left in gaps.left]
+        found["slower steps"] += max(0.0, sum(gaps.left) - sum(waits))
+        own = _waits_for_batches(launch, task, usual[task]) if late else [0.0] * len(waits)
+        found["input"] += sum(map(min, waits, own))
+        found["waiting for others"] += sum(
+            wait - min(wait, of) for wait, of in zip(waits, own, strict=True)
+        )
     return found
+
+
+def _waits_for_batches(launch: Seen, task: str, usual: float) -> list[float]:
+    """Returns for each step of a task but the first how long it waited for its batch, and how long
+    it waited for other processes while its next batch was not ready either."""
+    ends = [at for at, _ in launch.of(task, "step")]
+    batches = launch.of(task, "batch")
+    sessions = [at for at, number in batches if number == 0]
+    waits = []
+    for since, end in itertools.pairwise(ends):
+        session = sessions[bisect.bisect(sessions, end) - 1]
+        ready = batches[bisect.bisect_left(batches, (session, 0.0)) :]
+        of_step = bisect.bisect_left(ends, end) - bisect.bisect(ends, session)
+        came = ready[of_step][0]
+        after = min([at for at, _ in ready[of_step + 1 : of_step + 2]], default=end)
+        others = min(end, after) - max(since, came) - usual
+        waits.append(max(0.0, came - since) + max(0.0, others))
+    return waits
 
 
 def _check(*launches: Seen, expected: collections.Counter[str]) -> None:
@@ -261,10 +285,12 @@ def test_an_asynchronous_run_with_a_slow_worker_and_a_server_that_fails(tmp_path
     _check(seen, expected=expected)
 
 
-def test_late_input_of_all_that_step_together(tmp_path):
-    """Each makes its next batch while it waits for that of the other, which is no wait for it."""
+@pytest.mark.parametrize("later", [0.0, STEP / 2])
+def test_late_input_of_all_that_step_together(tmp_path, later):
+    """Each makes its next batches while it waits for that of the other, which is no wait for it
+    once it has some in advance."""
     flags = "--strategy=multi_worker_mirrored --workers=1 --set=train.steps=90"
-    seen = _train(tmp_path, flags, batch=3 * STEP)
-    expected = _expected(seen, dict.fromkeys(seen.tasks, STEP), late=2 * STEP)
+    seen = _train(tmp_path, flags, batch=3 * STEP, late={"worker-0": later})
+    expected = _expected(seen, dict.fromkeys(seen.tasks, STEP), late=2 * STEP + later)
     expected["useful"] = 2 * 90 * STEP
     _check(seen, expected=expected)

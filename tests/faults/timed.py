@@ -5,8 +5,8 @@ them}, "batch": seconds, "late": {task: more of them}, "eval": seconds of a batc
 A step takes half of its seconds in the graph, and half in a hook. Everything sleeps, so that no
 machine is too slow for it.
 
-Each process that trains notes the end of its steps and how long its batches took, and the chief its
-saves, in a file `<task>-<process>` of the folder: a clock of its own, to compare others with.
+Each process that trains notes the ends of its steps and when its batches were ready, and the chief
+its saves, in a file `<task>-<process>` of the folder: a clock of its own, to compare others with.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def own_name() -> str:
 
 
 def _note(what: str, value: float) -> None:
-    """Notes what has just ended: `step` and its number, `batch` or `save` and its seconds."""
+    """Notes what has just ended: `step` or `batch` and its number, `save` and its seconds."""
     with open(f"{plan()['notes']}/{own_name()}-{os.getpid()}", "a") as file:
         file.write(f"{time.time():.4f} {what} {value:.4f}\n")
 
@@ -62,18 +62,16 @@ def _late(values, seconds: float):
     return late
 
 
-def _late_batch(values, seconds: float):
-    """Returns the tensor `values`, so much later, and notes how long that took."""
+def _late_batch(values, number, seconds: float):
+    """Returns the tensor `values` so much later, and notes that the batch of this number is ready.
+    Each session begins with number 0."""
 
-    def wait(x):
-        began = time.time()
+    def wait(x, number):
         time.sleep(seconds)
-        _note("batch", time.time() - began)
+        _note("batch", number)
         return x
 
-    if not seconds:
-        return values
-    late = tf.numpy_function(wait, [values], values.dtype)
+    late = tf.numpy_function(wait, [values, number], values.dtype)
     late.set_shape(values.shape)
     return late
 
@@ -83,11 +81,16 @@ def rows(mode, params):
     data = tf.data.Dataset.from_tensor_slices(({"x": x}, (x[:, :1] > 0).astype(np.float32)))
     planted = plan()
     if mode != "train":
-        data, wait, seconds = data.batch(ROWS), _late, planted["eval"]
-    else:
-        data, wait = data.repeat().batch(params["batch_size"]), _late_batch
-        seconds = planted["batch"] + planted["late"].get(own_name(), 0.0)
-    return data.map(lambda features, labels: ({"x": wait(features["x"], seconds)}, labels))
+        return data.batch(ROWS).map(
+            lambda features, labels: ({"x": _late(features["x"], planted["eval"])}, labels)
+        )
+    data = data.repeat().batch(params["batch_size"])
+    seconds = planted["batch"] + planted["late"].get(own_name(), 0.0)
+    if not seconds:
+        return data
+    return data.enumerate().map(
+        lambda number, row: ({"x": _late_batch(row[0]["x"], number, seconds)}, row[1])
+    )
 
 
 def model_fn(features, labels, mode, params):
