@@ -241,6 +241,22 @@ def test_what_a_worker_hands_back_is_read_at_once(cluster, monkeypatch):
     assert chief.read(saved_counts.APPLIED) == chief.read(saved_counts.REACHED)
 
 
+def test_a_worker_that_gave_up_holds_nothing_when_it_comes_back(cluster, monkeypatch):
+    """The chief reads what it held. It is asked to stop here, or would wait for the end."""
+    chief, worker, _ = cluster
+    chief.start()
+    worker.start()
+    worker.step()
+    asked = threading.Event()
+    asked.set()
+    monkeypatch.setattr(signals, "stop_requested", asked)
+    worker.start()
+    assert next(worker.rows)[2] == 4
+    worker.position.dispatcher.give_up(worker.session)
+    worker.start()
+    assert next(worker.rows)[2] == 0
+
+
 def test_a_worker_that_ends_with_training_hands_nothing_back(cluster):
     chief, worker, _ = cluster
     chief.start()
@@ -256,6 +272,24 @@ def test_readers_are_counted(cluster):
     for process in (chief, worker, chief, chief):
         process.step()
     assert chief.read(saved_counts.READERS)[:3] == [12, 4, 0]
+
+
+def test_a_save_has_what_was_applied_until_then(cluster):
+    """Processes count apart from what is saved: without a copy a run would begin again."""
+    chief, worker, _ = cluster
+    chief.start()
+    worker.start()
+    for process in (chief, worker, chief):
+        process.step()
+    with chief.session.graph.as_default():
+        variables = {v.op.name: v for v in tf.compat.v1.global_variables()}
+    names = (saved_counts.APPLIED, saved_counts.REACHED, saved_counts.READERS)
+    assert not any(chief.session.run(variables[name]).any() for name in names)
+    chief.position.before_save(chief.session)
+    worker.step()
+    saved = {name: chief.session.run(variables[name]).tolist() for name in names}
+    assert [sum(saved[name]) for name in names] == [12, 12, 12]
+    assert sum(chief.read(saved_counts.APPLIED)) == 16
 
 
 def test_only_the_counts_are_saved(cluster):
