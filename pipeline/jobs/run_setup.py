@@ -36,6 +36,20 @@ def open_run(job: Job) -> RunRecord:
     return record
 
 
+def note_job(job: Job, name: str) -> None:
+    """Prints that the run has a job already, and notes it: the answer to its submission may have
+    been lost, or the record."""
+    print(f"run {job.name} has been submitted already; following it")
+    for line in jobs.changes(job):
+        print(redaction.redact(f"changed since then, so not for this job: {line}"))
+    record = run_record.read(job.run)
+    if record is None or record.status != "running" or record.job != name:
+        record = record or run_record.begin(job.config, job.run)
+        record.status, record.reason, record.exit_code = "running", "training", None
+        record.job = name
+        run_record.write(job.run, record)
+
+
 def resolved(job: Job, contents: manifest.Manifest) -> Job:
     """Says how many steps the epochs of a job come to, if it has epochs; how many of them are left
     is for the chief to find out. Raises `UsageError` if a schedule does not fit into so many."""

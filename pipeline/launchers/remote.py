@@ -13,13 +13,12 @@ import enum
 import itertools
 import secrets
 import time
-from collections.abc import Callable
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar, TypeVar
 
-from pipeline import errors, places, redaction
+from pipeline import errors, places
 from pipeline.console import interrupts
 from pipeline.jobs import display, run_setup
-from pipeline.jobs import job as jobs
 from pipeline.jobs.job import Job
 from pipeline.launchers import base, remote_jobs, rescaling
 from pipeline.runs import fatal, run_folder, run_lock, run_record
@@ -28,6 +27,7 @@ from pipeline.runs.run_record import RunRecord
 
 # Seconds before the second submission of a job; longer before each after that.
 _PAUSE = 60.0
+_Found = TypeVar("_Found")
 _SETTLE = "The command that submitted it, once more, takes note of the end"
 
 
@@ -184,7 +184,7 @@ class RemoteLauncher(base.Launcher):
                     job, name = self.begun(job)
         if found is not None:
             name = found
-            _note_found(job, name)
+            run_setup.note_job(job, name)
             output()  # has been shown before
         for submitted in itertools.count(1):
             state = self._followed(job, name, output)
@@ -193,7 +193,7 @@ class RemoteLauncher(base.Launcher):
                 state = self._followed(job, name, output)
             again = self._again(job, name, state)
             if again is None or submitted >= self.submissions(job):
-                return self._ended(job, name, state, started=started)
+                return self.finish(job, name, state, started=started)
             print(f"{again} Submitting it again: {submitted + 1} of {self.submissions(job)}")
             self.sleep(_PAUSE * submitted)
             with run_lock.hold(job.run):
@@ -210,12 +210,23 @@ class RemoteLauncher(base.Launcher):
             return self._follow(job, name, output)
         except KeyboardInterrupt:
             if self.wants_to_cancel(f"the job of run {job.name}"):
-                self.cancel(name)
-                raise _cancelled(job) from None
+                raise self.cancel_run(job, name) from None
             raise errors.StoppedError(
                 f"the job of run {job.name!r} keeps running as {self.title(name)}. The same "
                 "command follows it again; make status, make logs and make stop work on it"
             ) from None
+
+    def cancel_run(self, job: Job, name: str) -> errors.PipelineError:
+        """Cancels the job of a run and records that; returns what to raise."""
+        self.cancel(name)
+        error = errors.StoppedError(
+            f"the job of run {job.name!r} is cancelled. The same command continues from its last "
+            "checkpoint"
+        )
+        record = run_record.read(job.run)
+        if record is not None:
+            run_setup.close(job, record, error, stopped=True)
+        return error
 
     def _again(self, job: Job, name: str, state: State) -> str | None:
         """Returns the reason why a job has to be submitted again: it was neither done nor stopped,
@@ -284,19 +295,35 @@ class RemoteLauncher(base.Launcher):
 
     def begun(self, job: Job) -> tuple[Job, str]:
         """Prepares the run folder and submits the job; returns both, and the name of what runs."""
-        record = run_setup.open_run(job)
+
+        def submit(jobs: list[Job], submission: str) -> list[str]:
+            return [self.submit(jobs[0], submission)]
+
+        [begun] = self.begin_together([job], submit)
+        return begun
+
+    def begin_together(
+        self, jobs: Iterable[Job], submit: Callable[[list[Job], str], list[str]]
+    ) -> list[tuple[Job, str]]:
+        """Prepares the folders of several runs, and submits their jobs as one; returns each with
+        its name. `submit` takes all of them, and returns their names."""
+        submission = secrets.token_hex(8)
+        opened: list[tuple[Job, RunRecord]] = []
         try:
-            job.run.remove(fatal.MARKER)
-            submission = secrets.token_hex(8)
-            fatal.begin(job.run, submission)
-            job = self.begin(job, record)
-            name = self.submit(job, submission)
+            for job in jobs:
+                opened.append((job, run_setup.open_run(job)))
+                job.run.remove(fatal.MARKER)
+                fatal.begin(job.run, submission)
+                opened[-1] = (self.begin(job, opened[-1][1]), opened[-1][1])
+            names = submit([job for job, _ in opened], submission)
         except errors.PipelineError as error:
-            run_setup.close(job, record, error, stopped=False)
+            for job, record in opened:
+                run_setup.close(job, record, error, stopped=False)
             raise
-        record.job = name
-        run_record.write(job.run, record)
-        return job, name
+        for (job, record), name in zip(opened, names, strict=True):
+            record.job = name
+            run_record.write(job.run, record)
+        return [(job, name) for (job, _), name in zip(opened, names, strict=True)]
 
     def _follow(self, job: Job, name: str, output: Callable[[], list[str]]) -> State:
         """Returns the state of a job when it has ended. Raises the `PipelineError` of why it cannot
@@ -304,7 +331,7 @@ class RemoteLauncher(base.Launcher):
         before = ""
         with display.Display(job.config.train.planned_steps) as shown:
             while True:
-                state = self._look(name)
+                state = self.patiently(lambda: self.look(name))
                 if str(state) != before:
                     shown.show_line(f"{self.service}: {state}")
                 before = str(state)
@@ -316,10 +343,10 @@ class RemoteLauncher(base.Launcher):
                     shown.show(run_folder.read_statuses(job.run))
                 if state.phase is Phase.ENDED:
                     return state
-                self._give_up(job, name, state)
+                self.give_up(job, name, state)
                 self.sleep(self.poll)
 
-    def _give_up(self, job: Job, name: str, state: State) -> None:
+    def give_up(self, job: Job, name: str, state: State) -> None:
         """Cancels a job that is hopeless, and raises why."""
         error = self.hopeless(job, state)
         if error is None:
@@ -329,16 +356,16 @@ class RemoteLauncher(base.Launcher):
         run_setup.close(job, record, error, stopped=False)
         raise error
 
-    def _look(self, name: str) -> State:
-        """Returns how a job is doing; looks may fail, though not many in a row."""
+    def patiently(self, look: Callable[[], _Found]) -> _Found:
+        """Returns what a look at jobs finds; looks may fail, though not many in a row."""
         for _ in range(self.missed):
             try:
-                return self.look(name)
+                return look()
             except errors.RetryableError:
                 self.sleep(self.poll)
-        return self.look(name)
+        return look()
 
-    def _ended(self, job: Job, name: str, state: State, *, started: float) -> RunRecord:
+    def finish(self, job: Job, name: str, state: State, *, started: float) -> RunRecord:
         """Returns the record of a run that is done. Raises the `PipelineError` of another end."""
         record = run_record.read(job.run) or run_record.begin(job.config, job.run)
         if record.status == "done":  # the job has recorded its end itself
@@ -365,28 +392,3 @@ def failed_for_good(job: Job) -> errors.PipelineError | None:
         return None
     text = f"{marker['task']}: {marker['error']}"
     return errors.of_exit_code(int(marker["exit_code"]), text)
-
-
-def _note_found(job: Job, name: str) -> None:
-    """Prints that the run has a job already, and notes it: the answer to its submission may have
-    been lost, or the record."""
-    print(f"run {job.name} has been submitted already; following it")
-    for line in jobs.changes(job):
-        print(redaction.redact(f"changed since then, so not for this job: {line}"))
-    record = run_record.read(job.run)
-    if record is None or record.status != "running" or record.job != name:
-        record = record or run_record.begin(job.config, job.run)
-        record.status, record.reason, record.exit_code = "running", "training", None
-        record.job = name
-        run_record.write(job.run, record)
-
-
-def _cancelled(job: Job) -> errors.PipelineError:
-    error = errors.StoppedError(
-        f"the job of run {job.name!r} is cancelled. The same command continues from its last "
-        "checkpoint"
-    )
-    record = run_record.read(job.run)
-    if record is not None:
-        run_setup.close(job, record, error, stopped=True)
-    return error
