@@ -53,6 +53,10 @@ def main() -> None:
         print(shown.document, flush=True)
         print(shown.notes, file=sys.stderr)
         return
+    if launcher.is_array(wanted):
+        _check_storage_and_memory(wanted, launcher)
+        launcher.run_array(wanted, started=COMMAND_BEGAN)
+        return
     wanted = dataclasses.replace(wanted, isolate=_ISOLATE.value)
     record = run_record.finished(wanted.config, wanted.run)
     if record is not None:
@@ -60,11 +64,15 @@ def main() -> None:
     else:
         if _CLUSTER.value == places.HERE:
             raw_data.require(wanted.config.data, _CONFIG.value)
-        gcs_preflight.check(wanted.storage_root)
-        known = table_memory.known_manifest(wanted)
-        table_memory.check(wanted.config, launcher.room(wanted), known)
+        _check_storage_and_memory(wanted, launcher)
         record = launcher.run(wanted, started=COMMAND_BEGAN)
     print(display.summary(wanted, record))
+
+
+def _check_storage_and_memory(wanted: job.Job, launcher: base.Launcher) -> None:
+    gcs_preflight.check(wanted.storage_root)
+    known = table_memory.known_manifest(wanted)
+    table_memory.check(wanted.config, launcher.room(wanted), known)
 
 
 if __name__ == "__main__":

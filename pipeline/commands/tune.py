@@ -94,6 +94,11 @@ def main() -> None:
     _require_optuna()
     asked = _read_request()
     launcher = base.choose(_CLUSTER.value)
+    if launcher.is_array(asked.job):
+        raise errors.UsageError(
+            f"{_CLUSTER.value}.array: a trial is one run. Take it out of the config, or set "
+            f'SET="{_CLUSTER.value}.array=null"; --parallel is how many trials train at a time'
+        )
     if _DRY_RUN.value:
         if _CLUSTER.value != places.HERE:
             launcher.show(asked.job)  # refuses what cannot run there

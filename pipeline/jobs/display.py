@@ -202,7 +202,7 @@ def _each_step(job: config.Config) -> str:
 
 def summary(job: Job, record: RunRecord) -> str:
     """Returns what is printed when a run is done: the result, the time, the places, what to try."""
-    lines = [f"result   {_result(record)}"]
+    lines = [f"result   {describe_result(record)}"]
     unlearnt = unlearned.of_result(
         record.metrics, record.baselines, record.evaluated, intervals=record.intervals
     )
@@ -257,7 +257,8 @@ def _is_shipped(wanted: config.Config) -> bool:
     return wanted.model_copy(update={"cluster": shipped.cluster}) == shipped
 
 
-def _result(record: RunRecord) -> str:
+def describe_result(record: RunRecord) -> str:
+    """Returns the last step, the metrics of the final evaluation, and the best model, in a line."""
     early = "" if record.reason == ALL_STEPS else f" ({record.reason})"
     parts = [f"step {record.final_step}{early}"]
     metric = (record.best or {}).get("metric")

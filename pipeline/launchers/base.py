@@ -39,6 +39,16 @@ class Launcher(abc.ABC):
         what went wrong, after writing it to the run's record.
         """
 
+    def is_array(self, job: Job) -> bool:
+        """True if a job is several runs, which are submitted together: then it is `run_array` that
+        runs it. By default no job is."""
+        return False
+
+    def run_array(self, job: Job, *, started: float) -> None:
+        """Runs all runs of an array, and says how each has ended. Raises a `PipelineError` if not
+        all of them ended well."""
+        raise NotImplementedError
+
     def show(self, job: Job) -> Shown:
         """Returns the job as it would be sent. Needs no credentials, and asks no service.
 

@@ -34,6 +34,7 @@ _REFUSALS = {
     "accounting/qos policy": "It is a limit of your account or QOS, which sacctmgr show "
     "association and sacctmgr show qos list. Ask for less, or wait until other jobs of yours have "
     "ended",
+    "job array": "Give indexes in slurm.array below the MaxArraySize of scontrol show config",
     "partition specified": "Choose one that sinfo shows, with slurm.partition",
     "group not permitted": "Choose a partition that your group may use, with slurm.partition, or "
     "ask the cluster's administrator",
@@ -95,6 +96,7 @@ _REASONS = {
         "for less"
     ),
     "ReqNodeNotAvail": Wait("Nodes that it needs are down, drained or reserved: sinfo shows them"),
+    "JobArrayTaskLimit": Wait("As many of the array run as slurm.array allows"),
     "JobHeldUser|JobHoldMaxRequeue|launch": Wait("It is held: scontrol release lets it start"),
     "JobHeldAdmin": Wait("It is held by the cluster's administrator: ask them"),
 }

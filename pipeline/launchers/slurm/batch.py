@@ -21,7 +21,7 @@ from pipeline.jobs import job as jobs
 from pipeline.jobs import run_setup
 from pipeline.jobs.job import Job
 from pipeline.launchers import inline_config
-from pipeline.launchers.slurm import agent, commands, extra_workers, places, steps
+from pipeline.launchers.slurm import agent, commands, elements, extra_workers, places, steps
 from pipeline.launchers.slurm.settings import Slurm
 from pipeline.processes import environment
 from pipeline.processes.fork_client import StopRequest, run_command
@@ -67,7 +67,7 @@ class JobAttempt:
             self._job.storage_root,
             steps.nodes_of(os.environ),
             self._job.counts,
-            self._number,
+            os.environ["SLURM_JOB_ID"],
             slurm.cpus,
             scaling.spare_places(self._job.config.cluster),
         )
@@ -343,20 +343,34 @@ def _close(
     extra_workers.withdraw_all(job.run)
 
 
-def run_part(run: RunFolder, storage_root: str) -> None:
-    """Runs the job of a run in the allocation that this process is in."""
+def _plan(run: RunFolder, storage_root: str, index: int | None, *, by_hand: bool) -> Job:
+    """Returns the job of a run by its config; of a script that was submitted by hand, by the one in
+    it, which of an array is that of all its runs."""
+    if not by_hand:
+        run = run if index is None else elements.folder_of(run, index)
+        return jobs.plan(run.config_path, [], run=run.name, storage_root=storage_root)
+    job = jobs.plan(
+        inline_config.NAME, [], run=run.name, storage_root=storage_root, look=index is None
+    )
+    return job if index is None else elements.run_of(job, index)
+
+
+def run_part(run: RunFolder, storage_root: str, *, index: int | None = None) -> None:
+    """Runs the job of a run in the allocation that this process is in; that of an `index` of the
+    array `run`, if it is one."""
     started, number = time.time(), os.environ["SLURM_JOB_ID"]
-    if "SLURM_ARRAY_JOB_ID" in os.environ:
+    if index is not None:
+        number = f"{os.environ['SLURM_ARRAY_JOB_ID']}_{index}"
+    elif "SLURM_ARRAY_JOB_ID" in os.environ:
         raise errors.UsageError(
             f"job {number} is one of an array, all of which would be run {run.name!r}. Submit the "
-            "script without --array and SBATCH_ARRAY_INX; another run needs a script of its own"
+            "script without --array and SBATCH_ARRAY_INX, or use slurm.array"
         )
     versions.require_estimators()
     again = int(os.environ.get("SLURM_RESTART_COUNT", "0"))
     by_hand = inline_config.VARIABLE in os.environ and not again
-    config = inline_config.NAME if by_hand else run.config_path
-    job = jobs.plan(config, [], run=run.name, storage_root=storage_root)
-    patient = dataclasses.replace(run, patience=tolerance.patience(job.config.cluster))
+    job = _plan(run, storage_root, index, by_hand=by_hand)
+    patient = dataclasses.replace(job.run, patience=tolerance.patience(job.config.cluster))
     job = dataclasses.replace(job, run=patient)
     print(f"job {number}" + (f", start {again + 1}" if again else ""), flush=True)
     with StopRequest().installed() as stop:

@@ -100,8 +100,9 @@ def own_words(said: str) -> str:
 def state(job: str) -> tuple[str, str]:
     """Returns the state of a job such as `PENDING`, and the reason that Slurm gives for it.
 
-    One that Slurm does not know any more has ended: `("COMPLETED", "")` stands for it. Raises
-    `RetryableError` if the controller does not answer.
+    One that Slurm does not know any more has ended: `("COMPLETED", "")` stands for it. Of an array
+    it forgets at once what was cancelled before it started. Raises `RetryableError` if the
+    controller does not answer.
     """
     try:
         said = ask("squeue", "--noheader", "--states=all", f"--jobs={job}", "--format=%T|%r")
@@ -109,8 +110,32 @@ def state(job: str) -> tuple[str, str]:
         if "invalid job id" not in str(error).lower():
             raise
         return "COMPLETED", ""
-    word, _, reason = (said.splitlines() or ["COMPLETED|"])[0].partition("|")
-    return word.strip(), "" if reason.strip() == "None" else reason.strip()
+    forgotten = "CANCELLED|" if "_" in job else "COMPLETED|"
+    word, _, reason = (said.strip().splitlines() or [forgotten])[0].partition("|")
+    return word.strip(), _reason(reason)
+
+
+def states(array: str) -> dict[str, tuple[str, str]]:
+    """Returns the same of all jobs of an array that Slurm knows, by their numbers."""
+    try:
+        said = ask(
+            "squeue",
+            "--array",
+            "--noheader",
+            "--states=all",
+            f"--jobs={array}",
+            "--format=%i|%T|%r",
+        )
+    except errors.UsageError as error:
+        if "invalid job id" not in str(error).lower():
+            raise
+        return {}
+    rows = [line.strip().split("|", 2) for line in said.splitlines()]
+    return {number: (word, _reason(reason)) for number, word, reason in rows}
+
+
+def _reason(said: str) -> str:
+    return "" if said.strip() == "None" else said.strip()
 
 
 def exit_of(job: str) -> str:
@@ -125,9 +150,22 @@ def exit_of(job: str) -> str:
 
 def by_comment() -> dict[str, tuple[str, str]]:
     """Returns number and state of each of your jobs that have not ended, by their comments."""
-    lines = ask("squeue", "--noheader", "--me", "--format=%i|%T|%k").splitlines()
-    rows = [line.strip().split("|", 2) for line in lines]
-    return {comment: (number, word) for number, word, comment in rows if word not in ENDED}
+    return {comment: (number, word) for number, word, comment in _own_jobs()}
+
+
+def _own_jobs(*options: str) -> list[list[str]]:
+    """Returns number, state and comment of each of your jobs that have not ended."""
+    said = ask("squeue", *options, "--noheader", "--me", "--format=%i|%T|%k")
+    rows = [line.strip().split("|", 2) for line in said.splitlines()]
+    return [row for row in rows if row[1] not in ENDED]
+
+
+def find_array(comment: str) -> dict[int, str]:
+    """Returns the number of each of your jobs of the array with a comment that have not ended, by
+    index."""
+    rows = _own_jobs("--array")
+    numbers = [number for number, _, said in rows if said == comment]
+    return {int(number.rpartition("_")[2]): number for number in numbers}
 
 
 def find(comment: str) -> str | None:

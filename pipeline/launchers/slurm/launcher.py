@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import ClassVar
 
 from pipeline import errors, storage
@@ -17,7 +17,7 @@ from pipeline.jobs.job import Job
 from pipeline.jobs.table_memory import Room
 from pipeline.launchers import base, checks, inline_config
 from pipeline.launchers.remote import Phase, RemoteLauncher, State
-from pipeline.launchers.slurm import commands, extra_workers, script, waits
+from pipeline.launchers.slurm import array, commands, extra_workers, script, waits
 from pipeline.launchers.slurm.settings import Slurm
 from pipeline.runs import log_reader, run_folder
 from pipeline.runs.run_folder import RunFolder
@@ -69,9 +69,22 @@ class SlurmLauncher(RemoteLauncher):
 
     def look(self, name: str) -> State:
         """Asks squeue."""
-        number = _number(name)
-        word, reason = commands.state(number)
-        prospect = waits.find_prospect(number, word, reason)
+        return self._state(name, commands.state(_number(name)))
+
+    def look_at_all(self, names: Iterable[str]) -> dict[str, State]:
+        """Returns how each job is doing; asks once for all of an array."""
+        numbers = {name: _number(name) for name in names}
+        known: dict[str, tuple[str, str]] = {}
+        for number in sorted({n.partition("_")[0] for n in numbers.values() if "_" in n}):
+            known |= commands.states(number)
+        return {
+            name: self._state(name, known.get(number) or commands.state(number))
+            for name, number in numbers.items()
+        }
+
+    def _state(self, name: str, found: tuple[str, str]) -> State:
+        word, reason = found
+        prospect = waits.find_prospect(_number(name), word, reason)
         phase = Phase.ENDED if word in commands.ENDED else Phase.RUNNING
         return State(
             Phase.WAITING if word in commands.WAITING else phase,
@@ -80,6 +93,14 @@ class SlurmLauncher(RemoteLauncher):
             was_cancelled=word == "CANCELLED",
             answer=prospect.never,
         )
+
+    def is_array(self, job: Job) -> bool:
+        """True with `slurm.array`."""
+        return Slurm.of(job.config).array is not None
+
+    def run_array(self, job: Job, *, started: float) -> None:
+        """Submits the runs that are neither done nor at work, and follows all."""
+        array.run(self, job, started=started)
 
     def has_ended(self, name: str) -> bool:
         """True if Slurm says that the job is over; logs may be read on machines without Slurm."""

@@ -3,19 +3,22 @@
   python -m pipeline.launchers.slurm.main --part=batch --run=… --storage=…
 
 `batch` is what the script runs, on the first node; it has Slurm start `check` on each node, and
-`agent` for each process of the run. `joined` is a worker that joins from a job of its own.
+`agent` for each process of the run. `element` is the same for one run of an array, and `joined` a
+worker that joins from a job of its own.
 """
 
 from __future__ import annotations
 
+import os
+
 from absl import flags
 
 from pipeline import cli, storage
-from pipeline.launchers.slurm import agent, batch, check, joined
+from pipeline.launchers.slurm import agent, batch, check, elements, joined
 from pipeline.runs import run_folder
 
 _PART = flags.DEFINE_enum(
-    "part", None, ["batch", "check", "agent", "joined"], "See above.", required=True
+    "part", None, ["batch", "element", "check", "agent", "joined"], "See above.", required=True
 )
 _RUN = flags.DEFINE_string("run", None, "Name of the run.", required=True)
 _STORAGE = cli.storage_flag()
@@ -34,6 +37,8 @@ def main() -> None:
         agent.run_part(run, root)
     elif _PART.value == "joined":
         joined.run_part(run, root, _WORKER.value)
+    elif _PART.value == "element":
+        batch.run_part(run, root, index=elements.index_of(os.environ))
     else:
         batch.run_part(run, root)
 

@@ -19,17 +19,21 @@ MODULE = "pipeline.launchers.slurm.main"
 LOG = "slurm"
 # The output of a script that is only shown, for which no folder is made: where the job runs.
 HERE = "slurm-%j.out"
+_HERE_IN_ARRAY = "slurm-%A_%a.out"
 
 
-def comment(run: RunFolder, *, worker: int | None = None) -> str:
-    """Returns what the job of a run is found again by, or that of a worker that joins it."""
-    return f"estimator-pipeline{'' if worker is None else f'-worker-{worker}'}:{run.path}"
+def comment(run: RunFolder, *, worker: int | None = None, is_array: bool = False) -> str:
+    """Returns what the job of a run is found again by, that of a worker that joins it, or those of
+    an array of runs."""
+    what = "-array" if is_array else "" if worker is None else f"-worker-{worker}"
+    return f"estimator-pipeline{what}:{run.path}"
 
 
 def render(
     job: Job, submission: str, *, folder: str | None = None, inline: str | None = None
 ) -> str:
-    """Returns the script of a training job. `folder` is where it runs; by default, here.
+    """Returns the script of a training job, or of an array of them. `folder` is where it runs; by
+    default, here.
 
     Its config is in the run folder, or the text `inline`: then it needs nothing that the command
     makes, and Slurm writes its output to `folder`. Raises `UsageError` for a run whose name or
@@ -37,21 +41,23 @@ def render(
     """
     processes = sum(job.counts.values())
     slurm = Slurm.of(job.config)
+    is_array = slurm.array is not None
     return _script(
         slurm,
         [
             f"--job-name=train-{job.name}",
-            f"--comment={comment(job.run)}",
+            f"--comment={comment(job.run, is_array=is_array)}",
+            *([f"--array={slurm.array}"] if is_array else []),
             *_sizes(slurm, processes),
             f"--signal=B:TERM@{slurm.warn_seconds}",
-            f"--output={_output(job.run) if inline is None else HERE}",
+            f"--output={_output(job.run, is_array=is_array, is_shown=inline is not None)}",
         ],
         {fatal.SUBMISSION: submission}
         | ({} if inline is None else {inline_config.VARIABLE: inline}),
         arguments=[
             "-m",
             MODULE,
-            "--part=batch",
+            f"--part={'element' if is_array else 'batch'}",
             f"--run={job.name}",
             f"--storage={job.storage_root}",
         ],
@@ -92,9 +98,15 @@ def render_one(
     return _script(slurm, options, {}, arguments=arguments, folder=folder or os.getcwd())
 
 
-def _output(run: RunFolder, name: str = LOG) -> str:
-    """Slurm writes it, on a disk: of a run on gs:// it stays where the job was submitted."""
-    return HERE if storage.is_remote(run.path) else run.log_path(name).replace("%", "%%")
+def _output(
+    run: RunFolder, name: str = LOG, *, is_array: bool = False, is_shown: bool = False
+) -> str:
+    """Slurm writes it, on a disk: of a run on gs://, or a script that is only shown, it stays where
+    the job was submitted."""
+    if is_shown or storage.is_remote(run.path):
+        return _HERE_IN_ARRAY if is_array else HERE
+    path = run.path.replace("%", "%%") + ("-%a" if is_array else "")
+    return RunFolder(path).log_path(name)
 
 
 def _sizes(slurm: Slurm, processes: int) -> list[str]:

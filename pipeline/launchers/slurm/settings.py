@@ -12,6 +12,12 @@ from pipeline.sections import Like, NotNegative, PlaceSection, Positive
 # One word, as Slurm names things; never an option of its own.
 Word = Annotated[str, Like(r"^[A-Za-z0-9_.][^\s'\"]*$", "gpu")]
 TimeLimit = Annotated[str, Like(r"^(\d+-)?\d{1,2}:\d{2}:\d{2}$", "1-12:00:00")]
+# Indexes as sbatch takes them for an array, and how many of it may run at once.
+Indexes = Annotated[
+    str, Like(r"^\d{1,4}(-\d{1,4})?(,\d{1,4}(-\d{1,4})?)*(%[1-9]\d{0,3})?$", "0-4%2")
+]
+# Each run has a lock while they are submitted, and a process has about a thousand files.
+_MOST_RUNS = 500
 # A line of a script: whatever sbatch takes, and nothing that ends the line.
 Option = Annotated[str, Like(r"^--[a-z][^\n\r]*$", "--exclude=n7")]
 
@@ -19,7 +25,7 @@ Option = Annotated[str, Like(r"^--[a-z][^\n\r]*$", "--exclude=n7")]
 # to do instead.
 _OURS = {
     "account": "use slurm.account",
-    "array": "a job is one run. Start several by as many commands, each with its own RUN=",
+    "array": "use slurm.array",
     "chdir": "the job runs in the folder of the command",
     "clusters": "the job is looked for on this cluster. Run the command on the other one",
     "comment": "the job is found again by it",
@@ -76,15 +82,31 @@ class Slurm(PlaceSection):
     """First of the ports that processes may listen on."""
     last_port: Annotated[int, pydantic.Field(ge=1024, le=65535)] = 32767
     """Last of these ports."""
+    array: Indexes | None = None
+    """Indexes of an array of runs, as sbatch takes them: `0-4%2` is five runs, of which at most two
+    train at once. To the name of each its index is added, and to its `train.seed`, too. Not set:
+    one run. See [Slurm](slurm.md#several-seeds)."""
     options: tuple[Option, ...] = ()
     """Other options of sbatch, one an item, such as `--exclusive`; none that the pipeline gives
-    itself, and no arrays."""
+    itself."""
 
     @pydantic.field_validator("options")
     @classmethod
     def _options_leave_the_job_as_it_is(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         for option in value:
             _check_option(option)
+        return value
+
+    @property
+    def indexes(self) -> list[int]:
+        """The runs of the array; none if the job is one run."""
+        return [] if self.array is None else _read_indexes(self.array)
+
+    @pydantic.field_validator("array")
+    @classmethod
+    def _array_can_be_submitted(cls, value: str | None) -> str | None:
+        if value is not None:
+            _read_indexes(value)
         return value
 
     @pydantic.model_validator(mode="after")
@@ -110,3 +132,17 @@ def _check_option(option: str) -> None:
     why = next((why for known, why in _OURS.items() if known.startswith(name)), None)
     if why is not None:
         raise ValueError(f"{option!r} is not allowed: {why}")
+
+
+def _read_indexes(array: str) -> list[int]:
+    """Returns the indexes of an array in order. Raises `ValueError` for a range that is not one,
+    or too many."""
+    found: set[int] = set()
+    for part in array.partition("%")[0].split(","):
+        first, _, last = part.partition("-")
+        if int(last or first) < int(first):
+            raise ValueError(f"{part!r}: must not end before it begins")
+        found.update(range(int(first), int(last or first) + 1))
+    if len(found) > _MOST_RUNS:
+        raise ValueError(f"{array!r}: {len(found):,} runs; must be at most {_MOST_RUNS}")
+    return sorted(found)

@@ -41,6 +41,11 @@ def run(tmp_path, *words, space=SPACE, module="pipeline.commands.tune"):
         ),
         (SPACE, ("--set=train.max_seconds=9",), 'or set SET="train.max_seconds=null"'),
         (
+            SPACE,
+            ("--cluster=slurm", "--set=slurm.array=0-4"),
+            "slurm.array: a trial is one run. Take it out of the config, or set",
+        ),
+        (
             "model.params.dropout: {low: 0.0, high: 0.5}",
             ("--method=pbt",),
             "model.params.dropout: METHOD=pbt continues checkpoints with other settings",

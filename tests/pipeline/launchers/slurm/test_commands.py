@@ -101,6 +101,21 @@ def test_states(program):
         commands.state("3")
 
 
+def test_states_of_an_array(program):
+    given = program("squeue", out="3_0|RUNNING|None\n3_1|PENDING|JobArrayTaskLimit")
+    assert commands.states("3") == {"3_0": ("RUNNING", ""), "3_1": ("PENDING", "JobArrayTaskLimit")}
+    assert "--array" in given.read_text()
+    program("squeue", err="slurm_load_jobs error: Invalid job id specified", code=1)
+    assert commands.states("3") == {}
+    program("squeue")
+    assert commands.state("3_1") == ("CANCELLED", "")  # before it started
+
+
+def test_jobs_of_an_array_are_found_by_their_comment(program):
+    program("squeue", out="3_0|COMPLETED|a:/x\n3_2|RUNNING|a:/x\n3_10|PENDING|a:/x\n4|RUNNING|b")
+    assert commands.find_array("a:/x") == {2: "3_2", 10: "3_10"}
+
+
 def test_a_job_is_found_by_its_comment(program):
     program("squeue", out="3|COMPLETED|a:/x\n4|RUNNING|a:/y\n5|PENDING|a:/x|b")
     assert commands.find("a:/y") == "4"

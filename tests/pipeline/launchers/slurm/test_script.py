@@ -102,6 +102,18 @@ def test_paths_are_quoted_as_bash_and_sbatch_read_them():
     assert any("/100%%/" in line for line in lines(storage_root="/shared/100%"))
 
 
+def test_the_script_of_an_array():
+    found = lines("slurm.array=0-4%2", storage_root="/shared/100%")
+    for line in (
+        "#SBATCH --array=0-4%2",
+        "#SBATCH --comment=estimator-pipeline-array:/shared/100%/runs/r1",
+        "#SBATCH --output=/shared/100%%/runs/r1-%a/logs/slurm.log",
+    ):
+        assert line in found
+    assert found[-1].endswith(" --part=element --run=r1 --storage=/shared/100%")
+    assert "#SBATCH --output=slurm-%A_%a.out" in lines("slurm.array=0-4%2", inline="x: 1")
+
+
 @pytest.mark.parametrize(
     "override", [r'slurm.constraint="a\nrm -rf x"', r'slurm.options=["--wrap\nrm -rf x"]']
 )

@@ -11,8 +11,8 @@ from pipeline.config import config_file
 @pytest.mark.parametrize(
     ("option", "words"),
     [
-        ("--array=1-2", "'--array=1-2' is not allowed: a job is one run. Start several by"),
-        ("--arr 1-2", "'--arr 1-2' is not allowed: a job is one run"),
+        ("--array=1-2", "'--array=1-2' is not allowed: use slurm.array"),
+        ("--arr 1-2", "'--arr 1-2' is not allowed: use slurm.array"),
         ("--ntasks=3", "'--ntasks=3' is not allowed: use cluster.workers and cluster.ps"),
         ("--nodes=3", "is not allowed: use slurm.nodes"),
         ("--signal=USR1", "is not allowed: use slurm.warn_seconds"),
@@ -35,6 +35,29 @@ def test_other_options_are_left_to_the_user():
     options = ("--exclusive", "--nodelist n7", "--mem=0", "--gres=gpu:1", "--dependency=singleton")
     found = config_file.load("mnist", [f"slurm.options=[{', '.join(options)}]"])
     assert found.slurm.options == options
+
+
+@pytest.mark.parametrize(
+    ("array", "indexes"),
+    [("0-4%2", [0, 1, 2, 3, 4]), ("7,1-2,2", [1, 2, 7]), ("'3'", [3]), ("null", [])],
+)
+def test_indexes_of_an_array(array, indexes):
+    assert config_file.load("mnist", [f"slurm.array={array}"]).slurm.indexes == indexes
+
+
+@pytest.mark.parametrize(
+    ("array", "words"),
+    [
+        ("4-0", "'4-0': must not end before it begins"),
+        ("0-9:3", "must look like '0-4%2', got '0-9:3'"),
+        ("0-4%0", "must look like '0-4%2'"),
+        ("0-500", "'0-500': 501 runs; must be at most 500"),
+    ],
+)
+def test_other_indexes_are_refused(array, words):
+    with pytest.raises(errors.UsageError, match=r"slurm\.array: ") as caught:
+        config_file.load("mnist", [f"slurm.array={array}"])
+    assert words in str(caught.value)
 
 
 def test_a_time_limit_needs_no_quotes():
