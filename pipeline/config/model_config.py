@@ -108,14 +108,25 @@ def check_group(model: Model, where: str) -> None:
     """Raises `ValueError` if a shipped model of one label does not predict two classes, which the
     metrics of groups, asked for by `where`, need."""
     settings = shipped(model)
-    if settings is None or settings.label_classes == 2:
+    if settings is None or (settings.predicts_label and settings.label_classes == 2):
         return
-    classes = settings.label_classes
+    classes = settings.label_classes if settings.predicts_label else None
     what = "predicts no class" if classes is None else f"has {classes} (model.params.classes)"
     raise ValueError(
         f"{where}: metrics by group are for two classes, and the model {model.name!r} {what}; "
         "leave it out"
     )
+
+
+def check_slices(model: Model, where: str) -> None:
+    """Raises `ValueError` if a shipped model predicts nothing of which metrics by slice, asked for
+    by `where`, can be made."""
+    settings = shipped(model)
+    if settings is not None and not settings.predicts_label:
+        raise ValueError(
+            f"{where}: metrics by slice are for classes and numbers, and the model {model.name!r} "
+            "predicts neither; leave it out"
+        )
 
 
 def check(model: Model, *, has_features: bool) -> None:

@@ -85,6 +85,8 @@ class _Job(Section):
                 sample, data_label=self.data.label, label=self.label, model=self.model
             )
         slices.check(self.eval.slices, self.data.columns, "eval.slices")
+        if self.eval.slices:
+            model_config.check_slices(self.model, "eval.slices")
         if self.eval.group is not None:
             slices.check_group(self.eval.group, self.data.columns, "eval.group")
             if not self.labels:

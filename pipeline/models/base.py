@@ -37,6 +37,8 @@ METRICS_OF_NUMBERS = (
     "prediction/mean",
     "rmse",
 )
+# Kinds of values that are ids.
+_IDS = ("ids", "bag")
 # Metrics of earlier versions.
 SUCCESSORS = {"auc_precision_recall": "average_precision"}
 
@@ -60,6 +62,8 @@ class ModelSettings(Section):
     own_network: ClassVar[bool] = False
     # Whether it takes lists whose vectors stay in order, `embedding: {sequence: true}`.
     sequences: ClassVar[bool] = False
+    # Whether it predicts the label, as a class or a number; metrics by slice and group need that.
+    predicts_label: ClassVar[bool] = True
 
     @classmethod
     def of(cls: type[_M], params: Mapping[str, Any]) -> _M:
@@ -146,6 +150,18 @@ class HiddenLayers(ModelSettings):
 
 class Layers(HiddenLayers, OfLogits):
     """The same, of models that predict a class or a number."""
+
+
+def gives_ids(name: str, features: Mapping[str, Any]) -> bool:
+    """Tells if the values of a feature are ids, one or several a row, behind its steps."""
+    steps = features[name].steps
+    if steps:
+        return steps[-1].gives in _IDS
+    return any(
+        gives_ids(given, features)
+        for given in features[name].inputs(name)
+        if given != name and given in features
+    )
 
 
 def columns_of(names: Iterable[str], job: Any) -> dict[str, str]:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import pydantic
 
-from pipeline.models.base import Layers
+from pipeline.models.base import Layers, gives_ids
 from pipeline.sections import Positive
-
-_IDS = ("ids", "bag")
 
 
 class DeepFm(Layers):
@@ -34,7 +31,7 @@ class DeepFm(Layers):
 
     def check(self, job: Any) -> None:
         """Raises `ValueError` if no feature is ids, or one has vectors of another width."""
-        of_ids = [name for name in job.features if _is_ids(name, job.features)]
+        of_ids = [name for name in job.features if gives_ids(name, job.features)]
         if not of_ids:
             raise ValueError(
                 "features: deepfm multiplies vectors of ids, and no feature is ids; use "
@@ -48,14 +45,3 @@ class DeepFm(Layers):
                     f"features.{name}.embedding: is {size}, and deepfm needs vectors of one width, "
                     f"model.params.factors: {self.factors}; leave it out, or change one of them"
                 )
-
-
-def _is_ids(name: str, features: Mapping[str, Any]) -> bool:
-    steps = features[name].steps
-    if steps:
-        return steps[-1].gives in _IDS
-    return any(
-        _is_ids(given, features)
-        for given in features[name].inputs(name)
-        if given != name and given in features
-    )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pipeline.models.base import Layers
+from typing import Any
+
+from pipeline.models.base import Layers, gives_ids
 
 
 class Dnn(Layers):
@@ -15,3 +17,19 @@ class Dnn(Layers):
 
     batch_norm: bool = False
     """Normalizes each hidden layer over the batch."""
+
+    def check(self, job: Any) -> None:
+        """Raises `ValueError` if one of the two parts of `dnn_linear_combined` gets no feature."""
+        if job.model.name != "dnn_linear_combined":
+            return
+        parts = {
+            part
+            for name, feature in job.features.items()
+            for part in feature.parts(of_ids=gives_ids(name, job.features))
+        }
+        for part, other in (("wide", "dnn"), ("deep", "linear")):
+            if part not in parts:
+                raise ValueError(
+                    f"features: none is for the {part} part of dnn_linear_combined; write part: "
+                    f"{part} in one, or use model.name: {other}"
+                )

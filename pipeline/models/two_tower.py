@@ -24,6 +24,7 @@ class TwoTower(HiddenLayers):
 
     names = ("two_tower",)
     of_features = True
+    predicts_label = False
 
     user: tuple[str, ...]
     """Features of the user, and of the query or the moment."""
@@ -142,10 +143,6 @@ def _of_item_id(
 
 
 def _of_sections(job: Any) -> Iterator[str]:
-    if job.eval.group is not None:
-        yield "eval.group: is for probabilities of two classes, and two_tower gives none"
-    if job.eval.slices:
-        yield "eval.slices: are for classes and numbers, and two_tower predicts neither"
     sample = job.data.sample
     if sample is not None and sample.correct == "logits":
         yield (

@@ -13,9 +13,12 @@ from trainer.checkpoints import checkpoint_files
 
 
 def check_slices(slices: Sequence[str], job: config.Config) -> None:
-    """Raises `UsageError` for a column that does not exist, or must not be shown."""
+    """Raises `UsageError` for a column that does not exist, or must not be shown, and for a model
+    that has no metrics by slice."""
     try:
         slices_of.check(slices, job.data.columns, "--slices")
+        if slices:
+            model_config.check_slices(job.model, "--slices")
     except ValueError as error:
         raise errors.UsageError(str(error)) from error
 

@@ -130,17 +130,8 @@ def with_weights(features: Mapping[str, Any], planned: Iterable[Planned]) -> dic
 
 
 def of_part(features: Sequence[Planned], part: str) -> list[Planned]:
-    """Returns the features of one part, `wide` or `deep`, of a model that has both.
-
-    Raises `UsageError` if there are none.
-    """
-    found = [one for one in features if part in one.feature.parts(of_ids=one.ids is not None)]
-    if not found:
-        raise errors.UsageError(
-            f"features: none is for the {part} part of dnn_linear_combined; give one part: {part}, "
-            "or use another model"
-        )
-    return found
+    """Returns the features of one part, `wide` or `deep`, of a model that has both."""
+    return [one for one in features if part in one.feature.parts(of_ids=one.ids is not None)]
 
 
 def name_of(feature: str) -> str:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import pathlib
 
 import pytest
+import yaml
 
 from pipeline import errors, storage
 from pipeline.config import config_file
 from pipeline.records.manifest import Manifest
 from pipeline.runs.run_folder import RunFolder
 from tests.support import commands
+from tests.support import towers as samples
 from tests.trainer import small_checkpoints
 from trainer.evaluation import request
 
@@ -37,6 +39,18 @@ def test_another_column_to_group_by():
     number = config_file.load("flights_delay")
     with pytest.raises(errors.UsageError, match="--group: metrics by group are for two classes"):
         request.grouped(number, "carrier")
+
+
+def test_a_model_that_predicts_no_class_has_neither_groups_nor_slices():
+    towers = config_file.validate(yaml.safe_load(samples.CONFIG), where="test")
+    assert request.grouped(towers, None) is towers
+    request.check_slices([], towers)
+    text = "^--group: metrics by group .* and the model 'two_tower' predicts no class; leave it out"
+    with pytest.raises(errors.UsageError, match=text):
+        request.grouped(towers, "user")
+    text = "^--slices: .* and the model 'two_tower' predicts neither; leave it out$"
+    with pytest.raises(errors.UsageError, match=text):
+        request.check_slices(["user"], towers)
 
 
 def test_a_run_without_a_checkpoint(run):

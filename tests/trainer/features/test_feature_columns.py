@@ -51,11 +51,6 @@ def test_parts():
     }
 
 
-def test_a_part_without_features_is_refused():
-    with pytest.raises(errors.UsageError, match="none is for the wide part of dnn_linear_combined"):
-        feature_columns.of_part(_planned(time={"steps": ["z_score"]}), "wide")
-
-
 def test_an_indicator_is_a_column_too():
     planned = _planned(delay={"steps": [{"missing": {"fill": 0, "indicator": True}}]})
     assert [column.name for column in feature_columns.deep(planned)] == ["delay_missing", "delay"]
