@@ -41,6 +41,15 @@ class Schedule(Section):
         return found
 
 
+# The optimizer that uses a setting, and the schedules.
+_USERS = {"weight_decay": "adam", "l1": "ftrl", "l2": "ftrl"}
+_USERS_OF_SCHEDULE = {
+    "decay_steps": ("exponential", "cosine"),
+    "decay_rate": ("exponential",),
+    "end": ("cosine",),
+}
+
+
 class Optimizer(Section):
     """How parameters are updated. A model of your own uses these settings if it calls
     `optimizers.train_op` (see [models.md](models.md))."""
@@ -70,6 +79,17 @@ class Optimizer(Section):
     """Strength of L1 regularization. Used only by `ftrl`."""
     l2: AtLeast0 = 0.0
     """Strength of L2 regularization. Used only by `ftrl`."""
+
+    @property
+    def unused(self) -> list[str]:
+        """Which of the settings that are given have no effect: `l1: only ftrl uses it`."""
+        given = [key for key in _USERS if getattr(self, key) and self.name != _USERS[key]]
+        found = [f"{key}: only {_USERS[key]} uses it" for key in given]
+        schedule, default = self.schedule, Schedule()
+        for key, users in _USERS_OF_SCHEDULE.items():
+            if getattr(schedule, key) != getattr(default, key) and schedule.name not in users:
+                found.append(f"schedule.{key}: only schedule {' or '.join(users)} uses it")
+        return found
 
     @property
     def slots(self) -> int:

@@ -61,17 +61,24 @@ def resolved(job: Job, contents: manifest.Manifest) -> Job:
 
 
 def checked_manifest(job: Job, *, quiet: bool = False) -> manifest.Manifest:
-    """Returns the manifest of the job's records; warns, unless `quiet`, of coarse features and of
-    batches with more examples than there are records.
+    """Returns the manifest of the job's records; warns, unless `quiet`, of coarse features, of
+    batches with more examples than there are records, and of settings without effect.
 
     Raises `DataError` if the records do not fit the job, and `UsageError` if it has not the
     statistics that the job's features ask for."""
     found = manifest.read(job.records)
     manifest.check_schema(found, job.config.data, job.records)
     plan = feature_plan.plan(job.config, found)
-    for line in () if quiet else (*coarse.warnings(plan), *_warn_of_batch(job, found)):
+    warnings = (*coarse.warnings(plan), *_warn_of_batch(job, found), *_warn_of_optimizer(job))
+    for line in () if quiet else warnings:
         print(f"warning: {line}", flush=True)
     return found
+
+
+def _warn_of_optimizer(job: Job) -> Iterator[str]:
+    optimizer = job.config.train.optimizer
+    for line in optimizer.unused:
+        yield f"train.optimizer.{line}, and train.optimizer is {optimizer.name}: it has no effect"
 
 
 def _warn_of_batch(job: Job, contents: manifest.Manifest) -> Iterator[str]:

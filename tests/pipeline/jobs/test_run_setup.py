@@ -65,6 +65,18 @@ def test_a_batch_with_more_examples_than_train_has_records_is_reported(tmp_path,
     assert capsys.readouterr().out == (line if more else "")
 
 
+def test_an_optimizer_setting_without_effect_is_warned_about(tmp_path, capsys):
+    job = _job(tmp_path, {})
+    train = config.Train(steps=1, optimizer={"name": "adagrad", "weight_decay": 0.1})
+    job = dataclasses.replace(job, config=job.config.model_copy(update={"train": train}))
+    manifest.write(job.records, contents(job.config))
+    run_setup.checked_manifest(job)
+    assert capsys.readouterr().out == (
+        "warning: train.optimizer.weight_decay: only adam uses it, and train.optimizer is adagrad: "
+        "it has no effect\n"
+    )
+
+
 def test_a_feature_whose_statistic_is_missing_is_refused(tmp_path):
     job = _job(tmp_path, FEATURES)
     manifest.write(job.records, contents(job.config))
