@@ -185,6 +185,8 @@ def plan(job: config.Config, contents: manifest.Manifest) -> FeaturePlan:
         features.append(Planned(name, inputs, steps, points, feature, table, weights, positions))
     several = tuple(_goal(job, name, contents) for name in job.labels)
     label_check.check_metric(job, contents)
+    label_check.check_group(job, contents)
+    label_check.check_weight(job, contents)
     label = next((goal.label for goal in several if goal.name == job.data.label), None)
     label = label or _label(job, contents)
     shares = item_shares.shares_for_model(job, contents, features)
@@ -212,9 +214,10 @@ def columns(job: config.Config) -> dict[str, config.Column]:
 def serving_columns(job: config.Config) -> dict[str, config.Column]:
     """Returns those of them that a caller of the exported model feeds."""
     hidden = {*job.data.every_label, job.label.weight}
-    # A feature, too, if there are no others.
-    features = {i for name, feature in job.features.items() for i in feature.reads(name)}
-    hidden |= {_weighs(job)} - features if job.features else set()
+    if job.features:
+        # What weighs may be a feature, too.
+        features = {i for name, feature in job.features.items() for i in feature.reads(name)}
+        hidden = {*job.data.every_label} | ({job.label.weight, _weighs(job)} - features)
     return {name: column for name, column in columns(job).items() if name not in hidden}
 
 

@@ -21,9 +21,12 @@ def check(
 
     `values` are those of the label's vocabulary, if it is by that.
     """
+    if job.label.threshold is not None:
+        _check_threshold(job, contents, job.label.threshold)
+        return
     shipped = model_config.shipped(job.model)
     classes = shipped.label_classes if shipped else None
-    if classes is None or job.label.threshold is not None:
+    if classes is None:
         return
     if values is not None and len(values) > classes:
         raise errors.UsageError(
@@ -50,6 +53,61 @@ def check_metric(job: config.Config, contents: manifest.Manifest) -> None:
             f"eval.metric: {job.eval.metric!r}: the label {label!r} is missing in all rows of "
             "eval; write loss or a metric of another label, or add rows that have it"
         )
+
+
+def check_weight(job: config.Config, contents: manifest.Manifest) -> None:
+    """Raises `UsageError` if `label.weight` is negative in a row, or 0 in all of a split."""
+    name = job.label.weight
+    for split, found in contents.statistics.items():
+        column = found.columns.get(name) if name is not None else None
+        if column is None or column.min is None or column.max is None:
+            continue
+        if column.min < 0:
+            spans = f"goes down to {bound(column.min)}"
+            spans = "is negative" if job.data.columns[name or ""].sensitive else spans
+            raise errors.UsageError(
+                f"label.weight: {name!r} {spans} in {split}, and an example counts 0 times or "
+                f"more; write min: 0 in data.columns.{name}, or name another column"
+            )
+        if column.max == 0:
+            raise errors.UsageError(
+                f"label.weight: {name!r} is 0 in all rows of {split}, so none counts; name another "
+                "column, or leave it out"
+            )
+
+
+def check_group(job: config.Config, contents: manifest.Manifest) -> None:
+    """Raises `UsageError` if no records of eval belong together by `eval.group`."""
+    name, split = job.eval.group, contents.statistics.get("eval")
+    column = split.columns.get(name) if split and name is not None else None
+    if column is None:
+        return
+    what = None
+    if not column.count:
+        what = "is missing in all rows of eval"
+    elif column.distinct == column.count > 1:
+        what = "is another in each row of eval"
+    if what is not None:
+        raise errors.UsageError(
+            f"eval.group: {name!r} {what}, so no two records belong together; name a column such "
+            "as a user or a query, or leave it out"
+        )
+
+
+def _check_threshold(job: config.Config, contents: manifest.Manifest, threshold: float) -> None:
+    """Raises `UsageError` if the label is the same in all rows of train."""
+    name, train = job.data.label, contents.statistics.get("train")
+    found = train.columns.get(name) if train else None
+    if found is None or found.min is None or found.max is None:
+        return
+    if found.min <= threshold < found.max:
+        return
+    spans = f", where {name!r} goes from {bound(found.min)} to {bound(found.max)}"
+    spans = "" if job.data.columns[name].sensitive else spans
+    raise errors.UsageError(
+        f"label: threshold {threshold:g} makes the label {int(found.min > threshold)} in all rows "
+        f"of train{spans}; write another threshold"
+    )
 
 
 def _check_range(

@@ -117,6 +117,72 @@ def test_what_is_not_learnt_as_a_class():
     Case({}, {"anything": 1}, splits, "my_model:model_fn").check()
 
 
+@pytest.mark.parametrize(("threshold", "value"), [(600, 0), (1e9, 0), (-61, 1)])
+def test_a_threshold_beyond_all_values_of_train(threshold, value):
+    splits = {"train": _range(-60, 600), "eval": _range(-900, 900)}
+    text = (
+        f"^label: threshold {threshold:g} makes the label {value} in all rows of train, where "
+        "'late' goes from -60 to 600; write another threshold$"
+    ).replace("+", r"\+")
+    with pytest.raises(errors.UsageError, match=text):
+        Case({"threshold": threshold}, {}, splits).check()
+    with pytest.raises(errors.UsageError, match=f"label {value} in all rows of train; write ano"):
+        Case({"threshold": threshold}, {}, splits, sensitive=True).check()
+
+
+@pytest.mark.parametrize("threshold", [-60, 0, 599.5])
+def test_a_threshold_between_values_of_train(threshold):
+    Case({"threshold": threshold}, {}, {"train": _range(-60, 600)}).check()
+
+
+def _of_column(split, name, found, **sections):
+    job = make(**sections)
+    return job, _contents(job, {split: manifest.Statistics(columns={name: found})})
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        (
+            _range(-0.5, 3),
+            r"goes down to -0\.5 in eval, and an example counts 0 times or more;",
+        ),
+        (_range(0, 0), r"is 0 in all rows of eval, so none counts; name another column"),
+    ],
+)
+def test_weights_that_cannot_be(found, words):
+    given = _of_column("eval", "weight", found, label={"weight": "weight"})
+    with pytest.raises(errors.UsageError, match=rf"^label\.weight: 'weight' {words}"):
+        label_check.check_weight(*given)
+    label_check.check_weight(*_of_column("eval", "weight", found))
+
+
+def test_weights_from_zero_on():
+    given = _of_column("train", "weight", _range(0, 0.5), label={"weight": "weight"})
+    label_check.check_weight(*given)
+
+
+@pytest.mark.parametrize(
+    ("found", "what"),
+    [
+        (manifest.ColumnStatistics(count=0, missing=9, distinct=0), "is missing in all rows of ev"),
+        (manifest.ColumnStatistics(count=9, distinct=9), "is another in each row of eval, so no"),
+    ],
+)
+def test_groups_of_single_records(found, what):
+    given = _of_column("eval", "tail", found, eval={"group": "tail"}, model={"name": "my:fn"})
+    with pytest.raises(errors.UsageError, match=f"^eval.group: 'tail' {what}"):
+        label_check.check_group(*given)
+    label_check.check_group(*_of_column("eval", "tail", found))
+
+
+@pytest.mark.parametrize("distinct", [8, None])
+def test_groups_of_which_some_may_have_several_records(distinct):
+    found = manifest.ColumnStatistics(count=9, distinct=distinct)
+    sections = {"eval": {"group": "tail"}, "model": {"name": "my:fn"}}
+    label_check.check_group(*_of_column("eval", "tail", found, **sections))
+
+
 @pytest.mark.parametrize(("metric", "is_known"), [("paid/auc", False), ("late/auc", True)])
 def test_a_metric_of_a_label_that_eval_lacks(metric, is_known):
     job = make(
