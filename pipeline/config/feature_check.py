@@ -6,7 +6,8 @@ A feature that gives the label away is refused too.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pipeline import errors
@@ -98,6 +99,14 @@ def check(
         given = {i: _of_column(columns[i]) if i in columns else points[i] for i in inputs}
         points[name] = _through(f"features.{name}", features[name].steps, given, columns=columns)
         _check_missing(f"features.{name}", features[name], [columns.get(i) for i in inputs])
+        is_width = features[name].embedding == "one_hot" or isinstance(
+            features[name].embedding, int
+        )
+        if is_width and points[name].kind not in ("ids", "bag"):
+            raise ValueError(
+                f"features.{name}.embedding: is for ids, and the feature is {points[name].kind}; "
+                f"leave it out, or make ids of it ({_giving('ids')})"
+            )
     for name in features:
         if name.removesuffix("_missing") in features and name.endswith("_missing"):
             raise ValueError(f"features.{name}: this name is taken by an indicator; use another")
@@ -120,6 +129,35 @@ def check_label(label: Label, name: str, column: Any) -> None:
         )
 
 
+def plain_name(feature: str) -> str:
+    """Returns a feature's name as names of variables and of scopes may be: in ASCII, without the
+    backslash, which TensorFlow's graph takes and its runtime refuses."""
+    plain = re.sub(r"[^\x00-\x7f]", lambda match: f"u{ord(match[0]):x}", feature)
+    return re.sub(r"[^A-Za-z0-9_./-]", "_", plain)
+
+
+def check_names(features: Mapping[str, Feature]) -> None:
+    """Raises `ValueError` for two features whose variables would have one name."""
+    known: dict[str, str] = {}
+    for name in _names(features):
+        other = known.setdefault(plain_name(name), name)
+        if other != name:
+            raise ValueError(
+                f"features.{name}: variables of it and of {other!r} would both be called "
+                f"{plain_name(name)!r}; name one of them differently"
+            )
+
+
+def _names(features: Mapping[str, Feature]) -> Iterator[str]:
+    """Yields what models get of features, by name."""
+    for name, feature in features.items():
+        yield name
+        if any(step.has_indicator for step in feature.steps):
+            yield f"{name}_missing"
+        if feature.weights is not None:
+            yield list_weights.weights_name(name)
+
+
 def as_argument(column: str) -> str:
     """Returns what TensorFlow calls an input of a loaded model that has the name of a column."""
     name = "".join(c if c.isalnum() else "_" for c in column)
@@ -133,7 +171,7 @@ def check_served(
     used = {i for name, feature in features.items() for i in feature.reads(name)}
     known: dict[str, str] = {}
     for name in columns:
-        if name in (data_label, label.weight) or (features and name not in used):
+        if name == data_label or (name not in used if features else name == label.weight):
             continue
         other = known.setdefault(as_argument(name), name)
         if other != name:

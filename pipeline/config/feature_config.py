@@ -30,6 +30,15 @@ def _build_step(given: Any, info: pydantic.ValidationInfo) -> Step:
 AnyStep = Annotated[pydantic.SerializeAsAny[Step], pydantic.BeforeValidator(_build_step)]
 
 
+def _check_width(given: Any, words: tuple[str, ...]) -> Any:
+    """Returns what was given. Says of a value that is neither width nor one of `words` what is
+    allowed, where pydantic names each kind of value there may be."""
+    is_width = isinstance(given, int) and given > 0
+    if isinstance(given, str | int | float) and given not in words and not is_width:
+        raise ValueError(f"must be a width of 1 or more, or {' or '.join(words)}, got {given!r}")
+    return given
+
+
 class Embedding(Section):
     """How the ids of a feature become vectors, and those of a list one vector."""
 
@@ -53,6 +62,11 @@ class Embedding(Section):
     """Adds to the vector of each item a learned vector of its place in the list, one of
     `max_items`. That of a place which no list of train reaches is 0. Not with `max`. A linear part
     does not see places."""
+
+    @pydantic.field_validator("size", mode="before")
+    @classmethod
+    def _width(cls, given: Any) -> Any:
+        return _check_width(given, ("auto",))
 
     @pydantic.model_validator(mode="after")
     def _sequences_are_not_combined(self) -> Embedding:
@@ -112,7 +126,9 @@ class Feature(Section):
     @classmethod
     def _mapping(cls, given: Any) -> Any:
         """Names the key of a mapping that is wrong, and not what else might have been written."""
-        return Embedding.model_validate(given) if isinstance(given, dict) else given
+        if isinstance(given, dict):
+            return Embedding.model_validate(given)
+        return _check_width(given, ("auto", "one_hot"))
 
     @property
     def combiner(self) -> str:

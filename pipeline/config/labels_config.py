@@ -34,7 +34,7 @@ class Goal(Section):
     vocabulary: bool = False
     """Makes the label the place of the value in the column's vocabulary, or in its `allowed`.
     Required for texts."""
-    offset: float = 0.0
+    offset: Finite = 0.0
     """Added to predictions; best about the mean of the labels. Only for `task: regression`."""
     scale: Above0 = 1.0
     """What predictions are multiplied by before `offset` is added; best about the standard

@@ -63,6 +63,13 @@ def check_column(sample: Sample, columns: Mapping[str, Any], key: Sequence[str])
     if column.allowed and value not in column.allowed:
         allowed = ", ".join(map(str, column.allowed))
         raise ValueError(f"sample.value: {value!r} is not allowed in {name!r}: {allowed}")
+    low, high = column.min, column.max
+    if not isinstance(value, str) and (
+        (low is not None and value < low) or (high is not None and value > high)
+    ):
+        raise ValueError(
+            f"sample.value: {value!r} is outside of min and max of {name!r}, so no row has it"
+        )
     if column.missing == "allow" and column.stands_for_missing == value:
         raise ValueError(
             f"sample.value: {value!r} also stands for a missing {name!r}, whose rows are all kept; "

@@ -79,6 +79,8 @@ class _Job(Section):
         model_config.check(self.model, has_features=bool(self.features))
         sequences.check(self.features, self.data.columns, self.model)
         if (shipped := model_config.shipped(self.model)) is not None:
+            if shipped.of_features:
+                feature_check.check_names(self.features)
             shipped.check(self)
         if (sample := self.data.sample) is not None:
             sample_config.check_correction(
@@ -88,6 +90,11 @@ class _Job(Section):
         if self.eval.slices:
             model_config.check_slices(self.model, "eval.slices")
         if self.eval.group is not None:
+            if self.eval.group in self.data.every_label:
+                raise ValueError(
+                    f"eval.group: {self.eval.group!r} is the label, which is the same within each "
+                    "group: nothing is in order there; name a column such as a user or a query"
+                )
             slices.check_group(self.eval.group, self.data.columns, "eval.group")
             if not self.labels:
                 model_config.check_group(self.model, "eval.group")

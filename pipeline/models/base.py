@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 import pydantic
 
-from pipeline.sections import Above0, Fraction, Positive, Section
+from pipeline.sections import Above0, Finite, Fraction, Positive, Section
 
 _M = TypeVar("_M", bound="ModelSettings")
 
@@ -117,7 +117,7 @@ class OfClasses(ModelSettings):
 class OfLogits(OfClasses):
     """Settings of models that predict `offset` + `scale` times what their last layer gives."""
 
-    offset: float = 0.0
+    offset: Finite = 0.0
     """Added to predictions; best about the mean of the labels. Only for `task: regression`."""
     scale: Above0 = 1.0
     """What predictions are multiplied by before `offset` is added; best about the standard

@@ -239,7 +239,7 @@ class Hash(Step):
     takes = ("integer", "text")
     gives = "ids"
     takes_missing = True
-    buckets: Positive
+    buckets: Annotated[int, pydantic.Field(ge=2)]
     """Number of ids."""
     functions: Annotated[int, pydantic.Field(ge=1, le=8)] = 1
     """Number of hash functions. With 2 or more a value has as many ids, whose vectors are combined
@@ -306,7 +306,7 @@ class Cross(Step):
     gives = "ids"
     several = True
     takes_missing = True
-    buckets: Positive
+    buckets: Annotated[int, pydantic.Field(ge=2)]
     """Number of ids."""
 
     def categories(self) -> int:

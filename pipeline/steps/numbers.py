@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 import pydantic
 
-from pipeline.sections import Above0
+from pipeline.sections import Above0, Finite
 from pipeline.steps import percentiles, whole
 from pipeline.steps.base import NUMBERS, Follows, Kind, Statistic, Step, Values
 
@@ -122,7 +122,7 @@ class ZScore(Step):
     takes = NUMBERS
     gives = "number"
     instead = "set mean and deviation"
-    mean: float | None = None
+    mean: Finite | None = None
     """The mean to subtract. Not set: that of the train split."""
     deviation: Above0 | None = None
     """The standard deviation to divide by. Not set: that of the train split."""
@@ -172,9 +172,9 @@ class MinMax(Step):
     takes = NUMBERS
     gives = "number"
     instead = "set min and max"
-    min: float | None = None
+    min: Finite | None = None
     """The value that becomes 0, below `max`. Not set: the smallest of the train split."""
-    max: float | None = None
+    max: Finite | None = None
     """The value that becomes 1. Not set: the largest of the train split."""
 
     @pydantic.model_validator(mode="after")
@@ -290,7 +290,7 @@ class Piecewise(Step):
     count: Annotated[int, pydantic.Field(ge=1, le=100)] | None = None
     """Number of intervals, with edges at the quantiles of the train split. Give `count` or
     `edges`."""
-    edges: tuple[float, ...] | None = None
+    edges: tuple[Finite, ...] | None = None
     """Edges of the intervals: two or more numbers in ascending order."""
 
     @pydantic.model_validator(mode="after")
@@ -373,6 +373,7 @@ def check_alike(values: tuple[float | int | str, ...], kind: Kind) -> None:
     """Raises `ValueError` for a setting that is not of the kind of the values."""
     for value in values:
         fits = isinstance(value, str) == (kind == "text")
+        fits = fits and (isinstance(value, str) or math.isfinite(value))
         if not fits or (kind == "integer" and value != int(value)):
             raise ValueError(f"{value!r} is not a valid {kind}, and that is what it gets")
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import pydantic
 
-from pipeline.sections import Positive
 from pipeline.steps.base import Kind, Step
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ class Ngrams(Step):
     """Longest run, in units."""
     unit: Literal["word", "character"] = "word"
     """What runs consist of."""
-    buckets: Positive
+    buckets: Annotated[int, pydantic.Field(ge=2)]
     """Number of ids."""
 
     def check(self, kind: Kind, shape: tuple[int, ...]) -> None:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from pipeline import errors
+from pipeline.config import feature_check
 from pipeline.records.feature_plan import Planned
 from trainer.features import embedding, packing, positions
 
@@ -48,7 +48,7 @@ def packed(features: Iterable[Planned]) -> tuple[list[Any], Packed]:
     """
     features = list(features)
     one_each = {
-        name_of(feature.name)
+        feature_check.plain_name(feature.name)
         for feature in features
         if feature.kind == "ids" and feature.shape in ((), (1,)) and feature.weights is None
     }
@@ -121,7 +121,10 @@ def with_weights(features: Mapping[str, Any], planned: Iterable[Planned]) -> dic
     for feature in planned:
         if feature.weights is None:
             continue
-        name, of = name_of(feature.name), name_of(feature.weights.name)
+        name, of = (
+            feature_check.plain_name(feature.name),
+            feature_check.plain_name(feature.weights.name),
+        )
         places = tf.where(features[name] >= 0)
         shape = tf.shape(features[name], tf.int64)
         for key in (name, of):
@@ -134,30 +137,15 @@ def of_part(features: Sequence[Planned], part: str) -> list[Planned]:
     return [one for one in features if part in one.feature.parts(of_ids=one.ids is not None)]
 
 
-def name_of(feature: str) -> str:
-    """Returns a feature's name as names of variables and of scopes may be: in ASCII, without the
-    backslash, which TensorFlow's graph takes and its runtime refuses."""
-    plain = re.sub(r"[^\x00-\x7f]", lambda match: f"u{ord(match[0]):x}", feature)
-    return re.sub(r"[^A-Za-z0-9_./-]", "_", plain)
-
-
 def scope_of(feature: str) -> str:
     """Returns the scope of a feature's variables within that of a layer of feature columns, which
     has no slashes: `_sanitize_column_name_for_variable_scope` of `feature_column_v2`."""
-    return re.sub(r"[\\/]", "_", name_of(feature))
+    return re.sub(r"[\\/]", "_", feature_check.plain_name(feature))
 
 
 def renamed(features: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the features as columns look for them. Raises `UsageError` for two of one name."""
-    found = {name_of(name): x for name, x in features.items()}
-    if len(found) < len(features):
-        names = [name_of(name) for name in features]
-        twice = next(n for n in features if n != name_of(n) and names.count(name_of(n)) > 1)
-        raise errors.UsageError(
-            f"features.{twice}: canned Estimators call it {name_of(twice)!r}, as another feature "
-            "is; name one of them differently"
-        )
-    return found
+    """Returns the features as columns look for them."""
+    return {feature_check.plain_name(name): x for name, x in features.items()}
 
 
 def embedding_width(feature: Planned) -> int:
@@ -208,16 +196,18 @@ def _part(column: Any, one_each: Collection[str]) -> PackedFeature | None:
 def _columns(feature: Planned) -> list[Any]:
     columns = tf.feature_column
     found: list[Any] = []
-    name = name_of(feature.name)
+    name = feature_check.plain_name(feature.name)
     if feature.indicator:
         found.append(
-            columns.numeric_column(name_of(feature.indicator), feature.indicator_shape or (1,))
+            columns.numeric_column(
+                feature_check.plain_name(feature.indicator), feature.indicator_shape or (1,)
+            )
         )
     if feature.kind not in ("ids", "bag"):
         return [*found, columns.numeric_column(name, feature.shape or (1,))]
     ids = columns.categorical_column_with_identity(name, feature.ids)
     if feature.weights is not None:
-        ids = embedding.weighted(ids, name_of(feature.weights.name))
+        ids = embedding.weighted(ids, feature_check.plain_name(feature.weights.name))
     width = embedding_width(feature)
     if not width:
         return [*found, columns.indicator_column(ids)]

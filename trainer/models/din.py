@@ -7,6 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from pipeline.config import feature_check
 from pipeline.models.din import Din
 from pipeline.records.feature_plan import Planned
 from trainer.checkpoints.parameters import Parameters
@@ -50,7 +51,7 @@ def _keras_reduced(
         return sequences.mean(sequence)
     if settings.reduction == "last":
         return sequences.last(sequence)
-    scope = f"{settings.reduction}/{feature_columns.name_of(planned.name)}"
+    scope = f"{settings.reduction}/{feature_check.plain_name(planned.name)}"
     if settings.reduction == "gru":
         # No item at all is more than the layer takes; one that does not count changes nothing.
         layer = _layers.GRU(
@@ -94,7 +95,7 @@ class _Din(Network):
         self, planned: Planned, features: Mapping[str, Any], vectors: Mapping[str, Any]
     ) -> Any:
         """Returns one vector of a sequence, `[batch, size]`."""
-        name = feature_columns.name_of(planned.name)
+        name = feature_check.plain_name(planned.name)
         size = feature_columns.embedding_width(planned)
         table = feature_columns.scope_of(feature_columns.table_of(planned))
         with v1.variable_scope("dnn/input_from_feature_columns/input_layer"):

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from pipeline.config import model_config
+from pipeline.config import feature_check, model_config
 from pipeline.models.base import HiddenLayers, Layers
 from pipeline.models.dnn import Dnn
 from pipeline.records.feature_plan import Planned
@@ -91,7 +91,7 @@ class KerasNetwork:
         first = self._inputs[min(parts)]
         return _layers.Add(name="wide")(
             [
-                *(parts[name] for name in sorted(parts, key=feature_columns.name_of)),
+                *(parts[name] for name in sorted(parts, key=feature_check.plain_name)),
                 self._bias(first),
             ]
         )
@@ -249,7 +249,7 @@ def _numbers(chosen: Sequence[Planned]) -> list[str]:
 def joined(inputs: Mapping[str, Any]) -> Any:
     """Returns features side by side, in the order of `tf.feature_column`: by name, as that is
     there."""
-    ordered = [inputs[name] for name in sorted(inputs, key=feature_columns.name_of)]
+    ordered = [inputs[name] for name in sorted(inputs, key=feature_check.plain_name)]
     # One layer for all the numbers and one for what has been taken apart, not one for each.
     groups: dict[Any, list[int]] = {}
     for place, one in enumerate(ordered):

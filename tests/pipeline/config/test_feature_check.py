@@ -70,6 +70,8 @@ def test_what_cannot_be_made(features, message):
         ("time", {"vocabulary": {"values": ["7"]}}, "vocabulary: '7' is not a valid integer"),
         ("day", {"vocabulary": {"values": ["a", "b", "a"]}}, "vocabulary: 'a' is there twice"),
         ("delay", {"missing": {"fill": "none"}}, "missing: 'none' is not a valid number"),
+        ("delay", {"missing": {"fill": float("nan")}}, "missing: nan is not a valid number"),
+        ("seats", {"missing": {"fill": float("inf")}}, "missing: inf is not a valid integer"),
         ("seats", {"missing": {"fill": 0.5}}, r"missing: 0\.5 is not a valid integer, and that"),
         ("tail", {"missing": {"fill": 3}}, "missing: 3 is not a valid text, and that is"),
         ("tail", "missing", "missing: texts have no mean; write fill: <text>"),
@@ -143,6 +145,35 @@ def test_columns_that_are_one_to_tensorflow():
     weighted = feature_config.Label(weight="price ($)")
     check({"preis": both["preis"]}, label=weighted, data_label="preis")
     assert feature_check.as_argument("1st") == "arg_1st"
+
+
+@pytest.mark.parametrize(
+    ("features", "name"),
+    [
+        ({"a b": {"of": "time"}, "a_b": {"of": "weight"}}, "a_b"),
+        (
+            {
+                "a b": {"of": "delay", "steps": [{"missing": {"fill": 0, "indicator": True}}]},
+                "a_b_missing": {"of": "weight"},
+            },
+            "a_b_missing",
+        ),
+    ],
+)
+def test_features_whose_variables_would_have_one_name(features, name):
+    text = rf"variables of it and of '.*' would both be called '{name}'; name one of them different"
+    with pytest.raises(errors.UsageError, match=text):
+        make(features, model={"name": "dnn"})
+    make(features, model={"name": "my_model:model_fn"})
+
+
+def test_an_embedding_is_for_ids():
+    for feature in ({"steps": ["z_score"], "embedding": 4}, {"embedding": "one_hot"}):
+        text = r"features\.time\.embedding: is for ids, and the feature is (number|integer); leave"
+        with pytest.raises(errors.UsageError, match=text):
+            make({"time": feature})
+    ids = {"of": "time", "steps": [{"buckets": {"count": 3}}], "embedding": 4}
+    make({"time": {"steps": ["z_score"], "embedding": "auto"}, "ids": ids})
 
 
 def test_missing_values_with_a_policy_a_default_or_a_category():

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import re
+
 import pytest
 import yaml
 
@@ -86,3 +89,36 @@ def test_bad_steps_are_explained(steps, message):
 def test_bad_labels_are_explained(label, message):
     with pytest.raises(errors.UsageError, match=message):
         make(label=label)
+
+
+@pytest.mark.parametrize("given", [0, -3, "big", 2.5, "16"])
+def test_what_is_no_width_of_vectors(given):
+    ids, text = {"steps": ["vocabulary"]}, re.escape(f"or auto or one_hot, got {given!r}")
+    text = rf"^config 'test': features\.carrier\.embedding: must be a width of 1 or more, {text}$"
+    with pytest.raises(errors.UsageError, match=text):
+        make({"carrier": {**ids, "embedding": given}})
+    text = rf"embedding\.size: must be a width of 1 or more, or auto, got {re.escape(repr(given))}$"
+    with pytest.raises(errors.UsageError, match=text):
+        make({"carrier": {**ids, "embedding": {"size": given}}})
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        {"z_score": {"mean": math.nan, "deviation": 1}},
+        {"min_max": {"min": math.nan, "max": 1}},
+        {"piecewise": {"edges": [1, math.inf]}},
+    ],
+)
+def test_numbers_of_steps_are_finite(step):
+    with pytest.raises(errors.UsageError, match=r"features\.delay\.steps.*finite number, got "):
+        make({"delay": {"steps": [step]}})
+
+
+@pytest.mark.parametrize(
+    ("of", "step"), [("tail", "hash"), (["origin", "carrier"], "cross"), ("day", "ngrams")]
+)
+def test_one_bucket_tells_nothing_apart(of, step):
+    feature = {"of": of, "steps": [{step: {"buckets": 1}}]}
+    with pytest.raises(errors.UsageError, match=rf"{step}\.buckets: .* equal to 2, got 1"):
+        make({"x": feature})

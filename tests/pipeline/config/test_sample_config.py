@@ -11,7 +11,7 @@ from pipeline.records import builds
 _COLUMNS = {
     "row": {"type": "int64"},
     "x": {"type": "float32"},
-    "clicked": {"type": "int64", "min": 0, "max": 1},
+    "clicked": {"type": "int64", "min": 0, "max": 2},
     "place": {"type": "string", "allowed": ["top", "side"]},
     "tags": {"type": "string", "list": True, "max_items": 3},
     "seen": {"type": "int64", "missing": "allow", "default": 0},
@@ -59,6 +59,8 @@ def test_records_do_not_depend_on_the_correction(correct):
         ({"column": "place", "value": 1}, "sample.value: 1 cannot be a value of 'place', which is"),
         ({"column": "place", "value": "up"}, "'up' is not allowed in 'place': top, side"),
         ({"column": "seen"}, "sample.value: 0 also stands for a missing 'seen', whose rows are"),
+        ({"value": 3}, "sample.value: 3 is outside of min and max of 'clicked', so no row has it"),
+        ({"value": -1}, "sample.value: -1 is outside of min and max of 'clicked', so no row has"),
         ({"keep": 0}, "data.sample.keep: input should be greater than 0, got 0"),
         ({"keep": 1}, "data.sample.keep: input should be less than 1, got 1"),
         ({"correct": "odds"}, "data.sample.correct: input should be 'weights', 'logits' or 'none'"),

@@ -37,6 +37,12 @@ def test_a_config_is_checked_before_anything_runs():
         config_file.load("flights", ["eval.slices=[carier]"])
 
 
+def test_the_label_makes_no_groups():
+    text = r"^config 'flights': eval\.group: 'arr_delay' is the label, which is the same within"
+    with pytest.raises(errors.UsageError, match=text):
+        config_file.load("flights", ["eval.group=arr_delay"])
+
+
 def test_groups_are_by_single_whole_numbers_or_texts():
     columns = {
         "user": config.Column(type="string", sensitive=True),

@@ -112,7 +112,10 @@ def test_how_often_an_id_is_there_must_be_known():
             {"eval": {"metric": "hit_rate@10", "top_k": 5}},
             r"does not report 'hit_rate@10' \(did you mean 'hit_rate@5'\?\)",
         ),
-        ({"eval": {**LOSS, "group": "user"}}, r"eval\.group: .*'two_tower' predicts no class; leave"),
+        (
+            {"eval": {**LOSS, "group": "user"}},
+            r"eval\.group: .*'two_tower' predicts no class; leave",
+        ),
         ({"eval": {**LOSS, "slices": ["user"]}}, r"eval\.slices: .* for classes and numbers"),
         (
             {"labels": {"late": {}, "time": {"task": "regression"}}},

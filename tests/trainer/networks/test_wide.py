@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from pipeline.config import feature_check
 from pipeline.records import feature_plan
 from tests.pipeline.feature_tables import contents, make
 from trainer.features import embedding, feature_columns
@@ -39,13 +40,13 @@ def _theirs(features, planned, units):
     given = feature_columns.with_weights(features, planned)
     found = []
     for feature in planned:
-        name = feature_columns.name_of(feature.name)
+        name = feature_check.plain_name(feature.name)
         if feature.ids is None:
             found.append(tf.feature_column.numeric_column(name))
             continue
         column = tf.feature_column.categorical_column_with_identity(name, feature.ids)
         if feature.weights is not None:
-            of = feature_columns.name_of(feature.weights.name)
+            of = feature_check.plain_name(feature.weights.name)
             column = embedding.weighted(column, of)
         found.append(column)
     found.append(tf.feature_column.numeric_column("z_missing"))
