@@ -213,11 +213,12 @@ def columns(job: config.Config) -> dict[str, config.Column]:
 
 def serving_columns(job: config.Config) -> dict[str, config.Column]:
     """Returns those of them that a caller of the exported model feeds."""
-    hidden = {*job.data.every_label, job.label.weight}
+    hidden = {*job.data.every_label, job.label.weight or ""}
     if job.features:
         # What weighs may be a feature, too.
         features = {i for name, feature in job.features.items() for i in feature.reads(name)}
-        hidden = {*job.data.every_label} | ({job.label.weight, _weighs(job)} - features)
+        hidden |= {_weighs(job) or ""}
+        hidden -= features - {*job.data.every_label}
     return {name: column for name, column in columns(job).items() if name not in hidden}
 
 
