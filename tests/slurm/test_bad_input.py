@@ -8,6 +8,7 @@ import os
 import pathlib
 import platform
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable
 
@@ -21,7 +22,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 # Three processes on three nodes.
 SETTINGS = ("cluster.strategy=multi_worker_mirrored", "cluster.workers=1", "slurm.nodes=3")
 FIRST, LAST = "n1", "n3"
-OWN_PYTHON = f"python{sys.version_info.major}.{sys.version_info.minor}"
+OWN_PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
 def nothing(run, monkeypatch, tmp_path):
@@ -73,18 +74,25 @@ def no_package(run, monkeypatch, tmp_path):
     return run.cluster.other_folders(LAST, {str(ROOT / "pipeline"): str(tmp_path / "empty")})
 
 
+def find_other_python():
+    """Returns a Python of another version that this machine has, if it has one."""
+    beside = pathlib.Path(sys.base_prefix).parent.glob("3.*/bin/python3.*[0-9]")  # pyenv's
+    in_path = filter(None, (shutil.which(f"python3.{minor}") for minor in range(8, 14)))
+    for path in [*sorted(beside), *in_path]:
+        done = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
+        if done.returncode == 0 and not done.stdout.startswith(f"Python {OWN_PYTHON}."):
+            return path
+    return None
+
+
 def other_python(node):
     """A node has another Python in the place of the job's."""
 
     def plant(run, monkeypatch, tmp_path):
-        names = ("python3.8", "python3.9", "python3.10", "python3.11", "python3.12", "python3.13")
-        beside = pathlib.Path(sys.base_prefix).parent.glob("3.*/bin/python3.*[0-9]")  # pyenv's
-        found = [*filter(None, map(shutil.which, names)), *map(str, sorted(beside))]
-        others = [path for path in found if pathlib.Path(path).name != OWN_PYTHON]
-        if not others:
-            pytest.skip(f"no Python here but {OWN_PYTHON}")
+        if (other := find_other_python()) is None:
+            pytest.skip(f"no other Python here than {OWN_PYTHON}")
         script = tmp_path / "python"
-        script.write_text(f'#!/bin/sh\nexec {others[0]} "$@"\n')
+        script.write_text(f'#!/bin/sh\nexec {other} "$@"\n')
         script.chmod(0o755)
         return run.cluster.other_folders(node, {os.path.realpath(sys.executable): str(script)})
 
@@ -188,7 +196,7 @@ ROWS = {
     ),
     "another Python, first node": Row(
         f"error: node {FIRST}: its Python is 3.",
-        f", that of the command {OWN_PYTHON.removeprefix('python')}. Install the same on all nodes",
+        f", that of the command {OWN_PYTHON}. Install the same on all nodes",
         plant=other_python(FIRST),
     ),
     "another Python, last node": Row(
