@@ -9,6 +9,13 @@ import pytest
 import tensorflow as tf
 
 from pipeline.steps import categories
+from pipeline.steps.base import Values
+
+
+def test_a_vocabulary_of_another_column_is_its_own_once_it_is_known():
+    filled = categories.Vocabulary(of="other").filled(Values("text", (1,), vocabulary=("b", "a")))
+    assert (filled.values, filled.of) == (("b", "a"), None)
+    assert categories.Vocabulary.model_validate(filled.model_dump()) == filled
 
 
 def test_buckets():

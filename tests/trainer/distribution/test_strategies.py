@@ -45,6 +45,30 @@ def test_a_process_on_parameter_servers_has_the_replicas_of_the_config(
     assert train.num_replicas_in_sync == topology.replicas_per_process(cluster)
 
 
+@pytest.mark.parametrize(
+    ("settings", "devices"),
+    [
+        (["eval_strategy=mirrored", "replicas=3"], ["/cpu:0", "/cpu:1", "/cpu:2"]),
+        (["eval_strategy=mirrored", "devices=[/cpu:2,/cpu:4]"], ["/cpu:2", "/cpu:4"]),
+        (["strategy=mirrored", "devices=[/cpu:2,/cpu:4]"], ["/cpu:2"]),
+    ],
+)
+def test_an_evaluation_has_replicas_of_its_own(settings, devices):
+    """Not those of training, which may have one alone or more."""
+    cluster = config_file.load("mnist", [f"cluster.{one}" for one in settings]).cluster
+    assert strategies.evaluation_devices(cluster) == devices
+
+
+def test_an_evaluator_has_the_devices_of_its_evaluation():
+    cluster = config_file.load(
+        "mnist", ["cluster.eval_strategy=mirrored", "cluster.replicas=3"]
+    ).cluster
+    found = strategies.distribution(cluster, topology.Task(topology.EVALUATOR, 0, CLUSTER))
+    assert found.train is None
+    assert found.evaluate.num_replicas_in_sync == 3
+    assert found.cpu_devices == 3
+
+
 def test_strategies_are_known_by_the_classes_that_tensorflow_has():
     names = [name for one in strategy_table.STRATEGIES.values() for name in one.classes]
     public = (tf.distribute, tf.distribute.experimental, tf.compat.v1.distribute)
