@@ -142,3 +142,15 @@ def test_metrics_have_their_intervals(tmp_path):
     assert "| eval | 0.75000 [0.7000, 0.8000] |  |" in text
     assert "| test | 0.50000 (too few records: 7) | 0.10000 |" in text
     assert "In brackets: 95 % intervals. No interval: loss (x)." in text
+
+
+def test_columns_that_a_model_takes_as_they_are_have_their_own_names(tmp_path):
+    table = small_table.Table(tmp_path)
+    plan = dataclasses.replace(table.records.transforms.plan, features=())
+    text = model_card.render(
+        table.job, table.contents, plan, step=20, metrics=METRICS, intervals={}, results={}
+    )
+    assert "The columns as they are." in text
+    assert "| `size` | float32 [2] |  | size |" in text
+    assert "| `late` | int64 |  | label |" in text
+    assert "| `unused` | string |  | not used |" in text
