@@ -108,6 +108,26 @@ def publish(estimator, checkpoint, source):
     return publisher.publish(estimator, "final", checkpoint, step=1, metrics={})
 
 
+def publisher_of(tmp_path, source):
+    return own_exports.InputFnPublisher(source.job, RunFolder(str(tmp_path / "r")), source)
+
+
+def test_a_model_is_checked_on_the_features_that_an_export_makes(tmp_path):
+    """Not on the tensors it takes: a serving_input_fn makes the one of the other."""
+    publisher = publisher_of(tmp_path, given(serving_input_fn=f"{HERE}:serving"))
+    publisher.check_model(tf.estimator.Estimator(model_fn, str(tmp_path / "m")))
+
+
+def test_a_model_that_could_not_be_exported_is_refused_before_it_is_trained(tmp_path):
+    def without_answers(features, labels, mode):
+        return features["none of these"]
+
+    with pytest.raises(errors.UsageError, match=r"^model_fn in mode 'infer': KeyError: 'none of "):
+        publisher_of(tmp_path, given()).check_model(
+            tf.estimator.Estimator(without_answers, str(tmp_path / "m"))
+        )
+
+
 def test_variables_may_have_the_names_of_features_and_of_ops_of_the_input(trained):
     estimator, checkpoint = trained("named", with_names)
     published = publish(estimator, checkpoint, given("named"))
