@@ -38,3 +38,17 @@ def test_plots_are_well_formed_and_hold_both_sides(page):
         assert all(0 <= float(bar.get("height")) <= 90 for bar in bars)
         colors = {bar.get("fill") for bar in bars}
         assert colors in (set(), {"#3b6ea5", "#e08a2c"})
+
+
+def test_each_side_has_its_own_color(page):
+    """Numbers of `after` are larger: their bars lie further to the right."""
+    (plot,) = re.findall(r"<h2>size .*?(<svg.*?</svg>)", page, re.DOTALL)
+    bars = list(ElementTree.fromstring(plot).iter("rect"))
+    middle = {}
+    for side, color in (("A", "#3b6ea5"), ("B", "#e08a2c")):
+        own = [bar for bar in bars if bar.get("fill") == color]
+        heights = [float(bar.get("height")) for bar in own]
+        places = [float(bar.get("x")) * height for bar, height in zip(own, heights, strict=True)]
+        middle[side] = sum(places) / sum(heights)
+        assert f'<span style="color:{color}">&#9632;</span> {side}: ' in page
+    assert middle["A"] < middle["B"]
