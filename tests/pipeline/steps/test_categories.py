@@ -18,6 +18,17 @@ def test_a_vocabulary_of_another_column_is_its_own_once_it_is_known():
     assert categories.Vocabulary.model_validate(filled.model_dump()) == filled
 
 
+def test_columns_are_looked_up_together_as_each_by_itself():
+    steps = [categories.Vocabulary(values=tuple("abc")), categories.Vocabulary(values=("x",))]
+    x = tf.constant([["a", "x"], ["c", "?"], ["?", "a"]])
+    wanted = [[0, 0], [2, 1], [3, 1]]
+    assert all(step.layers_together for step in steps)
+    for together in (categories.Vocabulary.apply_all, categories.Vocabulary.layer_all):
+        assert together(steps, x).numpy().tolist() == wanted
+    alone = [step.apply(x[:, n]).numpy().tolist() for n, step in enumerate(steps)]
+    assert np.transpose(alone).tolist() == wanted
+
+
 def test_buckets():
     boundaries = (0.0, 10.0, 10.5)
     x = np.array([-5, -0.0, 0.0, 9.99, 10.0, 10.5, 1e9], np.float32)

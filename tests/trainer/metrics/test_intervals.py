@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import statistics
 
 import numpy as np
@@ -103,6 +104,21 @@ def test_four_examples_prove_no_perfect_area():
     found = intervals.area_under_roc(np.array([0, 0, 1, 1]), np.arange(4))
     assert (found.value, found.few) == (1.0, True)
     assert found.low < 0.5 and found.high == 1.0
+
+
+@pytest.mark.parametrize(("positive", "negative"), [(20, 30), (15, 60)])
+@pytest.mark.parametrize("area", [0.0, 1.0])
+def test_a_perfect_area_has_the_interval_of_newcombe(positive, negative, area):
+    """His fifth method (Statistics in Medicine, 2006): at its end the area is 1.96 deviations off,
+    by the variance of Hanley and McNeil for exponential scores and equal numbers of both labels."""
+    labels = np.repeat([1, 0], [positive, negative])
+    found = intervals.area_under_roc(labels, labels if area else 1 - labels)
+    end = found.low if area else found.high
+    others = (positive + negative) / 2 - 1
+    both = others * (1 - end) / (2 - end) + others * end / (1 + end)
+    variance = end * (1 - end) * (1 + both) / (positive * negative)
+    assert found.value == area
+    assert abs(area - end) == pytest.approx(1.96 * math.sqrt(variance), rel=1e-3)
 
 
 def test_an_area_is_as_sure_as_the_scores_that_lie_uneven():
