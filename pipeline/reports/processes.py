@@ -78,9 +78,11 @@ def _spent(by_task: dict[str, dict[str, float]]) -> str:
     names = [kind.replace("_", " ") for kind in _KINDS]
     key = charts.key(zip(charts.COLORS, names, strict=False))
     table = document.table(("process", "", *names), rows, right=range(2, 7))
-    return document.figure(
-        "Where the time of a step went", f"{key}{table}", "Of the newest step that was traced."
+    note = (
+        "Of the newest step that was traced. Between steps is the average of hooks since the trace "
+        "before, without saves and evaluations."
     )
+    return document.figure("Where the time of a step went", f"{key}{table}", note)
 
 
 def time_section(

@@ -68,6 +68,11 @@ class Stopwatch:
         """What the process is at."""
         return self._state
 
+    @property
+    def between(self) -> float:
+        """Seconds between steps so far, without saves and evaluations, up to the newest step."""
+        return self._seconds["between"]
+
     def enter(self, state: str) -> None:
         """What comes from now on is `state`, unless the process starts, recovers or ends."""
         with self._lock:

@@ -4,7 +4,7 @@ Tracing is asked for step by step, as `tf.compat.v1.train.ProfilerHook` does. Be
 costs two readings of the clock a step.
 
 Of each process its status file, `run.json` and, for the chief, summaries say in seconds: `step`,
-an average session call without trace; `between_steps`, hooks, saves and evaluating in turn, an
+an average session call without trace; `between_steps`, hooks without saves and evaluations, an
 average too; and of one traced step `compute`, `exchange`, `input` and `other` (`step_time`). With
 parameter servers they also have what the last traced steps asked of each (`server_load`).
 """
@@ -45,6 +45,22 @@ _TELL = 10.0  # seconds between what is told and summarised
 _train = tf.compat.v1.train
 
 
+@dataclasses.dataclass
+class _Mean:
+    """The mean of some seconds."""
+
+    total: float = 0.0
+    count: int = 0
+
+    def add(self, seconds: float) -> None:
+        self.total += seconds
+        self.count += 1
+
+    @property
+    def value(self) -> float:
+        return self.total / self.count if self.count else 0.0
+
+
 class TraceHook(tf.compat.v1.train.SessionRunHook):
     """Says how the time of a step is split, and writes the traces of a profile.
 
@@ -72,9 +88,10 @@ class TraceHook(tf.compat.v1.train.SessionRunHook):
         self._clock = clock
         self._steps = 0
         self._began = 0.0
-        self._ended: float | None = None
-        # Seconds within and between session calls since the last trace, and their number.
-        self._spent = [0.0, 0.0, 0]
+        # What the stopwatch had of the time between steps at the last step; `None` after a trace.
+        self._between: float | None = None
+        # Of session calls without trace, and of the time between steps, since the last report.
+        self._calls, self._gaps = _Mean(), _Mean()
         self._next_at: float | None = None
         self._next_step = _FIRST
         self._costs: collections.deque[float] = collections.deque(maxlen=_LAST)
@@ -93,13 +110,15 @@ class TraceHook(tf.compat.v1.train.SessionRunHook):
     def after_create_session(self, session: Any, coord: Any) -> None:
         """Takes the step that training continues from."""
         self._step = int(session.run(self._step_tensor))
-        self._ended = None
+        self._between = None
 
     def before_run(self, run_context: Any) -> Any:
         """Asks for a trace if one is due."""
         self._began = self._clock()
-        if self._ended is not None:
-            self._spent[1] += self._began - self._ended
+        between = self._reporter.watch.between
+        if self._between is not None:
+            self._gaps.add(between - self._between)
+        self._between = between
         self._wanted = self._in_profile or self._is_due
         options = None
         if self._wanted:
@@ -109,23 +128,21 @@ class TraceHook(tf.compat.v1.train.SessionRunHook):
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Reads the trace, or counts the time of a step without one."""
-        self._ended = self._clock()
-        seconds = self._ended - self._began
+        seconds = self._clock() - self._began
         self._steps += 1
         if not self._wanted:
-            self._spent[0] += seconds
-            self._spent[2] += 1
+            self._calls.add(seconds)
             if self._steps == _WARM_UP:
-                self._spent = [0.0, 0.0, 0]
+                self._calls, self._gaps = _Mean(), _Mean()
         else:
             if self._in_profile:
                 self._write_profile(run_values.run_metadata.step_stats)
-            if self._is_due and self._spent[2]:
+            if self._is_due and self._calls.count:
                 is_alike = self._read(run_values.run_metadata.step_stats)
                 self._costs.append(self._clock() - self._began - self._average)
                 self._next_at = self._clock() + self._pause(is_alike)
                 self._next_step = self._steps + _STEPS
-            self._ended = None  # the time that took is not training's
+            self._between = None  # the time that took is not training's
         self._step = int(run_values.results) + 1
 
     @property
@@ -149,8 +166,7 @@ class TraceHook(tf.compat.v1.train.SessionRunHook):
     def _read(self, step_stats: Any) -> bool:
         """Returns whether the step was like others; of one that was not is told only until there is
         one that was."""
-        run, between, steps = self._spent
-        self._average = run / steps
+        self._average = self._calls.value
         split = step_time.split(step_stats, self._average)
         is_alike = self._reporter.watch.traced(split.seconds["exchange"], split.hidden)
         self._loads.add(step_stats)
@@ -161,8 +177,9 @@ class TraceHook(tf.compat.v1.train.SessionRunHook):
             is_due = not self._has_told
         if is_due:
             self._has_told = True
-            self._report({"step": self._average, "between_steps": between / steps, **split.seconds})
-            self._spent = [0.0, 0.0, 0]
+            between = self._gaps.value
+            self._report({"step": self._average, "between_steps": between, **split.seconds})
+            self._calls, self._gaps = _Mean(), _Mean()
         return is_alike
 
     def _report(self, found: dict[str, float]) -> None:

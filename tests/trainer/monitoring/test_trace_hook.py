@@ -43,10 +43,10 @@ def reporter(run):
     return Reporter(run, "chief-0", 100)
 
 
-def train(hook, steps):
+def train(hook, steps, *others):
     with tf.Graph().as_default():
         op = v1.train.get_or_create_global_step().assign_add(1)
-        with v1.train.SingularMonitoredSession(hooks=[hook]) as session:
+        with v1.train.SingularMonitoredSession(hooks=[*others, hook]) as session:
             for _ in range(steps):
                 session.run(op)
 
@@ -75,17 +75,43 @@ def test_steps_of_the_profile_are_written_for_a_timeline(run, reporter, tmp_path
 
 def test_where_the_time_of_a_step_goes_is_reported_once_in_a_while(run, reporter, tmp_path):
     clock = Clock()
-    train(TraceHook(run, "chief-0", reporter, profile=None, model_dir=run.path, clock=clock), 40)
+    reporter.watch = Stopwatch(run, "chief-0", clock=Clock())
+    hook = TraceHook(run, "chief-0", reporter, profile=None, model_dir=run.path, clock=clock)
+    train(hook, 40, StopwatchHook(reporter.watch, 8))
     reporter.report("done")
     (status,) = run_folder.read_statuses(run).values()
     assert set(status.seconds) == {"step", "between_steps", "compute", "exchange", "input", "other"}
-    # The clock is looked at once in a step, and once or twice between two.
+    # The clocks are looked at once in a step, and once between two.
     assert status.seconds["step"] == pytest.approx(0.001, rel=1)
-    assert status.seconds["between_steps"] == pytest.approx(0.001, rel=1)
+    assert status.seconds["between_steps"] == pytest.approx(0.001)
     found = summaries(tmp_path)
     assert {tag for tag, _, _ in found} == {f"seconds/{name}" for name in status.seconds}
     assert len(found) == len(status.seconds)
     assert not (tmp_path / "profile").exists()
+
+
+def test_saves_and_evaluations_are_not_between_steps(run, reporter):
+    now = 0.0
+    watch = reporter.watch = Stopwatch(run, "chief-0", clock=lambda: now)
+
+    class Others(v1.train.SessionRunHook):
+        steps = 0
+
+        def after_run(self, run_context, run_values):
+            nonlocal now
+            now += 0.002
+            self.steps += 1
+            if self.steps % 3 == 0:
+                with watch.during("saving"):
+                    now += 1.0
+            if self.steps % 6 == 0:
+                watch.enter("evaluation")
+                now += 10.0
+
+    hook = TraceHook(run, "chief-0", reporter, profile=None, model_dir=None, clock=lambda: now)
+    train(Others(), 40, StopwatchHook(watch, 8), hook)
+    reporter.report("done")
+    assert reporter.status.seconds["between_steps"] == pytest.approx(0.002)
 
 
 def test_the_next_trace_waits_until_the_last_has_paid(run, reporter, tmp_path):
