@@ -13,6 +13,10 @@ from pipeline.jobs.job import Job
 from pipeline.records import manifest, table_sizes
 from pipeline.records.table_sizes import Table
 
+# Copies of the tables alone that a process which evaluates holds: that of the checkpoint, and those
+# of the export, of which one is of the process that compares the two.
+_EVALUATED, _COMPARED = 2, 1
+
 
 @dataclasses.dataclass(frozen=True)
 class Room:
@@ -39,23 +43,43 @@ def known_manifest(job: Job) -> manifest.Manifest | None:
 
 
 def check(job: config.Config, room: Room | None, contents: manifest.Manifest | None) -> None:
-    """Raises `UsageError` if the tables, with what the optimizer remembers of them, take more than
-    there is `room` for. Without a manifest, those whose size follows from the data do not count."""
+    """Raises `UsageError` if the tables, with what the optimizer remembers of them and what a save
+    copies, take more than there is `room` for. Without a manifest, those whose size follows from
+    the data do not count."""
     tables = table_sizes.find_tables(job, contents)
     if room is None or not tables:
         return
-    who, needed = _needed(job, tables, each=room.each)
-    if needed > room.bytes:
+    who, held = _held(job, tables, each=room.each)
+    copies = 1 + job.train.optimizer.slots
+    peak, evaluated = held * _at_most(job), 0 if room.each else _evaluated(job, tables)
+    if peak + evaluated > room.bytes:
+        others = f" and evaluation {figures.size(evaluated)}" if evaluated else ""
         raise errors.UsageError(
-            f"{_arithmetic(job, tables)}; {who} would hold {figures.size(round(needed))} of "
-            f"tables, and {room.words}. {_advice(job)}"
+            f"{_arithmetic(job, tables)}; {who} would hold {figures.size(round(held * copies))} of "
+            f"tables and take up to {figures.size(round(peak))} while they are saved{others}, and "
+            f"{room.words}. {_advice(job)}"
         )
 
 
-def _needed(job: config.Config, tables: Sequence[Table], *, each: bool) -> tuple[str, float]:
-    """Returns which processes hold variables, and the bytes of tables that they do: of one that
-    has the most, if `each` counts by itself."""
-    cluster, copies = job.cluster, 1 + job.train.optimizer.slots
+def _at_most(job: config.Config) -> int:
+    """Returns how many times its tables a process takes at most: as measured, a save copies what is
+    updated by rows, and until the first steps are made there are initial values, too. What was
+    taken once is not given back."""
+    slots = job.train.optimizer.slots
+    return 2 * (1 + slots) + (2 if slots else 0)
+
+
+def _evaluated(job: config.Config, tables: Sequence[Table]) -> int:
+    """Returns the bytes that evaluation and export take besides. A process without others evaluates
+    in what a save has taken."""
+    own = topology.role_counts(job.cluster)[topology.EVALUATOR]
+    return ((_EVALUATED if own else 0) + _COMPARED) * sum(table.bytes for table in tables)
+
+
+def _held(job: config.Config, tables: Sequence[Table], *, each: bool) -> tuple[str, float]:
+    """Returns which processes hold variables, and the bytes of tables alone that they do: of one
+    that has the most, if `each` counts by itself."""
+    cluster = job.cluster
     counts, every = topology.role_counts(cluster), sum(table.bytes for table in tables)
     if holder(cluster) == topology.PS:
         count, one, several = counts[topology.PS], "server", "servers"
@@ -68,14 +92,12 @@ def _needed(job: config.Config, tables: Sequence[Table], *, each: bool) -> tuple
             "process",
             "processes",
         )
+        if strategy_table.STRATEGIES[cluster.strategy].mirrors:
+            every *= topology.replicas_per_process(cluster)
         most, every = every, every * count
     if count == 1:
-        return f"the {one}", copies * every
-    return (
-        (f"each of the {count} {several}", copies * most)
-        if each
-        else (f"the {count} {several}", copies * every)
-    )
+        return f"the {one}", every
+    return (f"each of the {count} {several}", most) if each else (f"the {count} {several}", every)
 
 
 def _arithmetic(job: config.Config, tables: Sequence[Table]) -> str:

@@ -20,8 +20,9 @@ FEATURES = {
     "carrier": {"steps": ["vocabulary"], "embedding": 4},
 }
 SERVERS = {"strategy": "parameter_server", "ps": 4}
-# A million rows of 16 numbers, with two moments each.
-TABLE = 1_000_000 * 16 * 4 * 3
+# A million rows of 16 numbers, of which a process takes so many times as much with adam.
+TABLE = 1_000_000 * 16 * 4
+ADAM = 8
 
 
 def _job(cluster=None, optimizer=None, **sections):
@@ -41,29 +42,69 @@ def _refused(job, room, found=None):
 
 
 def test_the_arithmetic_is_in_one_line():
-    assert _refused(_job(), Room(TABLE / 4 - 1, "x is 48M")) == (
+    assert _refused(_job(), Room(ADAM * TABLE / 4 - 1, "x is 127M")) == (
         "features.tail: its table takes 1,000,000 x 16 x 4 bytes x 3 (with what adam remembers) = "
-        "192.0 MB; each of the 4 servers would hold 48.0 MB of tables, and x is 48M. Use a smaller "
-        "embedding, fewer ids (buckets of hash, top_k of a vocabulary), train.optimizer.name=sgd, "
-        "which remembers nothing, or more servers (cluster.ps) on other hosts"
+        "192.0 MB; each of the 4 servers would hold 48.0 MB of tables and take up to 128.0 MB "
+        "while they are saved, and x is 127M. Use a smaller embedding, fewer ids (buckets of hash, "
+        "top_k of a vocabulary), train.optimizer.name=sgd, which remembers nothing, or more "
+        "servers (cluster.ps) on other hosts"
     )
 
 
-def test_one_host_holds_all_servers():
-    line = _refused(_job(), Room(TABLE - 1, "little is free", each=False))
-    assert "; the 4 servers would hold 192.0 MB of tables, and little is free. " in line
+def test_one_host_holds_all_servers_and_the_evaluator():
+    needed = (ADAM + 3) * TABLE
+    line = _refused(_job(), Room(needed - 1, "little is free", each=False))
+    assert (
+        "; the 4 servers would hold 192.0 MB of tables and take up to 512.0 MB while they are "
+        "saved and evaluation 192.0 MB, and little is free. "
+    ) in line
+    table_memory.check(_job(), Room(needed, "x", each=False), None)
+
+
+def test_a_process_without_others_evaluates_in_what_it_has():
+    job = _job({"strategy": "none"})
+    line = _refused(job, Room((ADAM + 1) * TABLE - 1, "x", each=False))
+    assert "the process would hold 192.0 MB of tables and take up to 512.0 MB while they ar" in line
+    assert "saved and evaluation 64.0 MB, and x." in line
+    table_memory.check(job, Room((ADAM + 1) * TABLE, "x", each=False), None)
 
 
 @pytest.mark.parametrize(
     ("cluster", "optimizer", "needed", "words"),
     [
-        (SERVERS, {"name": "sgd"}, TABLE / 3 / 4, "x 4 bytes = 64.0 MB; each of the 4 servers"),
-        (SERVERS, {"name": "ftrl"}, TABLE / 4, r"x 3 \(with what ftrl remembers\) = 192\.0 MB; "),
-        ({**SERVERS, "ps": 1}, {"name": "adagrad"}, TABLE * 2 / 3, "x 2 .*; the server would hold"),
-        ({**SERVERS, "partition_bytes": 1 << 30}, {}, TABLE, "the 4 servers would hold 192.0 MB"),
-        ({"strategy": "parameter_server_strategy", "ps": 2}, {}, TABLE, "each of the 2 servers"),
-        ({"strategy": "none"}, {}, TABLE, "the process would hold 192.0 MB .* or parameter serv"),
-        ({"strategy": "multi_worker_mirrored", "workers": 2}, {}, TABLE, "each of the 3 processes"),
+        (SERVERS, {"name": "sgd"}, 2 * TABLE / 4, "x 4 bytes = 64.0 MB; each of the 4 servers"),
+        (SERVERS, {"name": "ftrl"}, 8 * TABLE / 4, r"x 3 \(with what ftrl remembers\) = 192\.0 MB"),
+        ({**SERVERS, "ps": 1}, {"name": "adagrad"}, 6 * TABLE, "x 2 .*; the server would hold"),
+        (
+            {**SERVERS, "partition_bytes": 1 << 30},
+            {},
+            ADAM * TABLE,
+            "the 4 servers would hold 192.0 MB",
+        ),
+        (
+            {"strategy": "parameter_server_strategy", "ps": 2},
+            {},
+            ADAM * TABLE,
+            "each of the 2 servers",
+        ),
+        (
+            {"strategy": "none"},
+            {},
+            ADAM * TABLE,
+            "the process would hold 192.0 MB .* or parameter serv",
+        ),
+        (
+            {"strategy": "multi_worker_mirrored", "workers": 2},
+            {},
+            ADAM * TABLE,
+            "each of the 3 processes",
+        ),
+        (
+            {"strategy": "mirrored", "replicas": 3},
+            {},
+            3 * ADAM * TABLE,
+            "the process would hold 576.0 MB",
+        ),
     ],
 )
 def test_what_is_needed(cluster, optimizer, needed, words):
@@ -75,13 +116,14 @@ def test_what_is_needed(cluster, optimizer, needed, words):
 
 def test_processes_of_one_host_each_have_all_tables():
     job = _job({"strategy": "multi_worker_mirrored", "workers": 2})
-    assert "the 3 processes would hold 576.0 MB" in _refused(job, Room(3 * TABLE - 1, "x", False))
+    room = Room((3 * ADAM + 3) * TABLE - 1, "x", False)
+    assert "the 3 processes would hold 576.0 MB" in _refused(job, room)
 
 
 def test_what_follows_from_the_data_counts_once_it_is_known():
     job = _job({"strategy": "none"}, {"name": "sgd"})
-    table_memory.check(job, Room(64_000_000, "x"), None)
-    assert "would hold 64.0 MB" in _refused(job, Room(64_000_000, "x"), contents(job))
+    table_memory.check(job, Room(2 * TABLE, "x"), None)
+    assert "would hold 64.0 MB" in _refused(job, Room(2 * TABLE, "x"), contents(job))
     table_memory.check(job, None, contents(job))
 
 
@@ -132,7 +174,10 @@ k8s: {{image: "registry.example/image:1", pvc: "shared"}}
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ((), "; the 2 servers would hold 192,000,000.0 MB of tables, and "),
+        (
+            (),
+            "; the 2 servers would hold 192,000,000.0 MB of tables and take up to 512,000,000.0 MB",
+        ),
         (("--cluster=k8s", "--dry_run"), "and k8s.resources.ps.memory is 4Gi. "),
     ],
 )
