@@ -95,7 +95,9 @@ def touched(how: str, variables: Iterable[_Variable]) -> str | None:
 def check_memory(
     variables: Iterable[_Variable], memory_of: Mapping[int | None, tuple[str, int]]
 ) -> None:
-    """Raises `UsageError` if a host has less memory than its variables take."""
+    """Raises `UsageError` if a host has less memory than its variables take while they are saved:
+    TensorFlow then copies what is changed by rows."""
+    held: dict[str, int] = collections.defaultdict(int)
     needed: dict[str, int] = collections.defaultdict(int)
     available: dict[str, int] = {}
     servers: dict[str, set[int]] = collections.defaultdict(set)
@@ -105,7 +107,8 @@ def check_memory(
         if one.server not in memory_of:
             continue
         host, size = memory_of[one.server]
-        needed[host] += one.bytes
+        held[host] += one.bytes
+        needed[host] += (2 if one.by_row else 1) * one.bytes
         available[host] = max(size, available.get(host, 0))
         if one.server is not None:
             servers[host].add(one.server)
@@ -118,7 +121,8 @@ def check_memory(
         of = ", ".join(f"ps-{server}" for server in sorted(servers[host]))
         raise errors.UsageError(
             f"{of + ' on ' if of else ''}{host}: the variables of the model take "
-            f"{_size(bytes_)} and {_size(available[host])} of memory are free; "
+            f"{_size(held[host])}, up to {_size(bytes_)} while they are saved, and "
+            f"{_size(available[host])} of memory are free; "
             f"{_arithmetic(name, shapes[name], total)}. Use a smaller embedding, fewer ids (hash: "
             "buckets), train.optimizer.name=sgd, which remembers nothing, or cluster.ps on more "
             "hosts"

@@ -17,8 +17,8 @@ from trainer.monitoring.status_reporter import Reporter
 
 v1 = tf.compat.v1
 PS = {"chief": ("h:1",), "ps": ("h:2", "h:3")}
-# 1,000,000 rows of 16 numbers, itself and two moments.
-TABLE = 1_000_000 * 16 * 4 * 3
+# 1,000,000 rows of 16 numbers, itself and two moments, and what a save copies of them.
+TABLE = 1_000_000 * 16 * 4 * 3 * 2
 
 
 @pytest.fixture
@@ -66,7 +66,10 @@ def test_servers_whose_memory_is_too_small_are_named_with_the_arithmetic(run):
     with pytest.raises(errors.UsageError) as raised:
         _begin(run, PS)
     line = str(raised.value)
-    assert line.startswith("ps-1 on b: the variables of the model take 96.0 MB and 96.0 MB of ")
+    assert line.startswith(
+        "ps-1 on b: the variables of the model take 96.0 MB, up to 192.0 MB while they are saved, "
+        "and 192.0 MB of memory are free; "
+    )
     assert (
         "'table' alone is 1,000,000 x 16 x 4 bytes x 3 (with what the optimizer remembers) = "
         "192.0 MB. Use a smaller embedding" in line
@@ -78,6 +81,16 @@ def test_servers_of_one_host_share_its_memory(run):
     _servers(run, TABLE - 1000, TABLE - 1000, hosts=("a", "a"))
     with pytest.raises(errors.UsageError, match="ps-0, ps-1 on a: "):
         _begin(run, PS)
+
+
+@pytest.mark.parametrize(("name", "peak"), [("adam", "384.0"), ("dense_adam", "320.0")])
+def test_what_a_step_changes_whole_counts_once(run, monkeypatch, name, peak):
+    """Of dense Adam that is the table; its moments are changed by rows, too."""
+    monkeypatch.setattr(memory, "available", lambda: 319_000_000)
+    with pytest.raises(
+        errors.UsageError, match=rf" take 192\.0 MB, up to {peak} MB while they are"
+    ):
+        _begin(run, {}, name)
 
 
 def test_what_fits_or_is_not_known_is_not_refused(run):
