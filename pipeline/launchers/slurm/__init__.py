@@ -4,7 +4,7 @@
   several runs as one job: `array`, `elements`.
 - Asking Slurm: `commands`; what its answers mean: `advice` (what to do), `waits` (whether a job
   ever starts).
-- In the allocation: `main` (one part of a job), `batch` (the first node), `steps`, `check` (a
-  node), `ranks`, `agent` (a process).
+- In the allocation: `main` (one part of a job), `batch` (the first node), `requeues`, `steps`,
+  `check` (a node), `ranks`, `agent` (a process); what they print: `output`.
 - Workers that join: `joined`, `places`, `relay`.
 """

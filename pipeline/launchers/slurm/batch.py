@@ -21,7 +21,16 @@ from pipeline.jobs import job as jobs
 from pipeline.jobs import run_setup
 from pipeline.jobs.job import Job
 from pipeline.launchers import inline_config
-from pipeline.launchers.slurm import agent, commands, elements, extra_workers, places, steps
+from pipeline.launchers.slurm import (
+    agent,
+    commands,
+    elements,
+    extra_workers,
+    output,
+    places,
+    requeues,
+    steps,
+)
 from pipeline.launchers.slurm.settings import Slurm
 from pipeline.processes import environment
 from pipeline.processes.fork_client import StopRequest, run_command
@@ -33,14 +42,9 @@ from pipeline.supervision import exit_reason, restart_policy, watchdog
 
 _PREPROCESSING = (sys.executable, "-m", "pipeline.run_module", "preprocessing.main")
 
-# {"submission": str, "step": newest that was saved, "useless": starts since without a newer one}
-_REQUEUES = "slurm/requeues.json"
-_MOST_USELESS = 3
 _POLL = 2.0  # seconds
 # How long the job waits for the submitting command to record its number.
 _SUBMITTER = 30.0
-# And for Slurm to end it, once it is to go into the queue again.
-_END_BY_SLURM = 600.0
 
 
 class JobAttempt:
@@ -238,6 +242,9 @@ class JobAttempt:
         cause = lost["cause"] if lost else f"its Slurm step ended with exit code {code}"
         if self._hang is not None:
             cause = self._hang.cause
+        elif lost is None and code in errors.FINAL_CODES:  # a task failed before it could record it
+            error = output.last_error(self._run) or "see make logs ROLE=slurm"
+            raise errors.of_exit_code(code, f"{cause}: {error}")
         if lost and lost["final"]:
             raise errors.of_exit_code(int(lost["code"]), f"{name}: {cause}")
         role, _, index = name.rpartition("-")
@@ -264,31 +271,6 @@ class JobAttempt:
         run_record.write(self._run, self._record)
         self._stop.wait(decision.delay)
         self._check_stop()
-
-
-def _after_stop(job: Job, number: str) -> str | None:
-    """Puts the job into the queue again, if Slurm has asked it to end because its time is up; then
-    Slurm ends this process.
-
-    Otherwise returns why the run ends here, or `None` if the job was cancelled, requeued or asked
-    for another number of workers by another command: then there is nothing to record.
-    """
-    state, _ = commands.state(number)
-    if state != "RUNNING" or job.run.read(run_folder.SCALE) is not None:
-        return None
-    if not Slurm.of(job.config).requeue:
-        return "slurm.requeue is off"
-    submission, saved = os.environ.get(fatal.SUBMISSION), run_folder.saved_step(job.run)
-    known = job.run.read(_REQUEUES) or {}
-    same = known.get("submission") == submission and known.get("step") == saved
-    useless = int(known.get("useless", 0)) + 1 if same else 0
-    if useless >= _MOST_USELESS:
-        return f"{useless} starts in a row saved no newer step: give it more time (slurm.time)"
-    job.run.write(_REQUEUES, {"submission": submission, "step": saved, "useless": useless})
-    print("time is up: the job goes into the queue again, and resumes from there", flush=True)
-    commands.ask("scontrol", "requeue", number)
-    time.sleep(_END_BY_SLURM)
-    return "Slurm has not put it into the queue again"
 
 
 def _begun(job: Job, number: str) -> RunRecord:
@@ -380,7 +362,7 @@ def run_part(run: RunFolder, storage_root: str, *, index: int | None = None) -> 
             JobAttempt(job, record, number, stop=stop).work()
         except errors.PipelineError as error:
             if stop.count:
-                why = _after_stop(job, number)
+                why = requeues.end_asked(job, number)
                 if why is None:
                     raise
                 error = errors.StoppedError(f"{error} ({why})")

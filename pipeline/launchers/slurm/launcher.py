@@ -17,7 +17,7 @@ from pipeline.jobs.job import Job
 from pipeline.jobs.table_memory import Room
 from pipeline.launchers import base, checks, inline_config
 from pipeline.launchers.remote import Phase, RemoteLauncher, State
-from pipeline.launchers.slurm import array, commands, extra_workers, script, waits
+from pipeline.launchers.slurm import array, commands, extra_workers, output, script, waits
 from pipeline.launchers.slurm.settings import Slurm
 from pipeline.runs import log_reader, run_folder
 from pipeline.runs.run_folder import RunFolder
@@ -140,7 +140,8 @@ class SlurmLauncher(RemoteLauncher):
             )
         code = exit_code.partition(":")[0]
         if code.isdigit() and int(code) in errors.FINAL_CODES:
-            said = _last_error(job) or f"{self.title(name)} failed: see make logs ROLE={script.LOG}"
+            said = output.last_error(job.run)
+            said = said or f"{self.title(name)} failed: see make logs ROLE={script.LOG}"
             return errors.of_exit_code(int(code), said)
         how = f" (exit code {exit_code})" if exit_code not in ("", "0:0") else ""
         return errors.RetryableError(
@@ -183,15 +184,6 @@ class SlurmLauncher(RemoteLauncher):
         answers."""
         yield from super().checks(storage_root)
         yield checks.attempt(commands.ping, "Slurm's controller answers")
-
-
-def _last_error(job: Job) -> str:
-    """Returns the error that the script of a job has ended with, if its output is here."""
-    if not storage.exists(job.run.log_path(script.LOG)):
-        return ""
-    lines = log_reader.Logs(job.run, script.LOG).new_lines(last=True)
-    said = [line for line in lines if line.startswith("error: ")]
-    return said[-1].removeprefix("error: ") if said else ""
 
 
 def _number(name: str) -> str:

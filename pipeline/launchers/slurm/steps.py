@@ -21,6 +21,8 @@ from pipeline.runs.run_folder import RunFolder
 
 MODULE = "pipeline.launchers.slurm.main"
 _TRIES = 20
+# By default tasks get no variables in a job that was submitted with --export=NONE.
+_VARIABLES = "--export=ALL"
 _ADDRESS = re.compile(r"\bNodeName=(\S+).*?\bNodeAddr=(\S+)")
 
 
@@ -98,6 +100,7 @@ class Allocation:
                 f"--nodes={count}",
                 "--ntasks-per-node=1",
                 "--cpus-per-task=1",
+                _VARIABLES,
                 "--input=none",
                 "--kill-on-bad-exit=0",
                 *self._part("check"),
@@ -145,6 +148,7 @@ class Allocation:
             "--distribution=block",
             f"--cpus-per-task={self.cpus}",
             *wanted,
+            _VARIABLES,
             "--kill-on-bad-exit=1",
             "--wait=0",
             "--input=none",
@@ -211,6 +215,7 @@ def _check_python(node: str) -> None:
             f"--nodelist={node}",
             "--nodes=1",
             "--ntasks=1",
+            _VARIABLES,
             "--input=none",
             sys.executable,
             "-c",

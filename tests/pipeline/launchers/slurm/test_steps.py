@@ -37,6 +37,7 @@ def nodes(tmp_path, monkeypatch):
         (folder / "srun").write_text(
             f"""#!{sys.executable}
 import json, sys
+assert "--export=ALL" in sys.argv, "tasks would get no variables after sbatch --export=NONE"
 if "-c" in sys.argv:
     print({bare!r})
     sys.exit()
@@ -97,6 +98,7 @@ def test_a_training_step(tmp_path):
     words = made.command(gpus=1)
     assert words[:3] == ["srun", "--ntasks=2", "--nodes=1"]
     assert {"--kill-on-bad-exit=1", "--wait=0", "--cpus-per-task=4", "--gpus-per-task=1"} < {*words}
+    assert "--export=ALL" in words
     assert words[-3:] == ["--part=agent", "--run=r", "--storage=/s"]
     told = json.loads(made.variables(9000)["PIPELINE_SLURM"])
     counts = {"chief": 1, "ps": 1}
