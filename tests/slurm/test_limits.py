@@ -198,12 +198,9 @@ def test_a_limit_for_all_jobs_of_an_account_is_waited_for(run, tmp_path, account
     process = run.start(
         f"slurm.account={account}", "cluster.strategy=none", "train.epochs=null", "train.steps=20"
     )
-    real.wait_for(
-        lambda: reason in run.cluster.ask("squeue", "--noheader", "--format=%r"),
-        run.cluster.describe,
-    )
+    waits = next(line for line in process.stdout if reason in line)
+    assert f"pending ({reason}). It is a limit for all jobs of your account or QOS" in waits
+    assert "is not known" not in waits
     run.cluster.ask("scancel", other)
-    said = ended(run, process)
+    ended(run, process)
     check_done(run, 20)
-    assert f"pending ({reason}). It is a limit for all jobs of your account or QOS" in said
-    assert "is not known" not in said

@@ -144,7 +144,9 @@ def test_preprocessing_is_a_job_of_one_task(run, tmp_path):
     output = ROOT / f"slurm-{number}.out"  # where the command is run
     said = output.read_text()
     output.unlink()
-    assert "test 500" in said
+    assert "test 500" in said and "workers: 2" in said
+    given = ("squeue", "--noheader", "--states=all", f"--jobs={number}", "--format=%C")
+    assert run.cluster.ask(*given) == "2"
     run.storage = tmp_path
     said = run.call_without_run("preprocessing.main", *options)
     assert "Slurm: completed" in said and "train 2,844, eval 156, test 500" in said
