@@ -8,9 +8,9 @@ import pathlib
 import pytest
 
 from pipeline.runs import run_folder
-from tests.faults import injected
 from tests.slurm import real
 from tests.slurm.ends import check_done, ended
+from tests.slurm.slow_steps import HURRY
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -19,7 +19,7 @@ ONE_PROCESS = (
     "train.epochs=null",
     "train.steps=60",
     "train.save_steps=10",
-    f"train.hooks=[{injected.HOOK}]",
+    "train.hooks=[tests.slurm.slow_steps:SlowSteps]",
 )
 
 
@@ -27,9 +27,10 @@ def runs_of(run, count):
     return [dataclasses.replace(run, name=f"{run.name}-{index}") for index in range(count)]
 
 
-def test_three_seeds_of_which_one_is_cancelled_and_resumed(run, slow):
+def test_three_seeds_of_which_one_is_cancelled_and_resumed(run, tmp_path):
     settings = (*ONE_PROCESS, "slurm.array=0-2%2")
-    process = slow(*settings, pace=0.3)
+    run.variables[HURRY] = str(tmp_path / "hurry")
+    process = run.start(*settings)
     runs = runs_of(run, 3)
     for one in runs[:2]:
         one.has_made(12)
@@ -38,7 +39,7 @@ def test_three_seeds_of_which_one_is_cancelled_and_resumed(run, slow):
     assert waits == "PENDING JobArrayTaskLimit"
     run.cluster.ask("scancel", runs[1].job)
     runs[2].has_made(1)
-    run.hurry_steps()
+    tmp_path.joinpath("hurry").touch()
     said, _ = process.communicate()
     assert process.returncode == 75, f"{said}\n{run.describe()}"
     assert f"1 of 3 runs did not end well, with these exit codes: {run.name}-1 (75)" in said
@@ -64,14 +65,12 @@ def test_three_seeds_of_which_one_is_cancelled_and_resumed(run, slow):
 def test_the_script_of_a_dry_run_and_a_time_limit_of_one_run(run, tmp_path):
     """There are no records yet: both runs begin with them at once."""
     run.storage = tmp_path / "out"
-    run.variables["PIPELINE_FAULTS"] = run.folder.path
-    run.folder.write("faults.json", {"faults": [], "pace": 0.3})
     script = tmp_path / "job.sh"
     script.write_text(run.shown(*ONE_PROCESS, "slurm.array=0-1"))
     number = run.cluster.ask(
         "sbatch",
         "--parsable",
-        f"--export=ALL,PIPELINE_FAULTS={run.folder.path}",
+        f"--export=ALL,{HURRY}={tmp_path}/hurry",
         f"--output={tmp_path}/%a.out",
         str(script),
     )
@@ -82,7 +81,7 @@ def test_the_script_of_a_dry_run_and_a_time_limit_of_one_run(run, tmp_path):
     log = pathlib.Path(tmp_path / "1.out")
     real.wait_for(lambda: "time is up" in log.read_text(), run.describe)
     assert run.cluster.jobs()[f"{number}_0"] == "RUNNING"
-    run.hurry_steps()
+    tmp_path.joinpath("hurry").touch()
     runs[1].hurry()
     for index, one in enumerate(runs):
         real.wait_for(
