@@ -250,6 +250,8 @@ SAVING = "saving"
 WAITING = "waiting for the last records of other processes"
 # The states of a process after which it says no more.
 ENDED = ("done", "stopped", "failed")
+# The states of a process that evaluates, or exports what it has evaluated.
+EVALUATING = ("evaluating", "exporting")
 # The states of a process that is not at its work yet.
 STARTING = ("preparing", "starting")
 
@@ -306,6 +308,8 @@ class Status:
     # One line on why it failed, with the exit code it ended with.
     error: str | None = None
     exit_code: int | None = None
+    # If an exception ended it: the state it was in.
+    failed_in: str | None = None
 
     @property
     def has_stepped(self) -> bool:

@@ -51,11 +51,20 @@ class Member:
         stalled = self.hang is not None and self.hang.name is None
         together = stalled or unit == "gang" or self.role == topology.PS
         reached = newest_step if together else _reached(status)
-        if self.role == topology.EVALUATOR:
+        evaluating = self.role == topology.EVALUATOR or _failed_evaluating(status)
+        if evaluating:
             reached = _evaluated(status)
         cause = self.hang.cause if self.hang else exit_reason.cause(status, code, self.tail())
         worked = status is not None and (status.has_stepped or status.evaluation is not None)
-        return restart_policy.Loss(self.task, code, cause, worked, stalled=stalled, reached=reached)
+        return restart_policy.Loss(
+            self.task,
+            code,
+            cause,
+            worked,
+            stalled=stalled,
+            reached=reached,
+            evaluating=evaluating,
+        )
 
     def failure(
         self, loss: restart_policy.Loss, decision: restart_policy.Decision
@@ -85,6 +94,10 @@ class Member:
 
 def _reached(status: Status | None) -> int | None:
     return status.step if status is not None and status.has_stepped else None
+
+
+def _failed_evaluating(status: Status | None) -> bool:
+    return status is not None and status.failed_in in run_folder.EVALUATING
 
 
 def _evaluated(status: Status | None) -> int | None:

@@ -26,6 +26,8 @@ _OF_TENSORFLOW = (
 )
 _OF_PYTHON = r"OS|Timeout|Connection\w*|BrokenPipe|EOF"
 _OF_OTHERS = re.compile(rf"(?:\w+\.)*(?:{_OF_TENSORFLOW}|{_OF_PYTHON})Error\b")
+# How a cause begins that names an exception, which is not just what a process ended with.
+_EXCEPTION = re.compile(r"(?:\w+\.)*[A-Z]\w*(?::|$)")
 # The exit code of Python after an exception that nothing has caught.
 _UNCAUGHT = 1
 
@@ -36,8 +38,9 @@ class Loss:
 
     `code` is its exit code, or minus the number of the signal that killed it; `worked` is true if
     it had made steps (or evaluated) before, `stalled` if it was killed because training as a whole
-    made no progress. `reached` is the newest step it made (of an evaluator, the step it evaluated)
-    since it was started, `None` if none; of what makes no steps itself, that of the run.
+    made no progress. `reached` is the newest step it made since it was started, `None` if none; of
+    what makes no steps itself, that of the run. If it failed while `evaluating`, as an evaluator
+    or a chief without one, `reached` is the step it evaluated last.
     """
 
     task: topology.Task
@@ -46,6 +49,7 @@ class Loss:
     worked: bool
     stalled: bool = False
     reached: int | None = None
+    evaluating: bool = False
 
     @property
     def port_taken(self) -> bool:
@@ -55,7 +59,9 @@ class Loss:
     @property
     def is_bug(self) -> bool:
         """True if an exception ended it that other processes have no part in."""
-        return self.code == _UNCAUGHT and not _OF_OTHERS.match(self.cause)
+        if self.code != _UNCAUGHT or self.port_taken or _OF_OTHERS.match(self.cause):
+            return False
+        return self.reached is not None or _EXCEPTION.match(self.cause) is not None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,8 +81,9 @@ class Policy:
     At most `most` restarts in a row bring nothing new: no step (of the evaluator, no evaluation)
     after the newest there was. What fails by itself at the same place ends the run by that; what is
     killed from outside now and then does not. The same exception twice in a row, without a new step
-    in between, comes of the code or the data: the run ends by the second. An error before any step
-    was made will most likely come again: it is tried once more only.
+    in between (in evaluations, without a new one), comes of the code or the data: the run ends by
+    the second. Any error before a step was made will most likely come again: it is tried once more
+    only.
     """
 
     def __init__(
@@ -96,8 +103,9 @@ class Policy:
         self._most_port_changes = most_port_changes
         self._any_code = any_code
         self._restarts: dict[str, list[float]] = collections.defaultdict(list)
-        # By what is started again: how far it has got, and its restarts since it has got there.
-        self._reached: dict[str, int] = {}
+        # By what is started again: how far it is, in steps and in evaluations, and its restarts
+        # since it has got there.
+        self._reached: dict[tuple[str, bool], int] = {}
         self._idle: collections.Counter[str] = collections.Counter()
         self._useless: collections.Counter[str] = collections.Counter()
         # By task: the exception that ended it last, if one did.
@@ -111,7 +119,9 @@ class Policy:
         name = self._restarted(loss)
         went_on = self._note_progress(name, loss)
         if self._comes_again(loss) and not went_on:
-            note = f"the same error twice in a row, at step {loss.reached}: fix the cause, then run"
+            note = (
+                f"the same error twice in a row, {_describe_place(loss)}: fix the cause, then run"
+            )
             note = f"{note} the same command to resume"
             return Decision("fail", code=errors.ModelError.exit_code, note=note)
         if loss.port_taken:
@@ -124,7 +134,7 @@ class Policy:
         self._useless[task] = 0 if loss.worked or from_outside else self._useless[task] + 1
         if self._useless[task] > 1 or self._idle[name] >= self._most:
             by_itself = loss.code if self._any_code else _UNCAUGHT
-            what = "evaluation" if loss.task.job_name == topology.EVALUATOR else "step"
+            what = "evaluation" if loss.evaluating else "step"
             note = f"{self._idle[name]} restarts in a row brought no new {what}"
             return Decision(
                 "fail",
@@ -145,20 +155,29 @@ class Policy:
 
     def _note_progress(self, name: str, loss: Loss) -> bool:
         """Returns whether there were new steps (evaluations) before `loss`."""
-        if loss.reached is None or loss.reached <= self._reached.get(name, -1):
+        key = name, loss.evaluating
+        if loss.reached is None or loss.reached <= self._reached.get(key, -1):
             return False
-        self._reached[name] = loss.reached
+        self._reached[key] = loss.reached
         self._idle[name] = 0
         self._port_changes = 0
         return True
 
     def _comes_again(self, loss: Loss) -> bool:
-        """Returns whether a task that had worked ends by the exception that ended it before."""
+        """Returns whether a task ends by the exception that ended it before."""
         task = loss.task.name
         before = self._bugs.pop(task, None)
-        if loss.is_bug and loss.worked and loss.reached is not None:
+        if loss.is_bug:
             self._bugs[task] = loss.cause
         return before is not None and before == self._bugs.get(task)
+
+
+def _describe_place(loss: Loss) -> str:
+    if loss.evaluating:
+        return "without a new evaluation in between"
+    if loss.reached is None:
+        return "before its first step"
+    return f"without progress beyond step {loss.reached}"
 
 
 class Recovery:

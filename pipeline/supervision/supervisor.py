@@ -156,7 +156,10 @@ class Supervisor:
         loss = member.loss(self._plan.run, code, newest_step=newest, unit=self._policy.unit)
         decision = self._policy.decide(loss, time.monotonic())
         if decision.action == "fail":
-            raise self._failure(member, loss, decision)
+            failure = self._failure(member, loss, decision)
+            # The others may save, unless what they have is wrong too.
+            self._ending.end_all(softly=loss.code not in errors.FINAL_CODES)
+            raise failure
         self._restart(member, loss, decision)
 
     def _has_no_part_left(self, member: Member) -> bool:
@@ -220,7 +223,7 @@ class Supervisor:
     def _failure(
         self, member: Member, loss: restart_policy.Loss, decision: restart_policy.Decision
     ) -> errors.PipelineError:
-        if decision.code not in errors.FINAL_CODES:
+        if loss.code not in errors.FINAL_CODES:
             for line in member.tail()[-_TAIL_LINES:]:
                 self._seen.show_line(f"{member.name} | {line}")
         return member.failure(loss, decision)

@@ -162,8 +162,8 @@ ALONE = ("cluster.strategy=none", "train.steps=40", "train.save_steps=20")
 def test_the_same_exception_twice_in_a_row_ends_the_run(rig):
     with pytest.raises(
         errors.ModelError,
-        match=r"^chief-0: KeyError: 'a bug'; the same error twice in a row, at step 2\d: fix the "
-        "cause, then run the same command to resume",
+        match=r"^chief-0: KeyError: 'a bug'; the same error twice in a row, without progress "
+        r"beyond step 2\d: fix the cause, then run the same command to resume",
     ) as raised:
         rig.train(*ALONE, "train.hooks=[tests.faults.injected:Bug]")
     assert raised.value.exit_code == 70

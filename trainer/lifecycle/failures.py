@@ -35,7 +35,7 @@ def report_failures(reporter: Reporter) -> Iterator[None]:
         raise
     except Exception as error:
         said = f"{type(error).__name__}: {errors.first_line(error)}"
-        reporter.report("failed", error=said, exit_code=1)
+        reporter.report("failed", error=said, exit_code=1, **reporter.reached())
         raise
 
 

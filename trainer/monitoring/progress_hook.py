@@ -25,7 +25,8 @@ _SLOW_STEPS = 2
 class ProgressHook(tf.compat.v1.train.SessionRunHook):
     """Reports step, loss and examples per second, and writes the latter as a summary.
 
-    Step and loss are fetched only when a report is due: every fetch costs a little each step.
+    Step and loss are fetched only when a report is due: every fetch costs a little each step. In
+    between the steps of this process are counted; of asynchronous ones others make more.
     `model_dir` is where the summary goes; `None` writes none (all but the chief). There are also
     those of `peers`, now and then.
     """
@@ -46,6 +47,7 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
         self._model_dir = model_dir
         self._local_steps = 0
         self._begun = 0  # local steps when the session was made
+        self._offset = 0  # of the newest step known, from the local steps
         self._first_reported = False
         self._since = (0, 0.0)  # local steps and time at the last report
         self._summarised = (0, 0.0)
@@ -59,7 +61,9 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
     def after_create_session(self, session: Any, coord: Any) -> None:
         self._begun = self._local_steps
         self._since = self._summarised = (self._local_steps, time.perf_counter())
-        self._reporter.report(_TRAINING, step=int(session.run(self._step)))
+        step = int(session.run(self._step))
+        self._offset = step - self._local_steps
+        self._reporter.report(_TRAINING, step=step)
         self._first_reported = False
 
     def before_run(self, run_context: Any) -> Any:
@@ -81,8 +85,12 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
         if self._local_steps - self._begun == _SLOW_STEPS:
             self._since = (self._local_steps, time.perf_counter())
         if run_values.results is None:
+            self._reporter.count_step(self._offset + self._local_steps)
             return
         step, loss = int(run_values.results[0]), float(run_values.results[1])
+        # What is fetched may be from before the update of this step.
+        self._offset = max(self._offset, step - self._local_steps)
+        self._reporter.count_step(self._offset + self._local_steps)
         self._newest_loss = loss
         if self._model_dir is not None and self._summary_due:
             rate, self._summarised = self._rate_since(self._summarised)

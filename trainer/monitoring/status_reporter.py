@@ -61,6 +61,7 @@ class Reporter:
         # Where the time of the process goes; kept together with the status.
         self.watch = Stopwatch(run, task, interval=self.interval)
         self._written: float | None = None
+        self._made: int | None = None
         self._status = run_folder.Status(
             task=task,
             pid=os.getpid() if pid is None else pid,
@@ -89,6 +90,15 @@ class Reporter:
     def _silence(self) -> float:
         """Seconds since the last word."""
         return math.inf if self._written is None else self._clock() - self._written
+
+    def count_step(self, step: int) -> None:
+        """Keeps the newest step for `reached`; it is called in each step, and writes nothing."""
+        self._made = step
+
+    def reached(self) -> dict[str, Any]:
+        """Returns how far the process has got, as values of its last report after an exception."""
+        step = self._status.step if self._made is None else self._made
+        return {"step": step, "failed_in": self._status.state}
 
     def note(self, **values: Any) -> None:
         """Keeps `values` for the next word."""

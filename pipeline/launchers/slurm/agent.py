@@ -48,7 +48,8 @@ OUTPUT = "slurm"
 
 @dataclasses.dataclass(frozen=True)
 class Lost:
-    """The process whose end has ended a step; `final` if it must not be started again."""
+    """The process whose end has ended a step; `final` if it must not be started again: then `code`
+    is that of the run."""
 
     step: str
     task: str
@@ -229,7 +230,8 @@ class Agent:
         final = decision.action == "fail" and not loss.port_taken
         code = decision.code if final else errors.RetryableError.exit_code
         cause = f"{loss.cause.rstrip('.')}{note}"
-        lost = Lost(step_of(os.environ), self._task.name, code, cause, loss.worked, final)
+        own = decision.code if final else loss.code
+        lost = Lost(step_of(os.environ), self._task.name, own, cause, loss.worked, final)
         with contextlib.suppress(errors.PipelineError):
             if not self._is_lost():  # the first one is the cause of the others
                 self._run.write(LOST, dataclasses.asdict(lost))

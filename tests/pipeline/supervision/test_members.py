@@ -35,6 +35,16 @@ def test_it_is_as_far_as_its_own_steps_or_evaluations(tmp_path, role, values, re
     assert lost(tmp_path, role, **values).reached == reached
 
 
+@pytest.mark.parametrize("unit", ["task", "gang"])
+@pytest.mark.parametrize("state", ["evaluating", "exporting"])
+def test_a_chief_that_failed_while_it_evaluated_is_as_far_as_its_evaluations(tmp_path, unit, state):
+    found = lost(tmp_path, "chief", unit=unit, failed_in=state, **MADE)
+    assert (found.reached, found.evaluating) == (None, True)
+    evaluated = {**MADE, "evaluation": {"step": 60, "accuracy": 0.5}}
+    assert lost(tmp_path, "chief", unit=unit, failed_in=state, **evaluated).reached == 60
+    assert not lost(tmp_path, "chief", unit=unit, failed_in="training", **evaluated).evaluating
+
+
 def test_what_is_started_again_together_is_as_far_as_the_run(tmp_path):
     assert lost(tmp_path, "worker", unit="gang", **MADE).reached == 90
     stalled = lost(tmp_path, "worker", hang=watchdog.Hang(None, "no step for 120 s"), **MADE)

@@ -13,8 +13,9 @@ WORKER = topology.Task("worker", 0, {"chief": ("h:1",), "worker": ("h:2",), "ps"
 EVALUATOR = topology.Task("evaluator", 0, {})
 
 
-def loss(code=-9, cause="killed", *, worked=True, task=WORKER, reached=None):
-    return Loss(task, code, cause, worked=worked, reached=reached)
+def loss(code=-9, cause="killed", *, worked=True, task=WORKER, reached=None, evaluating=None):
+    evaluating = task is EVALUATOR if evaluating is None else evaluating
+    return Loss(task, code, cause, worked=worked, reached=reached, evaluating=evaluating)
 
 
 @pytest.mark.parametrize("code", [64, 65, 70])
@@ -109,7 +110,47 @@ def test_the_same_exception_twice_without_a_new_step_ends_the_run():
     assert policy.decide(again, 0.0).action == "task"
     decision = policy.decide(dataclasses.replace(again, reached=16), 1.0)  # it fell back
     assert (decision.action, decision.code) == ("fail", 70)
-    assert "the same error twice in a row, at step 16: fix the cause" in decision.note
+    twice = "the same error twice in a row, without progress beyond step 16: fix the cause"
+    assert twice in decision.note
+
+
+@pytest.mark.parametrize("cause", ["KeyError: 'x'", "own.module.Broken: no", "AssertionError"])
+@pytest.mark.parametrize("unit", ["task", "gang"])
+def test_the_same_exception_twice_before_any_step_ends_the_run_too(unit, cause):
+    policy = Policy(unit)
+    again = loss(1, cause, worked=False)
+    assert policy.decide(again, 0.0).action == unit
+    decision = policy.decide(again, 1.0)
+    assert (decision.action, decision.code) == ("fail", 70)
+    assert "the same error twice in a row, before its first step: fix" in decision.note
+
+
+def test_different_exceptions_before_any_step_end_the_run_as_any_other_failure():
+    policy = Policy("task")
+    assert policy.decide(loss(1, "KeyError: 'x'", worked=False), 0.0).action == "task"
+    decision = policy.decide(loss(1, "KeyError: 'y'", worked=False), 1.0)
+    assert (decision.action, decision.code, decision.note) == ("fail", 1, "")
+
+
+@pytest.mark.parametrize("task", [EVALUATOR, topology.Task("chief", 0)])
+@pytest.mark.parametrize("evaluated", [None, 100])
+def test_the_same_exception_twice_without_a_new_evaluation_ends_the_run(task, evaluated):
+    """A chief that evaluates makes new steps before it fails again."""
+    policy = Policy("task")
+    train = loss(task=task, reached=500, evaluating=False)
+    failed = loss(1, "KeyError: 'x'", task=task, reached=evaluated, evaluating=True)
+    assert policy.decide(train, 0.0).action == "task"
+    assert policy.decide(failed, 1.0).action == "task"
+    decision = policy.decide(failed, 2.0)
+    assert (decision.action, decision.code) == ("fail", 70)
+    assert "twice in a row, without a new evaluation in between: fix the cause" in decision.note
+
+
+def test_the_same_exception_after_a_new_evaluation_is_tried_again():
+    policy = Policy("task")
+    failed = loss(1, "KeyError: 'x'", task=EVALUATOR, reached=100)
+    assert policy.decide(failed, 0.0).action == "task"
+    assert policy.decide(dataclasses.replace(failed, reached=200), 1.0).action == "task"
 
 
 @pytest.mark.parametrize(
@@ -142,9 +183,10 @@ def test_what_comes_of_other_processes_and_of_storage_is_tried_again(cause):
     assert {policy.decide(lost, float(time)).action for time in range(5)} == {"gang"}
 
 
-def test_a_taken_port_moves_the_whole_cluster_a_few_times():
+@pytest.mark.parametrize("kind", ["UnknownError", "RuntimeError"])
+def test_a_taken_port_moves_the_whole_cluster_a_few_times(kind):
     policy = Policy("task", most_port_changes=2)
-    taken = loss(1, "UnknownError: Could not start gRPC server", worked=False)
+    taken = loss(1, f"{kind}: Could not start gRPC server", worked=False)
     assert [policy.decide(taken, 0.0).action for _ in range(3)] == ["gang", "gang", "fail"]
 
 

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from pipeline.runs import run_folder
 from pipeline.runs.run_folder import RunFolder
+from trainer.lifecycle import failures
 from trainer.monitoring.progress_hook import ProgressHook
 from trainer.monitoring.status_reporter import Reporter
 
@@ -75,7 +76,7 @@ class Scene:
         self.hook = ProgressHook(self.reporter, 32, 5, model_dir=self.run.path if writes else None)
         self.said = []
 
-    def train(self, steps, evaluates_before=None):
+    def train(self, steps, *, evaluates_before=None, fails_before=None):
         with tf.Graph().as_default():
             step = v1.train.get_or_create_global_step()
             loss = 100.0 - 10.0 * tf.cast(step, tf.float32)
@@ -87,6 +88,8 @@ class Scene:
                 for number in range(steps):
                     if number == evaluates_before:
                         self.reporter.report("evaluating")
+                    if number == fails_before:
+                        raise KeyError("a bug")
                     session.run(train_op)
                     self.said.append(run_folder.read_statuses(self.run)["chief-0"])
         v1.summary.FileWriterCache.clear()
@@ -116,6 +119,15 @@ def test_no_rate_has_the_first_two_steps_of_a_session(tmp_path, monkeypatch):
         rates = [status.examples_per_second for status in scene.said[first : first + 4]]
         assert rates[:2] == [None, None] if first == 0 else rates[1] == rates[0]
         assert rates[2] and rates[3]
+
+
+def test_the_step_of_an_exception_is_reported_though_none_was_due(tmp_path):
+    scene = Scene(tmp_path, writes=False)
+    with pytest.raises(KeyError), failures.report_failures(scene.reporter):
+        scene.train(60, fails_before=59)
+    status = run_folder.read_statuses(scene.run)["chief-0"]
+    assert (status.state, status.step, status.failed_in) == ("failed", 59, "training")
+    assert scene.said[-1].step < 59
 
 
 def test_the_last_step_is_reported_at_the_end(tmp_path):

@@ -78,6 +78,13 @@ def test_a_gang_is_ended_by_the_loss_of_one(task, role):
     assert lost["task"] == f"{role}-0" and not lost["final"] and lost["step"] == "7.0.0"
 
 
+def test_the_exception_that_ended_a_gang_is_known_as_one(task):
+    """The job compares it with that of the next step, and ends if it is the same."""
+    assert task("raise ValueError('bug')", strategy=GANG) == (75, 1)
+    lost = task.run.read(agent.LOST)
+    assert (lost["code"], lost["cause"], lost["final"]) == (1, "ValueError: bug", False)
+
+
 def test_the_evaluator_of_a_gang_is_started_again_alone(task):
     program = "sys.exit(0 if starts else 75)"
     assert task(program, strategy=GANG, role="evaluator") == (0, 2)
@@ -93,8 +100,10 @@ def test_what_fails_for_good_is_not_tried_again(task, code):
 
 def test_restarts_without_progress_end(task):
     """A Python error before any step is tried once more only."""
-    assert task("raise ValueError('bug')") == (1, 2)
-    assert task.run.read(agent.LOST)["cause"] == "ValueError: bug"
+    assert task("raise ValueError('bug')") == (70, 2)
+    cause = task.run.read(agent.LOST)["cause"]
+    assert cause.startswith("ValueError: bug; the same error twice in a row, before its first step")
+    assert task("sys.exit(1)") == (1, 4)
 
 
 def test_a_taken_port_ends_the_step_for_others(task):
