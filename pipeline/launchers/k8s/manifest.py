@@ -6,6 +6,7 @@ with a headless Service for the names of their pods.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import yaml
@@ -47,16 +48,20 @@ def documents(job: Job, submission: str) -> list[dict[str, Any]]:
     return [*needed, _service(wanted), *(_plain_job(wanted, role) for role in wanted.roles)]
 
 
+# Texts that PyYAML leaves plain and kubectl reads as something else: what begins like a number, and
+# YAML 1.1's shortest words for true and false (https://yaml.org/type/bool.html).
+_NO_TEXT = re.compile(r"[0-9+.-].*|[yYnN]", re.DOTALL)
+
+
 class _Dumper(yaml.SafeDumper):
-    """Writes each value where it is, and quotes what begins like a number: of 1e5, kubectl makes
-    one."""
+    """Writes each value where it is, and quotes each text that YAML 1.1 or 1.2 reads as none."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
 
 
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    style = "|" if "\n" in text else '"' if text[:1] in "0123456789+-." else None
+    style = "|" if "\n" in text else '"' if _NO_TEXT.fullmatch(text) else None
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 

@@ -4,9 +4,13 @@ REGENERATE=1 python -m pytest tests/pipeline/launchers/k8s, and read the differe
 import functools
 import os
 import pathlib
+import re
+import typing
 
+import hypothesis
 import pytest
 import yaml
+from hypothesis import strategies as st
 
 from pipeline import errors, versions
 from pipeline.config import config_file
@@ -230,3 +234,41 @@ def test_plain_jobs_cannot_restart_a_gang():
 def test_a_text_that_looks_like_a_number_stays_a_text():
     text = manifest.as_yaml([{"value": "1e5", "other": "12", "same": "3f", "word": "a"}])
     assert text == 'value: "1e5"\nother: "12"\nsame: "3f"\nword: a\n'
+
+
+class _Yaml11(yaml.SafeLoader):
+    """YAML 1.1 as kubectl's reader has it: PyYAML's, with `y` and `n`, and 1e3 as a number."""
+
+
+class _Yaml12(yaml.SafeLoader):
+    """YAML 1.2's core schema, https://yaml.org/spec/1.2.2/#103-core-schema."""
+
+    yaml_implicit_resolvers: typing.ClassVar = {}
+
+
+_FLOAT = r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?"
+for reader, pattern in (
+    (_Yaml11, r"[yYnN]|" + _FLOAT),
+    (_Yaml12, r"~|null|Null|NULL|true|True|TRUE|false|False|FALSE|0o[0-7]+|0x[0-9a-fA-F]+"),
+    (_Yaml12, _FLOAT + r"|[-+]?(\.inf|\.Inf|\.INF)|\.nan|\.NaN|\.NAN"),
+):
+    reader.add_implicit_resolver("!no-text", re.compile(f"({pattern})$"), None)
+    reader.add_constructor("!no-text", lambda _, node: (node.value,))
+WORDS = (
+    *("y", "Y", "n", "N", "yes", "no", "On", "off", "true", "False", "null", "~", "", "=", "<<"),
+    *("1e3", "0x1f", "0o17", "017", "1_000", "12:30:45", ".inf", "-.INF", ".nan", "+1", "-", "."),
+    *("2001-01-01", "2001-12-14t21:59:43.10-05:00", "---", "# a", "a: b", "- a", "!x", "&a", "*a"),
+)
+
+
+@hypothesis.given(
+    st.dictionaries(
+        st.sampled_from(WORDS) | st.text(), st.sampled_from(WORDS) | st.text(), min_size=1
+    )
+)
+@hypothesis.example({word: word for word in WORDS})
+def test_every_reader_of_yaml_finds_the_texts_that_were_written(texts):
+    written = manifest.as_yaml([{"labels": texts, "args": [*texts.values()]}])
+    for reader in (yaml.SafeLoader, _Yaml11, _Yaml12):
+        (found,) = yaml.load_all(written, reader)
+        assert found == {"labels": texts, "args": [*texts.values()]}
