@@ -38,11 +38,19 @@ def _trained(folder, name, dense_rows):
 def _expected(name):
     """Returns the table after the steps, of dense gradients in float64."""
     table = np.ones((gathering.ROWS, gathering.WIDTH))
-    squares = np.full_like(table, 0.1)
+    squares, linear = np.full_like(table, 0.1), np.zeros_like(table)
     for both in list(zip(*map(gathering.batches, (0, 1)), strict=True))[: gathering.STEPS]:
         gradient = np.zeros_like(table)
         # The optimizer divides the loss by the number of processes.
         np.add.at(gradient, np.concatenate(both), gathering.SCALE / 2)
+        if name == "ftrl":
+            asked = gradient[:, 0] > 0
+            more = squares + gradient**2
+            linear += gradient - (np.sqrt(more) - np.sqrt(squares)) / gathering.RATE * table
+            moved, squares = -linear * gathering.RATE / np.sqrt(more), more
+            # Of rows that no process has asked for even what is no sum of gradients stays.
+            table[asked] = moved[asked]
+            continue
         if name == "adagrad":
             squares += gradient**2
             gradient /= np.sqrt(squares)
@@ -52,7 +60,7 @@ def _expected(name):
 
 @pytest.mark.parametrize(
     ("name", "dense_rows"),
-    [("adagrad", 100), slow("sgd", 100), slow("adagrad", gathering.ROWS)],
+    [("adagrad", 100), slow("sgd", 100), slow("ftrl", 100), slow("adagrad", gathering.ROWS)],
 )
 def test_both_ways_to_send_them_make_the_same_table(tmp_path, name, dense_rows):
     tables, kinds = _trained(tmp_path, name, dense_rows)
