@@ -152,6 +152,31 @@ def test_counts_apart_are_saved_as_they_were_copied():
         assert session.run(saved[saved_counts.READERS])[0] == 2
 
 
+def test_counts_apart_are_copied_again_if_a_batch_was_counted_in_part_of_them():
+    """In the middle of the first copy: in one variable before it, in the other after."""
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        made = counters.Variables(_blocks(2), apart=True)
+        half, rest = (one.assign_add([0, 3]).op for one in (made.applied, made.reached))
+        made.build()
+        saved = {v.op.name: v for v in tf.compat.v1.global_variables()}
+        session.run(tf.compat.v1.global_variables_initializer())
+        made.restore(session)
+        session.run(half)
+        ran = []
+
+        class Between:
+            def run(self, what):
+                found = session.run(what)
+                if not ran:  # the copy
+                    session.run(rest)
+                ran.append(found)
+                return found
+
+        made.copy(Between())
+        assert session.run(saved[saved_counts.APPLIED]).tolist() == [0, 3]
+        assert session.run(saved[saved_counts.REACHED]).tolist() == [0, 3]
+
+
 def test_counts_apart_are_lost_together_or_not_at_all():
     """A batch that is counted on one server and not on another could not be told from two."""
     cluster = {"chief": ("h:1",), "ps": ("h:2", "h:3", "h:4")}

@@ -226,12 +226,14 @@ def test_what_a_worker_hands_back_is_read_at_once(cluster, monkeypatch):
     chief.start()
     worker.start()
     steps = [p.step() for _ in range(3) for p in (chief, worker)]
+    now[0] += 2.0  # of 10 s: the chief looks, and none has left
+    steps.append(chief.step())
     asked = threading.Event()
     asked.set()
     with monkeypatch.context() as patched:
         patched.setattr(signals, "stop_requested", asked)
         worker.hook.end(worker.session)
-    now[0] += 2.0  # of 10 s
+    now[0] += 2.0
     steps += [chief.step() for _ in range(2 * BLOCKS)]
     assert _reads_whole_epochs(steps, range(2))
     worker.start()

@@ -254,6 +254,13 @@ def test_troubles_name_shards_and_blocks():
     ]
 
 
+def test_a_block_that_was_applied_again_leaves_no_other_behind():
+    """How far a block was read says its epoch, not how often its records were applied."""
+    assert list(report.troubles(_blocks(), _counts([40, 10, 10], [10, 10, 10]))) == [
+        "shard-0: block 0 at byte 7: 30 records applied again"
+    ]
+
+
 def test_blocks_that_cannot_be_read_are_no_trouble():
     excluded = np.array([False, True, False])
     assert len(list(report.troubles(_blocks(excluded=excluded), _counts([30, 0, 30])))) == 1
