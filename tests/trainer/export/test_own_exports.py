@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -126,6 +128,38 @@ def test_a_model_that_could_not_be_exported_is_refused_before_it_is_trained(tmp_
         publisher_of(tmp_path, given()).check_model(
             tf.estimator.Estimator(without_answers, str(tmp_path / "m"))
         )
+
+
+class Told:
+    """A reporter that keeps what it is told of."""
+
+    def __init__(self):
+        self.what = []
+
+    @contextlib.contextmanager
+    def counting(self, what, folder=""):
+        self.what.append(what)
+        yield
+
+    watching = counting
+
+    def add_note(self, text):
+        pass
+
+
+def test_each_part_of_an_export_is_reported_as_progress(trained):
+    """A large one takes longer than the watchdog waits without any."""
+    estimator, checkpoint = trained()
+    source, told = given(), Told()
+    run = RunFolder(estimator.model_dir)
+    publisher = own_exports.InputFnPublisher(source.job, run, source, reporter=told)
+    publisher.publish(estimator, "final", checkpoint, step=1, metrics={})
+    assert told.what == [
+        "writing the model",
+        "checking the exported model",
+        "reading checksums",
+        "publishing the model",
+    ]
 
 
 def test_variables_may_have_the_names_of_features_and_of_ops_of_the_input(trained):
