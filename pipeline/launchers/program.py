@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from pipeline import errors
 
@@ -17,9 +17,11 @@ def ask(
     place: str,
     refusal: Callable[[str], errors.PipelineError],
     text: str | None = None,
+    variables: Mapping[str, str] | None = None,
     seconds: float = SECONDS,
 ) -> str:
-    """Returns what a program prints; it reads `text`.
+    """Returns what a program prints; it reads `text`, and has the environment `variables`, by
+    default that of this process.
 
     Raises `UsageError` on a machine without the program, which `CLUSTER=<place>` needs,
     `RetryableError` if it takes longer than `seconds`, and, if it fails, what `refusal` makes of
@@ -28,6 +30,7 @@ def ask(
     try:
         done = subprocess.run(
             command,
+            env=variables,
             input=text,
             stdin=subprocess.DEVNULL if text is None else None,
             capture_output=True,

@@ -6,7 +6,7 @@ import functools
 import os
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pipeline import errors
 from pipeline.launchers import program
@@ -14,6 +14,11 @@ from pipeline.launchers.slurm import advice
 
 # How the record of a run names a job: slurm/<number>.
 JOB = "slurm/"
+# Variables that stand for options of Slurm's programs, or that an allocation has set for its steps:
+# they would hide jobs, and count more than what a script asks for.
+_OPTIONS = re.compile(r"(?:SLURM|SBATCH|SALLOC|SRUN|SQUEUE|SCANCEL|SCONTROL|SINFO|SACCT|SACCTMGR)_")
+# Those among them that name the cluster, or prove who asks.
+_OF_CLUSTER = ("SLURM_CLUSTERS", "SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_JWT")
 # What Slurm's programs print before what they have to say.
 _WHO = re.compile(
     r"^(?:sbatch|srun|scontrol|squeue|scancel|sacctmgr|slurmstepd[^:]*): (?:error|fatal): "
@@ -79,7 +84,18 @@ def ask(*command: str, text: str | None = None) -> str:
     """
     _check_configuration()
     refusal = functools.partial(_refused, command[0])
-    return program.ask(*command, place="slurm", refusal=refusal, text=text)
+    variables = without_options(os.environ)
+    return program.ask(*command, place="slurm", refusal=refusal, text=text, variables=variables)
+
+
+def without_options(variables: Mapping[str, str]) -> dict[str, str]:
+    """Returns an environment in which Slurm's programs do what their command says, and no more. A
+    job that is submitted with it has no variables of an allocation around it either."""
+    return {
+        name: value
+        for name, value in variables.items()
+        if name in _OF_CLUSTER or not _OPTIONS.match(name)
+    }
 
 
 def _refused(name: str, said: str) -> errors.PipelineError:
@@ -175,7 +191,15 @@ def find(comment: str) -> str | None:
 
 
 def submit(script: str, arguments: Sequence[str] = ()) -> str:
-    """Submits a script and returns the number of its job. Raises what `ask` does."""
+    """Submits a script and returns the number of its job. Variables that stand for options of
+    sbatch do not count, which it prints. Raises what `ask` does."""
+    ignored = sorted(name for name in os.environ if name.startswith("SBATCH_"))
+    if ignored:
+        print(
+            f"note: {', '.join(ignored)}: not used for this job. Set the same in the slurm section "
+            "of the config",
+            flush=True,
+        )
     return ask("sbatch", "--parsable", *arguments, text=script).strip().partition(";")[0]
 
 

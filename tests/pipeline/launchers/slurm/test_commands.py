@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import re
 
 import pytest
 
@@ -128,3 +129,41 @@ def test_a_configuration_that_is_not_there_is_not_waited_for(program, tmp_path, 
     monkeypatch.setenv("SLURM_CONF", str(tmp_path / "nowhere.conf"))
     with pytest.raises(errors.UsageError, match=r"^SLURM_CONF='.*nowhere.conf': not found\. Name"):
         commands.state("3")
+
+
+@pytest.mark.parametrize("name", ["sbatch", "squeue", "scancel", "sinfo", "sacctmgr", "scontrol"])
+def test_variables_of_the_shell_do_not_change_what_a_program_is_asked(tmp_path, monkeypatch, name):
+    """SQUEUE_PARTITION hides a job, SBATCH_TIMELIMIT counts more than its script, and what an
+    allocation has set may contradict it."""
+    for given in (
+        "SQUEUE_PARTITION", "SQUEUE_STATES", "SCANCEL_STATE", "SINFO_FORMAT", "SACCT_FORMAT",
+        "SBATCH_TIMELIMIT", "SBATCH_EXPORT", "SLURM_EXPORT_ENV", "SLURM_MEM_PER_CPU",
+        "SLURM_JOB_ID", "SALLOC_PARTITION", "SRUN_EXPORT_ENV",
+    ):  # fmt: skip
+        monkeypatch.setenv(given, "x")
+    conf = tmp_path / "slurm.conf"
+    conf.touch()
+    monkeypatch.setenv("SLURM_CONF", str(conf))
+    monkeypatch.setenv("SLURM_CLUSTERS", "big")
+    path = tmp_path / name
+    path.write_text("#!/bin/sh\nenv\n")
+    path.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    seen = {line.partition("=")[0] for line in commands.ask(name).splitlines()}
+    assert {one for one in seen if re.match("S[A-Z]+_", one) and "SSL" not in one} == {
+        "SLURM_CONF",
+        "SLURM_CLUSTERS",
+    }
+
+
+def test_variables_of_sbatch_that_are_ignored_are_named(program, monkeypatch, capsys):
+    program("sbatch", out="17")
+    commands.submit("#!/bin/bash\n")
+    assert capsys.readouterr().out == ""
+    monkeypatch.setenv("SBATCH_TIMELIMIT", "1")
+    monkeypatch.setenv("SBATCH_PARTITION", "gpu")
+    commands.submit("#!/bin/bash\n")
+    assert capsys.readouterr().out == (
+        "note: SBATCH_PARTITION, SBATCH_TIMELIMIT: not used for this job. Set the same in the "
+        "slurm section of the config\n"
+    )
