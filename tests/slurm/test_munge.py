@@ -52,14 +52,14 @@ def test_a_run_trains_and_its_job_is_accounted(run):
 
 
 @pytest.mark.parametrize(
-    ("has_munged", "code", "words"),
+    ("has_munged", "words"),
     [
-        (False, 64, "munge has to run here, with the key of the cluster"),
-        (True, 75, "munge has another key or clock here than there. Run the same command again."),
+        (False, "munge has to run here, with the key of the cluster"),
+        (True, "munge has another key or clock here than there"),
     ],
     ids=["no munged", "another key"],
 )
-def test_a_machine_without_the_munge_of_the_cluster(run, tmp_path, has_munged, code, words):
+def test_a_machine_without_the_munge_of_the_cluster(run, tmp_path, has_munged, words):
     munged = munge.running(run.cluster, "other") if has_munged else contextlib.nullcontext("none")
     with munged as socket:
         own = run.cluster.config.parent / "munge" / "socket"
@@ -69,7 +69,9 @@ def test_a_machine_without_the_munge_of_the_cluster(run, tmp_path, has_munged, c
         process = run.start()
         said, _ = process.communicate()
     last = said.splitlines()[-1]
-    assert process.returncode == code, said
-    assert last.startswith("error: squeue: ") and last.endswith(words), said
+    assert process.returncode == 75, said
+    assert last.startswith("error: squeue: ") and last.endswith(
+        f"{words}. Run the same command again."
+    )
     assert "Traceback" not in said
     assert run_folder.read_statuses(run.folder) == {}

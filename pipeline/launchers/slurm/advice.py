@@ -23,14 +23,26 @@ _ACCOUNT = (
 )
 _QOS = "Choose a QOS that you may use, with slurm.qos, or ask for less"
 _MUNGE = "Ask the cluster's administrator: munge has to run here, with the key of the cluster"
-# What it means that the controller closes a connection, of which it gives no reason.
-CLOSED = "The controller is busy, or munge has another key or clock here than there"
+# By words of an error, in lower case, that may pass: the controller or munge does not answer, or
+# takes no jobs now. Of a connection that the controller closes it gives no reason.
+_OUTAGES = {
+    "zero bytes were transmitted": "The controller is busy, or munge has another key or clock here "
+    "than there",
+    "munge": _MUNGE,
+    "authentication": _MUNGE,
+    "unable to contact slurm controller": "",
+    "socket timed out": "",
+    "connection timed out": "",
+    "connection refused": "",
+    "communication connection failure": "",
+    "message receive failure": "",
+    "slurm backup controller": "",
+    "temporarily un": "",
+}
 # By words that a refusal has, in lower case; the first that fits.
 _REFUSALS = {
     "configuration source": "This machine is of no cluster. Run the command where jobs are "
     "submitted, such as a login node, or name the cluster's slurm.conf in SLURM_CONF",
-    "munge": _MUNGE,
-    "authentication": _MUNGE,
     "accounting/qos policy": "It is a limit of your account or QOS, which sacctmgr show "
     "association and sacctmgr show qos list. Ask for less, or wait until other jobs of yours have "
     "ended",
@@ -57,6 +69,12 @@ _REFUSALS = {
     "node": _NODES,
     "limit": "Ask for less, or wait until other jobs of yours have ended",
 }
+
+
+def on_outage(words: str) -> str | None:
+    """Returns what to do if an error that may pass does not, or an empty string; `None` for other
+    errors."""
+    return next((fix for key, fix in _OUTAGES.items() if key in words.lower()), None)
 
 
 def on_refusal(words: str) -> str:

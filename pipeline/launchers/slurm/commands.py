@@ -23,15 +23,6 @@ _OF_CLUSTER = ("SLURM_CLUSTERS", "SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_JWT")
 _WHO = re.compile(
     r"^(?:sbatch|srun|scontrol|squeue|scancel|sacctmgr|slurmstepd[^:]*): (?:error|fatal): "
 )
-# In what they say when the controller does not answer, or takes no jobs: it may do so soon.
-_UNREACHABLE = (
-    "unable to contact slurm controller",
-    "socket timed out",
-    "connection refused",
-    "zero bytes were transmitted",
-    "slurm backup controller",
-    "temporarily un",
-)
 # States of a job that will not run any more.
 ENDED = (
     "BOOT_FAIL",
@@ -79,8 +70,8 @@ def ping() -> None:
 def ask(*command: str, text: str | None = None) -> str:
     """Returns what a program of Slurm puts out.
 
-    Raises `RetryableError` if the controller does not answer, and `UsageError` with Slurm's own
-    words if it refuses.
+    Raises `RetryableError` if the controller or munge does not answer, and `UsageError` with
+    Slurm's own words if it refuses.
     """
     _check_configuration()
     refusal = functools.partial(_refused, command[0])
@@ -100,9 +91,10 @@ def without_options(variables: Mapping[str, str]) -> dict[str, str]:
 
 def _refused(name: str, said: str) -> errors.PipelineError:
     words = own_words(said) or "it gives no reason"
-    if any(text in said.lower() for text in _UNREACHABLE):
-        busy = f". {advice.CLOSED}" if "zero bytes" in said.lower() else ""
-        return errors.RetryableError(f"{name}: {words}{busy}. {program.AGAIN}")
+    outage = advice.on_outage(words)
+    if outage is not None:
+        parts = [f"{name}: {words}", outage, program.AGAIN]
+        return errors.RetryableError(". ".join(filter(None, parts)))
     fix = advice.on_refusal(words)
     return errors.UsageError(f"{name}: {words}" + (f". {fix}" if fix else ""))
 

@@ -30,12 +30,29 @@ from pipeline.launchers.slurm import advice
         ("Invalid qos specification", "Choose a QOS"),
         ("Memory required by task is not available", "slurm.memory_gb"),
         ("Job dependency problem", "--dependency"),
-        ("auth_p_pack: Munge encode failed: Failed to access the socket", "munge has to run here"),
-        ("Invalid authentication credential", "munge has to run here"),
     ],
 )
 def test_refusals(said, fix):
     assert fix in advice.on_refusal(f"Batch job submission failed: {said}")
+
+
+@pytest.mark.parametrize(
+    ("said", "fix"),
+    [
+        ("auth_p_pack: Munge encode failed: Failed to access the socket", "munge has to run here"),
+        ("Munge decode failed: Expired credential", "munge has to run here"),
+        ("Invalid authentication credential", "munge has to run here"),
+        ("Zero Bytes were transmitted or received", "The controller is busy, or munge has"),
+        ("Unable to contact slurm controller (connect failure)", ""),
+    ],
+)
+def test_outages(said, fix):
+    found = advice.on_outage(f"slurm_load_jobs error: {said}")
+    assert found is not None and fix in found and bool(found) is bool(fix)
+
+
+def test_a_refusal_is_no_outage():
+    assert advice.on_outage("Invalid partition name specified") is None
 
 
 def test_a_refusal_that_is_unknown():

@@ -81,6 +81,13 @@ def test_a_job_is_submitted_by_its_script(program):
             "or received. The controller is busy, or munge has another key or clock here than "
             "there. Run the same command again.$",
         ),
+        (
+            "sbatch: error: Munge encode failed: Failed to access '/run/munge/socket': Connection "
+            "refused\nsbatch: error: Batch job submission failed: Protocol authentication error",
+            errors.RetryableError,
+            "Protocol authentication error. Ask the cluster's administrator: munge has to run here,"
+            " with the key of the cluster. Run the same command again.$",
+        ),
         ("", errors.UsageError, "^sbatch: it gives no reason$"),
     ],
 )
