@@ -79,13 +79,16 @@ class JobAttempt:
         self._run.write(agent.CURRENT, {"start": agent.start_of(os.environ)})
         names = ", ".join(node.name for node in allocation.nodes)
         print(f"{allocation.processes} processes on {names}", flush=True)
-        first = allocation.ports(0, lowest=slurm.first_port, highest=slurm.last_port)
+        ports = functools.partial(
+            allocation.ports, lowest=slurm.first_port, highest=slurm.last_port, wait=self._pause
+        )
+        first = ports(0)
         self._preprocess()
         self._settle_records()
         attempt = 0
         while not self._one_step(allocation, first):
             attempt += 1
-            first = allocation.ports(attempt, lowest=slurm.first_port, highest=slurm.last_port)
+            first = ports(attempt)
         self._record.reason = run_record.reason_of_end(self._run)
 
     def _preprocess(self) -> None:
@@ -269,7 +272,11 @@ class JobAttempt:
         known = self._read_statuses(now)
         self._recoveries = [restart_policy.Recovery(restart, wall_time=now, known=known, gang=True)]
         run_record.write(self._run, self._record)
-        self._stop.wait(decision.delay)
+        self._pause(decision.delay)
+
+    def _pause(self, seconds: float) -> None:
+        """Waits. Raises `StoppedError` as soon as the job is asked to end."""
+        self._stop.wait(seconds)
         self._check_stop()
 
 

@@ -11,10 +11,12 @@ import re
 import secrets
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from pipeline import errors, versions
+from pipeline.launchers import program
 from pipeline.launchers.slurm import check, commands, ranks
 from pipeline.processes import environment
 from pipeline.runs.run_folder import RunFolder
@@ -23,6 +25,11 @@ MODULE = "pipeline.launchers.slurm.main"
 _TRIES = 20
 # By default tasks get no variables in a job that was submitted with --export=NONE.
 _VARIABLES = "--export=ALL"
+# How often nodes are looked at while they or the controller do not answer, and seconds in between.
+_LOOKS, _PAUSE = 30, 10.0
+# Errors of Python, and those that mean that a program is not there.
+_RAISED = re.compile(r"^\w+(?:Error|Exception): .*$", re.M)
+_MISSING = re.compile(r"execve\(\)|\b(?:ModuleNotFound|Import)Error\b|can't open file")
 _ADDRESS = re.compile(r"\bNodeName=(\S+).*?\bNodeAddr=(\S+)")
 
 
@@ -68,17 +75,26 @@ class Allocation:
         """How many tasks a training step has."""
         return sum(self.counts.values())
 
-    def ports(self, attempt: int, *, lowest: int, highest: int, tries: int = _TRIES) -> int:
+    def ports(
+        self,
+        attempt: int,
+        *,
+        lowest: int,
+        highest: int,
+        tries: int = _TRIES,
+        wait: Callable[[float], object] = time.sleep,
+    ) -> int:
         """Returns the first of the ports of a training step, which are free on all nodes.
 
-        Raises `UsageError` naming a node that does not see the run folder, has another version of
-        the code or of Python, or cannot run it at all; `RetryableError` without free ports.
+        `wait` is called with the seconds between two looks at nodes that do not answer. Raises
+        `UsageError` naming a node that does not see the run folder, has another version of the code
+        or of Python, or cannot run it at all; `RetryableError` without free ports or an answer.
         """
         for number in range(attempt * tries, (attempt + 1) * tries):
             first = ranks.first_port(
                 int(self.job), number, self.processes + self.places, lowest=lowest, highest=highest
             )
-            found = self._look(first)
+            found = self._look(first, wait)
             taken = [f"{one['node']}:{port}" for one in found for port in one["taken"]]
             if not taken:
                 return first
@@ -89,11 +105,29 @@ class Allocation:
             "times; change slurm.first_port and slurm.last_port"
         )
 
-    def _look(self, first: int) -> list[dict[str, Any]]:
-        nonce = secrets.token_hex(8)
-        self.run.write(check.SEEN, {"nonce": nonce})
+    def _look(self, first: int, wait: Callable[[float], object]) -> list[dict[str, Any]]:
+        """Returns what all nodes are like; the controller may be away for a while."""
+        before = ""
+        for _ in range(_LOOKS):
+            nonce = secrets.token_hex(8)
+            self.run.write(check.SEEN, {"nonce": nonce})
+            done = self._run_check(first)
+            found = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+            silent = sorted({node.name for node in self.nodes} - {one["node"] for one in found})
+            if not silent:
+                self._check_nodes(found, nonce)
+                return found
+            said = f"node {', '.join(silent)}: {_cause(done.stderr) or 'it printed nothing'}"
+            _check_programs(silent, done, said)
+            if said != before:
+                print(f"{said}; waiting", flush=True)
+            before = said
+            wait(_PAUSE)
+        raise errors.RetryableError(f"{said}. {program.AGAIN}")
+
+    def _run_check(self, first: int) -> subprocess.CompletedProcess[str]:
         count = str(len(self.nodes))
-        done = subprocess.run(
+        return subprocess.run(
             [
                 "srun",
                 f"--ntasks={count}",
@@ -113,19 +147,8 @@ class Allocation:
             check=False,
             start_new_session=True,
         )
-        found = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-        self._check_nodes(found, nonce, _cause(done.stderr))
-        return found
 
-    def _check_nodes(self, found: list[dict[str, Any]], nonce: str, said: str) -> None:
-        silent = {node.name for node in self.nodes} - {one["node"] for one in found}
-        if silent:
-            for node in sorted(silent):
-                _check_python(node)
-            raise errors.UsageError(
-                f"node {', '.join(sorted(silent))}: cannot run {sys.executable} -m {MODULE}: "
-                f"{said or 'it printed nothing'}. Install the pipeline where all nodes see it"
-            )
+    def _check_nodes(self, found: list[dict[str, Any]], nonce: str) -> None:
         own = {"Python": platform.python_version(), "code": versions.code_version()}
         for one in found:
             if one["nonce"] != nonce:
@@ -202,8 +225,24 @@ def signal_step(job: str, name: str) -> None:
 
 def _cause(said: str) -> str:
     """Returns the errors that Python has raised on nodes, without where, or what else was said."""
-    raised = re.findall(r"^\w+(?:Error|Exception): .*$", said, re.M)
-    return commands.own_words("\n".join(raised) or said)
+    return commands.own_words("\n".join(_RAISED.findall(said)) or said)
+
+
+def _check_programs(nodes: list[str], done: subprocess.CompletedProcess[str], said: str) -> None:
+    """Raises the `PipelineError` of nodes that did not answer if they never will: they do not have
+    the pipeline, or it failed for good."""
+    if done.returncode in errors.FINAL_CODES:
+        raise errors.of_exit_code(done.returncode, said)
+    is_missing = _MISSING.search(done.stderr) is not None
+    if is_missing or _RAISED.search(done.stderr):
+        for node in nodes:
+            _check_python(node)
+    if is_missing:
+        named, _, why = said.partition(": ")
+        raise errors.UsageError(
+            f"{named}: cannot run {sys.executable} -m {MODULE}: {why}. Install the pipeline where "
+            "all nodes see it"
+        )
 
 
 def _check_python(node: str) -> None:

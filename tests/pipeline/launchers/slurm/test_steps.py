@@ -32,12 +32,28 @@ def nodes(tmp_path, monkeypatch):
     listed = [steps.Node("n1", "10.0.0.1"), steps.Node("n2", "10.0.0.2")]
     allocation = steps.Allocation(run, "/s", listed, counts, "7", cpus=2)
 
-    def answer(*, errors_of: str = "", bare: str = OWN["python"], tries: int = 20, **changes):
+    def answer(
+        *,
+        errors_of: str = "",
+        bare: str = OWN["python"],
+        tries: int = 20,
+        outage: str = "",
+        lasts: int = 0,
+        ends: int = 0,
+        wait=pytest.fail,
+        **changes,
+    ):
+        """Of the first calls of srun as many as the outage `lasts` fail with its words."""
         answers[1].update(changes)
+        calls = tmp_path / "calls"
         (folder / "srun").write_text(
             f"""#!{sys.executable}
 import json, sys
 assert "--export=ALL" in sys.argv, "tasks would get no variables after sbatch --export=NONE"
+calls = open({str(calls)!r}, "a")
+print(file=calls, flush=True)
+if len(open({str(calls)!r}).readlines()) <= {lasts}:
+    sys.exit({outage!r})
 if "-c" in sys.argv:
     print({bare!r})
     sys.exit()
@@ -46,10 +62,11 @@ for one in {answers!r}:
     if one["node"]:
         print(json.dumps({{"nonce": nonce, **one}}))
 print({errors_of!r}, file=sys.stderr)
+sys.exit({ends})
 """
         )
         (folder / "srun").chmod(0o755)
-        return allocation.ports(0, lowest=10240, highest=32767, tries=tries)
+        return allocation.ports(0, lowest=10240, highest=32767, tries=tries, wait=wait)
 
     return answer
 
@@ -82,6 +99,45 @@ def test_nodes_that_are_fit(nodes):
 def test_nodes_that_are_not(nodes, changes, words):
     with pytest.raises(errors.UsageError, match=words):
         nodes(**changes)
+
+
+OUTAGES = (
+    "srun: error: Unable to confirm allocation for job 7: Unable to contact slurm controller",
+    "srun: error: Unable to create step for job 7: Requested nodes are busy",
+    "srun: error: Unable to create step for job 7: Zero Bytes were transmitted or received",
+    "srun: error: Munge encode failed: Failed to access '/run/munge/socket': No such file",
+    "srun: error: Task launch for StepId=7.1 failed on node n2: Communication connection failure",
+)
+
+
+@pytest.mark.parametrize("outage", OUTAGES)
+def test_a_controller_that_does_not_answer_is_waited_for(nodes, capsys, outage):
+    waited = []
+    assert nodes(outage=outage, lasts=3, wait=waited.append) == 10240 + 7 * 977
+    assert len(waited) == 3
+    words = outage.removeprefix("srun: error: ")
+    assert capsys.readouterr().out == f"node n1, n2: {words}; waiting\n", "once"
+
+
+def test_a_controller_that_never_answers_ends_the_job_for_now(nodes):
+    waited = []
+    words = "^node n1, n2: Unable to confirm .* slurm controller. Run the same command again.$"
+    with pytest.raises(errors.RetryableError, match=words):
+        nodes(outage=OUTAGES[0], lasts=1000, wait=waited.append)
+    assert waited == [10.0] * 30
+
+
+def test_the_wait_for_a_controller_ends_when_the_job_is_to_end(nodes):
+    def stop(seconds):
+        raise errors.StoppedError("stopped by SIGTERM")
+
+    with pytest.raises(errors.StoppedError, match=r"^stopped by SIGTERM$"):
+        nodes(outage=OUTAGES[0], lasts=1000, wait=stop)
+
+
+def test_a_node_where_the_check_fails_for_good(nodes):
+    with pytest.raises(errors.DataError, match=r"^node n2: error: run.json: not JSON$"):
+        nodes(node="", errors_of="error: run.json: not JSON", ends=65)
 
 
 def test_ports_that_are_always_taken(nodes, capsys):
