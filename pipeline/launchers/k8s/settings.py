@@ -14,31 +14,38 @@ LabelKey = Annotated[
     str,
     Like(r"^([a-z0-9.-]{1,253}/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$", "example.org/a"),
 ]
-Amount = Annotated[str, Like(r"^[0-9]+(\.[0-9]+)?(m|[kMGT]i?)?$", "500m or 10Gi")]
+# Quantities, without a sign and with short exponents:
+# https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/
+_NUMBER, _SUFFIX = r"([0-9]+\.?[0-9]*|\.[0-9]+)", r"[kMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]{1,2}"
+Processors = Annotated[str, Like(rf"^{_NUMBER}(m|{_SUFFIX})?$", "500m")]
+# 400m are 0.4 bytes, which nobody means:
+# https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/#meaning-of-memory
+Bytes = Annotated[str, Like(rf"^{_NUMBER}({_SUFFIX})?$", "10Gi")]
 Role = Literal["chief", "worker", "ps", "evaluator"]
 
 
 # Of an amount, by the letters at its end.
-_UNITS = {"m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
-_UNITS |= {"ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40}
+_UNITS = {"": 1.0, "m": 1e-3}
+_UNITS |= {letter: 1e3**n for n, letter in enumerate("kMGTPE", start=1)}
+_UNITS |= {f"{letter}i": 1024.0**n for n, letter in enumerate("KMGTPE", start=1)}
 
 
 def amount(text: str) -> float:
-    """Returns the number that an `Amount` is, of bytes or processors."""
-    number = text.rstrip("mkMGTi")
-    return float(number) * _UNITS.get(text[len(number) :], 1)
+    """Returns the number that `Bytes` or `Processors` are."""
+    number = text.rstrip("mkKMGTPEi")
+    return float(number) * _UNITS[text[len(number) :]]
 
 
 class Resources(Section):
     """What each pod of a role asks for."""
 
-    cpu: Amount = "1"
+    cpu: Processors = "1"
     """Processors that are reserved, such as `500m` or `4`."""
-    cpu_limit: Amount | None = None
+    cpu_limit: Processors | None = None
     """Processors that it may use at most. Not set: no limit."""
-    memory: Amount = "4Gi"
+    memory: Bytes = "4Gi"
     """Memory that is reserved, which is also the limit."""
-    disk: Amount = "10Gi"
+    disk: Bytes = "10Gi"
     """Temporary disk space that is reserved, which is also the limit."""
     gpus: NotNegative = 0
     """GPUs. They need an image with CUDA."""
