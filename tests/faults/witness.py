@@ -49,12 +49,12 @@ def _seen(images, how):
     )
     names = tf.reduce_sum(tf.cast(images, tf.int64) * _PIXELS, [1, 2, 3]) % NAMES
     averaged = tf.distribute.get_strategy().num_replicas_in_sync
-    if how.synchronize is None and how.dense_rows is None:
-        # A sparse update adds in place; concurrent dense ones would overwrite each other.
-        return averaged * tf.reduce_sum(tf.gather(count, names))
     if how.synchronize is not None:
         averaged = how.synchronize[0]
-    # Sparse gradients cannot be all-reduced, and are averaged over those that have a row.
+    if how.dense_rows is None:
+        # A sparse update adds in place; concurrent dense ones would overwrite each other.
+        return averaged * tf.reduce_sum(tf.gather(count, names))
+    # Sparse gradients cannot be all-reduced.
     here = tf.math.unsorted_segment_sum(tf.ones_like(names), names, NAMES)
     return averaged * tf.reduce_sum(count * tf.cast(here, tf.float32))
 

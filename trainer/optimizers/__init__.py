@@ -262,7 +262,8 @@ class _Synchronous(tf.compat.v1.train.SyncReplicasOptimizer):
 
     def apply_gradients(self, *args: Any, **kwargs: Any) -> Any:
         """Returns the update, and leaves the hooks where the Estimator finds them."""
-        op = super().apply_gradients(*args, **kwargs)
+        with row_gradients.averaged_over_all():
+            op = super().apply_gradients(*args, **kwargs)
         # Needed by every process, not by the chief alone
         # (docs/tensorflow-pitfalls.md#syncreplicasoptimizer). No tokens at the start: with the
         # usual ones the chief makes the first updates out of its own gradients alone.

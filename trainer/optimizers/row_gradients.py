@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import types
+from collections.abc import Iterator
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.python.training import sync_replicas_optimizer
 
 
 def sum_by_row(gradient: Any) -> Any:
@@ -21,3 +25,29 @@ def are_distinct(indices: Any) -> bool:
     while indices.op.type in ("Reshape", "Identity"):
         indices = indices.op.inputs[0]
     return indices.op.type in ("Unique", "UniqueV2") and indices.value_index == 0
+
+
+class _AveragingAccumulator(tf.compat.v1.SparseConditionalAccumulator):
+    """Adds up gradients of some rows each, and gives their sum over the number of gradients."""
+
+    def __init__(self, dtype: Any, **kwargs: Any) -> None:
+        super().__init__(dtype, reduction_type="SUM", **kwargs)
+
+    def take_indexed_slices_grad(self, num_required: int, name: str | None = None) -> Any:
+        """Returns the average of so many gradients. A row that some do not have counts as 0 there;
+        one may be there several times, to be added up."""
+        taken = super().take_indexed_slices_grad(num_required, name)
+        return tf.IndexedSlices(taken.values / num_required, taken.indices, taken.dense_shape)
+
+
+@contextlib.contextmanager
+def averaged_over_all() -> Iterator[None]:
+    """Lets a `SyncReplicasOptimizer` that is built in the body average rows as it does all else
+    (docs/tensorflow-pitfalls.md#syncreplicasoptimizer). It takes no accumulator from outside."""
+    usual = sync_replicas_optimizer.data_flow_ops
+    changed = {**vars(usual), "SparseConditionalAccumulator": _AveragingAccumulator}
+    sync_replicas_optimizer.data_flow_ops = types.SimpleNamespace(**changed)
+    try:
+        yield
+    finally:
+        sync_replicas_optimizer.data_flow_ops = usual
