@@ -133,12 +133,15 @@ class JobAttempt:
         self._check_stop()
         self._check_fatal()
         lost = self._run.read(agent.LOST)
-        if lost is None and self._hang is None and step.returncode == 0:
-            if self._run.read(run_folder.RESULT) is None:
-                raise errors.PipelineError(
-                    f"all processes exited with 0, but there is no {run_folder.RESULT}"
-                )
+        is_done = lost is None and self._hang is None and step.returncode == 0
+        if is_done and self._run.read(run_folder.RESULT) is not None:
             return True
+        if not requeues.has_job(self._run, self._number, wait=self._pause):
+            raise errors.StoppedError("Slurm has ended this job, or put it into the queue again")
+        if is_done:
+            raise errors.PipelineError(
+                f"all processes exited with 0, but there is no {run_folder.RESULT}"
+            )
         self._start_again(lost, step.returncode)
         return False
 
@@ -368,6 +371,8 @@ def run_part(run: RunFolder, storage_root: str, *, index: int | None = None) -> 
         try:
             JobAttempt(job, record, number, stop=stop).work()
         except errors.PipelineError as error:
+            if not requeues.has_job(job.run, number):
+                raise  # there is nothing to record
             if stop.count:
                 why = requeues.end_asked(job, number)
                 if why is None:

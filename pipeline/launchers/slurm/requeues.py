@@ -3,29 +3,56 @@
 from __future__ import annotations
 
 import os
+import re
 import time
+from collections.abc import Callable
 
+from pipeline import errors
 from pipeline.jobs.job import Job
-from pipeline.launchers.slurm import commands
+from pipeline.launchers.slurm import agent, commands
 from pipeline.launchers.slurm.settings import Slurm
 from pipeline.runs import fatal, run_folder
+from pipeline.runs.run_folder import RunFolder
 
 # {"submission": str, "step": newest that was saved, "useless": starts since without a newer one}
 _REQUEUES = "slurm/requeues.json"
 _MOST_USELESS = 3
 # How long Slurm may take to end a job that is to go into the queue again.
 _END_BY_SLURM = 600.0
+# How often Slurm is asked whether this program still has its job, and seconds in between.
+_LOOKS, _PAUSE = 30, 10.0
+
+
+def has_job(run: RunFolder, number: str, *, wait: Callable[[float], object] = time.sleep) -> bool:
+    """False if Slurm has ended the job, or has put it into the queue again, maybe because this node
+    is lost: then what happens here is not how the run ends.
+
+    If the controller does not answer, what counts is whether another start has begun.
+    """
+    for _ in range(_LOOKS):
+        try:
+            shown = commands.ask("scontrol", "--oneliner", "show", "job", number)
+        except errors.RetryableError:
+            wait(_PAUSE)
+            continue
+        except errors.UsageError:  # forgotten
+            return False
+        state, restarts = re.search(r" JobState=(\w+)", shown), re.search(r" Restarts=(\d+)", shown)
+        start = int(os.environ.get("SLURM_RESTART_COUNT", "0"))
+        is_over = state is not None and state[1] in (*commands.ENDED, *commands.WAITING)
+        return not is_over and (restarts is None or int(restarts[1]) == start)
+    current = run.impatient.read(agent.CURRENT)
+    return current is None or current["start"] == agent.start_of(os.environ)
 
 
 def end_asked(job: Job, number: str) -> str | None:
     """Puts the job into the queue again, if Slurm has asked it to end because its time is up; then
     Slurm ends this process.
 
-    Otherwise returns why the run ends here, or `None` if the job was cancelled, requeued or asked
-    for another number of workers by another command: then there is nothing to record.
+    Otherwise returns why the run ends here, or `None` if another command has asked for another
+    number of workers: then there is nothing to record.
     """
-    state, _ = commands.state(number)
-    if state != "RUNNING" or job.run.read(run_folder.SCALE) is not None:
+    if job.run.read(run_folder.SCALE) is not None:
         return None
     if not Slurm.of(job.config).requeue:
         return "slurm.requeue is off"

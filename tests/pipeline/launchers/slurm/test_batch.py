@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import pathlib
+import types
 
 import pytest
 
 from pipeline import errors
 from pipeline.jobs import job as jobs
-from pipeline.launchers.slurm import batch
+from pipeline.launchers.slurm import batch, commands
 from pipeline.processes.fork_client import StopRequest
 from pipeline.runs import run_record
+
+SHOWN = "JobId=7 JobState={} Reason=None Requeue=1 Restarts={} BatchFlag=1"
 
 
 @pytest.fixture
@@ -41,3 +46,55 @@ def test_a_step_that_was_lost_is_started_again(attempt, monkeypatch):
     assert [one.cause for one in attempt._record.restarts] == [
         "its Slurm step ended with exit code 137"
     ]
+
+
+def run_step(attempt):
+    """Runs a step whose srun ends with 0, as it does when Slurm ends the job."""
+    attempt._places = types.SimpleNamespace(
+        names=(), open=lambda first: contextlib.nullcontext(), look=lambda: None
+    )
+    allocation = types.SimpleNamespace(
+        command=lambda gpus: ["true"], variables=lambda first: dict(os.environ)
+    )
+    return attempt._one_step(allocation, 9000)
+
+
+@pytest.mark.parametrize(
+    ("state", "restarts", "kind", "words"),
+    [
+        ("RUNNING", 0, errors.PipelineError, "^all processes exited with 0, but there is no RESUL"),
+        ("PENDING", 1, errors.StoppedError, "^Slurm has ended this job, or put it into the queue"),
+        ("COMPLETING", 0, errors.StoppedError, "^Slurm has ended this job, or put it into"),
+        ("RUNNING", 1, errors.StoppedError, "^Slurm has ended this job, or put it into the queue"),
+    ],
+)
+def test_a_step_without_a_result(attempt, monkeypatch, state, restarts, kind, words):
+    monkeypatch.setattr(commands, "ask", lambda *words: SHOWN.format(state, restarts))
+    with pytest.raises(kind, match=words):
+        run_step(attempt)
+    assert attempt._record.restarts == []
+
+
+@pytest.mark.parametrize(
+    ("state", "restarts", "status"),
+    [("RUNNING", 0, "failed"), ("PENDING", 1, "running"), ("RUNNING", 1, "running")],
+)
+def test_a_job_that_was_put_back_has_not_ended(tmp_path, monkeypatch, state, restarts, status):
+    """The program goes on where the daemon of its node is lost."""
+    job = jobs.plan("mnist", [], run="r", storage_root=str(tmp_path))
+    record = run_record.begin(job.config, job.run)
+    record.job = "slurm/7"
+    run_record.write(job.run, record)
+    pathlib.Path(job.run.config_path).write_text("{}")
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    monkeypatch.setattr(batch, "_plan", lambda *given, **others: job)
+    monkeypatch.setattr(commands, "ask", lambda *words: SHOWN.format(state, restarts))
+
+    def fail(self):
+        raise errors.PipelineError("all processes exited with 0")
+
+    monkeypatch.setattr(batch.JobAttempt, "work", fail)
+    with pytest.raises(errors.PipelineError, match=r"^all processes exited with 0$"):
+        batch.run_part(job.run, str(tmp_path))
+    found = run_record.read(job.run)
+    assert found is not None and found.status == status
