@@ -12,8 +12,9 @@ many cores each; --link is what the network of each can send. Writes plan.html a
 from __future__ import annotations
 
 import dataclasses
-import itertools
+import functools
 import pathlib
+from collections.abc import Callable
 
 from absl import flags
 
@@ -21,7 +22,15 @@ from pipeline import cli, config, errors, storage, versions
 from pipeline.config import price_table, raw_data, strategy_table
 from pipeline.console import terminal
 from pipeline.jobs import job as jobs
-from pipeline.planning import calibration, costs, further_server, page, prediction, target
+from pipeline.planning import (
+    calibration,
+    costs,
+    further_server,
+    page,
+    prediction,
+    target,
+    topologies,
+)
 from pipeline.planning.calibration import Bench
 from pipeline.planning.costs import Outlook
 from pipeline.planning.demands import Calibration, Machines
@@ -88,6 +97,7 @@ def main() -> None:
         _CONFIG.value, _SET.value, run=None, storage_root=_STORAGE.value, look=False
     ).config
     strategies = _strategies(planned)
+    selected = {one: _select(one, workers, servers) for one in strategies}
     _require_counting(strategies)
     root = storage.absolute(_STORAGE.value)
     if storage.is_remote(root):
@@ -96,25 +106,29 @@ def main() -> None:
     folder = pathlib.Path(root, "plan", run_folder.run_name(planned))
     words = [f"--config={_CONFIG.value}", *(f"--set={one}" for one in _SET.value)]
     bench = Bench(planned, words, folder, root, _SECONDS.value)
-    prediction.check_size("workers", workers, _CALIBRATE_WORKERS.value)
+    sizes = [size for one in selected.values() for size in one.sizes]
+    prediction.check_size("workers", sorted({w for w, _ in sizes}), _CALIBRATE_WORKERS.value)
+    for line in [line for one in selected.values() for line in one.left_out]:
+        print(line, flush=True)
     further = None
     if any(strategy_table.STRATEGIES[strategy].servers for strategy in strategies):
-        prediction.check_size("ps", servers, _CALIBRATE_PS.value)
-        if servers != [_CALIBRATE_PS.value]:
+        asked = sorted({ps for _, ps in sizes if ps})
+        prediction.check_size("ps", asked, _CALIBRATE_PS.value)
+        if asked != [_CALIBRATE_PS.value]:
             further = further_server.measure()
     found = [_calibrate(bench, strategy, further) for strategy in strategies]
     records = calibration.train_records(planned, str(folder))[0]
     outlooks = []
     for one in found:
-        for ps, count in itertools.product(servers if one.has_servers else [0], workers):
-            asked = costs.compute_workload(
+        for count, ps in selected[one.strategy].sizes:
+            workload = costs.compute_workload(
                 calibration.with_processes(planned, one.strategy, count, servers=ps),
                 records=records,
                 usd_per_machine=usd,
                 preemptions=_PREEMPTIONS.value / 24,
             )
             predicted = prediction.predict(one, _machines(), count, servers=ps)
-            outlooks.append(costs.outlook(one, asked, predicted))
+            outlooks.append(costs.outlook(one, workload, predicted))
     _show(folder, found, outlooks, wanted=wanted)
 
 
@@ -153,6 +167,33 @@ def _strategies(planned: config.Config) -> list[str]:
                 "plan with cluster.backup_workers=0"
             )
     return list(dict.fromkeys(given))
+
+
+def _select(strategy: str, workers: list[int], servers: list[int]) -> topologies.Selection:
+    """Returns the topologies to plan. Raises `UsageError` for those that make train refuses, if
+    they were asked for or are to be calibrated."""
+    found = topologies.select(
+        strategy,
+        topologies.Counts("workers", workers, given=_WORKERS.present > 0),
+        topologies.Counts("ps", servers, given=_PS.present > 0),
+        check=functools.partial(_check, calibration.override_cluster),
+    )
+    calibrated = [1, _CALIBRATE_WORKERS.value], [_CALIBRATE_PS.value]
+    topologies.select(
+        strategy,
+        topologies.Counts("calibrate_workers", calibrated[0], given=True),
+        topologies.Counts("calibrate_ps", calibrated[1], given=True),
+        check=functools.partial(_check, calibration.override_run),
+    )
+    return found
+
+
+def _check(
+    override: Callable[[str, int, int], list[str]], strategy: str, size: topologies.Size
+) -> None:
+    """Raises `UsageError` if the config cannot be trained with such processes."""
+    settings = [*_SET.value, *override(strategy, *size)]
+    jobs.plan(_CONFIG.value, settings, run=None, storage_root=_STORAGE.value, look=False)
 
 
 def _require_counting(strategies: list[str]) -> None:

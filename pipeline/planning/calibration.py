@@ -53,7 +53,8 @@ def measure(bench: Bench, strategy: str, workers: int, *, servers: int) -> Measu
     share_records(bench.storage_root, str(bench.folder), bench.job.name)
     name = f"{strategy}-{workers}-{servers}"
     storage.remove(run_folder.run_folder(str(bench.folder), name))
-    run = LaunchedRun(bench.folder, name, [*bench.words, *_settings(strategy, workers, servers)])
+    words = [f"--set={one}" for one in override_run(strategy, workers, servers)]
+    run = LaunchedRun(bench.folder, name, [*bench.words, *words])
     label = f"{strategy} {workers} + {servers}" if servers else f"{strategy} {workers}"
     began = time.time()
     run.start()
@@ -141,20 +142,24 @@ def _keep(pid: int, cores: Sequence[int]) -> None:
         kept |= new
 
 
-def _settings(strategy: str, workers: int, servers: int) -> list[str]:
-    """Returns the words that make a job a run that trains on until it is ended."""
-    settings = {
+def override_cluster(strategy: str, workers: int, servers: int) -> list[str]:
+    """Returns the settings that give a job another strategy and numbers of processes."""
+    ps = servers if strategy_table.STRATEGIES[strategy].servers else "null"
+    return [f"cluster.strategy={strategy}", f"cluster.workers={workers}", f"cluster.ps={ps}"]
+
+
+def override_run(strategy: str, workers: int, servers: int) -> list[str]:
+    """Returns the settings that make a job such a run, which trains on until it is ended."""
+    length = {
         "train.epochs": "null",
         "train.steps": _FOREVER,
         "train.save_steps": _FOREVER,
         "train.max_seconds": "null",
         "train.pause_step": "null",
         "eval.throttle_seconds": 100_000,
-        "cluster.strategy": strategy,
-        "cluster.workers": workers,
-        "cluster.ps": servers if strategy_table.STRATEGIES[strategy].servers else "null",
     }
-    return [f"--set={key}={value}" for key, value in settings.items()]
+    cluster = override_cluster(strategy, workers, servers)
+    return [*(f"{key}={value}" for key, value in length.items()), *cluster]
 
 
 def _start(run: LaunchedRun, shown: progress.Progress, workers: int) -> None:

@@ -13,6 +13,8 @@ from pipeline.processes import isolation
 from tests.pipeline.process_help import ROOT, child_environment
 from tests.support import commands
 
+MOST_1 = ("--set=cluster.workers=1", "--set=cluster.max_workers=1")
+
 
 def run(tmp_path, *words):
     return commands.run("pipeline", "plan", f"--storage={tmp_path / 'out'}", *words)
@@ -42,6 +44,18 @@ def run(tmp_path, *words):
             ),
             "--strategy=parameter_server_sync: steps that do not wait for all processes are not "
             "predicted; plan with cluster.backup_workers=0",
+        ),
+        (
+            ("--config=mnist", "--set=train.optimizer.average=0.99", "--workers=2", "--ps=2"),
+            "--workers=2 --ps=2: train.optimizer.average: 2 parameter servers share large",
+        ),
+        (
+            ("--config=mnist", "--set=cluster.strategy=parameter_server", *MOST_1, "--workers=2,3"),
+            "--workers=2: cluster.max_workers: 1 is less than the 2 workers that",
+        ),
+        (
+            ("--config=mnist", "--set=cluster.strategy=parameter_server", *MOST_1, "--workers=1"),
+            "--calibrate_workers=2 --calibrate_ps=1: cluster.max_workers: 1 is less than the 2 wor",
         ),
         (("--config=mnist", "--target=speed=9"), "--target='speed=9': must be one of examples_per"),
         (("--config=mnist", "--target=hours=0"), "'0' must be a number above 0"),
