@@ -42,6 +42,9 @@ def main() -> None:
         look=not _DRY_RUN.value,
     )
     model_config.refuse_placeholder(wanted.config.model.name)
+    model_config.refuse_inputs(
+        wanted.config.model, wanted.config.features or wanted.config.data.columns
+    )
     if not wanted.config.labels:
         model_config.refuse_metric(wanted.config.model, wanted.config.eval)
     if _CLUSTER.value != places.HERE:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import Any
 
 import pydantic
@@ -102,6 +103,18 @@ def refuse_metric(model: Model, evaluation: Eval) -> None:
         f"eval.metric {metric!r}: {model.name} for {what} does not report it{near}; it must be one "
         f"of {', '.join(known)}"
     )
+
+
+def refuse_inputs(model: Model, given: Collection[str]) -> None:
+    """Raises `UsageError` if a shipped model takes an input that is not among those `given`."""
+    settings = shipped(model)
+    for name in settings.inputs if settings is not None else ():
+        if name not in given:
+            raise errors.UsageError(
+                f"model.name {model.name!r}: takes {name!r}, and the inputs are "
+                f"{', '.join(given)}{errors.nearest(name, given)}; call one {name}, or use another "
+                "model"
+            )
 
 
 def check_group(model: Model, where: str) -> None:

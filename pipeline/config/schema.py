@@ -90,14 +90,14 @@ class _Job(Section):
         if self.eval.slices:
             model_config.check_slices(self.model, "eval.slices")
         if self.eval.group is not None:
+            slices.check_group(self.eval.group, self.data.columns, "eval.group")
+            if not self.labels:
+                model_config.check_group(self.model, "eval.group")
             if self.eval.group in self.data.every_label:
                 raise ValueError(
                     f"eval.group: {self.eval.group!r} is the label, which is the same within each "
                     "group: nothing is in order there; name a column such as a user or a query"
                 )
-            slices.check_group(self.eval.group, self.data.columns, "eval.group")
-            if not self.labels:
-                model_config.check_group(self.model, "eval.group")
         return self
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import pydantic
 
 from pipeline.config.optimizer_config import Optimizer
-from pipeline.sections import Above0, NotNegative, Positive, Section
+from pipeline.sections import Above0, Like, NotNegative, Positive, Section
 
 
 class Profile(Section):
@@ -80,7 +80,7 @@ class Train(Section):
     """What a run does if its records are not those of its checkpoint. `refuse`: it stays with its
     records, and exits with 65 if that is impossible. `restart_epoch`: it keeps its parameters and
     starts an epoch of the new records."""
-    hooks: tuple[str, ...] = ()
+    hooks: tuple[Annotated[str, Like(r"[\w.]+:[\w.]+", "package.module:Hook")], ...] = ()
     """Your own `SessionRunHook`s, as `package.module:Hook`. Each is called without arguments."""
     profile: Profile | None = None
     log_device_placement: bool = False

@@ -58,6 +58,8 @@ class ModelSettings(Section):
     of_features: ClassVar[bool] = False
     # Whether it has a last layer for each of several `labels`.
     several_labels: ClassVar[bool] = False
+    # What it takes by name: features, or columns if no features are declared.
+    inputs: ClassVar[tuple[str, ...]] = ()
     # Whether its network is code of the user.
     own_network: ClassVar[bool] = False
     # Whether it takes lists whose vectors stay in order, `embedding: {sequence: true}`.

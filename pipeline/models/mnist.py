@@ -13,6 +13,7 @@ class Mnist(ModelSettings):
     """Networks for images of digits."""
 
     names = ("mnist_cnn", "mnist_mlp")
+    inputs = ("image",)
 
     classes: Annotated[int, pydantic.Field(ge=2)] = 10
     """Number of classes. Labels are 0 to one less."""

@@ -168,6 +168,10 @@ def test_changes_are_reported_and_what_checkpoints_hold_needs_another_run(launch
             "report it; it must be one of average_loss, label/mean, loss, mean_absolute_error, ",
         ),
         (
+            ["--config=flights", "--set=train.steps=500", "--set=model={name: mnist_cnn}"],
+            "model.name 'mnist_cnn': takes 'image', and the inputs are ",
+        ),
+        (
             ["--set=eval.metric=auc"],
             "eval.metric 'auc': mnist_cnn for 10 classes (model.params.classes) does not report "
             "it; it must be one of accuracy, average_loss, loss",

@@ -38,3 +38,10 @@ def test_a_pause_applies_to_epochs_once_their_steps_are_known():
 def test_pause_step_must_be_positive():
     with pytest.raises(errors.UsageError, match=r"train\.pause_step: input should be greater than"):
         train("train.pause_step=0")
+
+
+@pytest.mark.parametrize("hook", ["x", "module.Hook", "module:", "a b:Hook"])
+def test_hooks_are_named_with_their_module(hook):
+    text = rf"train\.hooks\.0: must look like 'package\.module:Hook', got '{hook}'$"
+    with pytest.raises(errors.UsageError, match=text):
+        train(f"train.hooks=[{hook!r}]")
