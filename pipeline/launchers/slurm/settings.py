@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from typing import Annotated
+from typing import Annotated, Any
 
 import pydantic
 
@@ -101,6 +101,13 @@ class Slurm(PlaceSection):
     def indexes(self) -> list[int]:
         """The runs of the array; none if the job is one run."""
         return [] if self.array is None else _read_indexes(self.array)
+
+    @pydantic.field_validator("array", mode="before")
+    @classmethod
+    def _array_is_no_number(cls, value: Any) -> Any:
+        if isinstance(value, int):
+            raise ValueError(f"got {value}: must be indexes; 0-4 are five runs, 4-4 is one")
+        return value
 
     @pydantic.field_validator("array")
     @classmethod

@@ -48,6 +48,7 @@ def test_indexes_of_an_array(array, indexes):
 @pytest.mark.parametrize(
     ("array", "words"),
     [
+        ("5", "got 5: must be indexes; 0-4 are five runs"),
         ("4-0", "'4-0': must not end before it begins"),
         ("0-9:3", "must look like '0-4%2', got '0-9:3'"),
         ("0-4%0", "must look like '0-4%2'"),
