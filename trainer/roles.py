@@ -84,8 +84,8 @@ def run(
             reporter.note(max_steps=job.train.max_steps)
         process = dataclasses.replace(process, job=job)
         parts = experiment.build(process, records)
-        if checks_metric(run, task):
-            parts.evaluation.check_metric()
+        if checks_model(run, task):
+            parts.evaluation.check_model()
         try:
             _work(process, parts)
         except damaged.ERRORS as error:
@@ -95,8 +95,8 @@ def run(
         reporter.report("done")
 
 
-def checks_metric(run: RunFolder, task: topology.Task) -> bool:
-    """Tells if this process is to look whether the model reports the metric of the run.
+def checks_model(run: RunFolder, task: topology.Task) -> bool:
+    """Tells if this process is to look whether the model reports and predicts what the run needs.
 
     Who trains alone always does. Of several processes the chief does before there is a checkpoint,
     so that nothing is trained in vain; later the evaluator does, so that a chief that is started

@@ -58,7 +58,7 @@ def test_a_chief_that_is_started_again_leaves_the_metric_to_the_evaluator(
 ):
     def who():
         every = (topology.CHIEF, topology.WORKER, topology.EVALUATOR)
-        return {n for n in every if roles.checks_metric(run, topology.Task(n, 0, cluster))}
+        return {n for n in every if roles.checks_model(run, topology.Task(n, 0, cluster))}
 
     assert who() == who_begins
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:

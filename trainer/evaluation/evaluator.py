@@ -24,7 +24,7 @@ from trainer.exactly_once import report
 from trainer.export import exporters, own_exports
 from trainer.heads import means
 from trainer.input.own_input import OwnInput, Source
-from trainer.metrics import streaming
+from trainer.metrics import one_pass, streaming
 from trainer.monitoring.status_reporter import Reporter
 
 # Seconds between looks for a new checkpoint; each takes several requests of gs://.
@@ -108,25 +108,27 @@ class RunEvaluator:
         tf.get_logger().warning(line)
         self._reporter.add_note(line)
 
-    def check_metric(self) -> None:
-        """Raises `UsageError` if the model does not report `eval.metric`.
+    def check_model(self) -> None:
+        """Raises `UsageError` if the model does not report `eval.metric`, or does not predict what
+        exports and slices need.
 
-        Builds the graph of an evaluation, but runs nothing: after training it would be too late.
+        Builds the graphs of an evaluation and of an export, but runs nothing: after training it
+        would be too late.
         """
         if isinstance(self._records, OwnInput):
             self._records.check()
-        if isinstance(self._publisher, own_exports.InputFnPublisher):
-            self._publisher.check_model(self._estimator)
         with tf.Graph().as_default():
             tf.compat.v1.train.create_global_step()
             batches = self._records.eval_input_fn("eval")()
             given = tf.compat.v1.data.make_initializable_iterator(batches).get_next()
             mode, config = tf.estimator.ModeKeys.EVAL, self._estimator.config
             spec = self._estimator.model_fn(*given, mode, config)
+            evaluated = one_pass.predicts_enough(list(self._job.labels))
         if self._records.has("test"):
             self._records.eval_input_fn("test")  # raises too if it cannot be evaluated
         reported = {*spec.eval_metric_ops, means.REPORTED} - {means.LOSS}
         best_exporter.check_metric(self._job.eval.metric, reported)
+        self._publisher.check_model(self._estimator, evaluated=evaluated)
 
     def follow(self, sleep: Callable[[float], None] = time.sleep) -> None:
         """Evaluates each new checkpoint until the final one, then `finish`es.

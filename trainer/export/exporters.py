@@ -14,7 +14,7 @@ from typing import Any
 from tensorflow.core.protobuf import saved_model_pb2
 
 from pipeline import config, errors, storage
-from pipeline.config import config_file
+from pipeline.config import config_file, model_config
 from pipeline.records import quarantine
 from pipeline.runs import export_files, exported
 from pipeline.runs.run_folder import RunFolder
@@ -23,6 +23,7 @@ from trainer.checkpoints import bundle, checkpoint_files
 from trainer.export import (
     known_values,
     model_card,
+    model_check,
     parity,
     parity_client,
     parity_worker,
@@ -60,6 +61,12 @@ class Publishing(abc.ABC):
     ) -> dict[str, reported.Intervals]:
         """Returns the intervals of the `metrics` of a checkpoint, by split, or why none."""
         return {split: reported.find_intervals(found, {}) for split, found in metrics.items()}
+
+    def check_model(self, estimator: Any, *, evaluated: bool) -> None:
+        """Raises `UsageError` if no model could be exported, or evaluated for it, before it is
+        trained in vain. `evaluated` says that the graph of an evaluation predicts what slices
+        need."""
+        model_check.build_served(estimator, serving_graph.in_scope(self._receiver()))
 
     @abc.abstractmethod
     def _receiver(self) -> Any:
@@ -205,6 +212,19 @@ class Publisher(Publishing):
             "config.yaml": config_file.dump(self._job, redacted=True),
             "manifest.sha256": f"{self._records.manifest.sha256}\n",
         }
+
+    def check_model(self, estimator: Any, *, evaluated: bool) -> None:
+        """Raises `UsageError` if no model could be exported, or evaluated by slices for it. What
+        the models here serve is known, and its graph would take long to build."""
+        shipped, by_served = (
+            model_config.shipped(self._job.model),
+            self._has_slices and not evaluated,
+        )
+        if shipped is None or shipped.own_network or by_served:
+            receiver = serving_graph.in_scope(self._receiver())
+            served = model_check.build_served(estimator, receiver)
+            if by_served:
+                model_check.check_slices(self._job, served)
 
     @property
     def _has_slices(self) -> bool:

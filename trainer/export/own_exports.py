@@ -28,7 +28,6 @@ from trainer.export import (
     parity_client,
     parity_worker,
     rounding,
-    serving_graph,
 )
 from trainer.export.batch_dependence import Order
 from trainer.heads import heads
@@ -41,7 +40,6 @@ _BATCH, _OTHER_BATCHES = 64, (13, 5)
 # What a feature is called that is a tensor by itself.
 _ALONE = "features"
 _export = tf.estimator.export
-_MODE = tf.estimator.ModeKeys.PREDICT
 
 
 class InputFnPublisher(exporters.Publishing):
@@ -60,23 +58,6 @@ class InputFnPublisher(exporters.Publishing):
 
     def _receiver(self) -> Any:
         return self._given.serving_input_fn or receiver_of(self._given)
-
-    def check_model(self, estimator: Any) -> None:
-        """Raises `UsageError` if no model could be exported, before it is trained in vain. Builds
-        the graph of an export, but runs nothing."""
-        receiver = serving_graph.in_scope(self._receiver())
-        with tf.Graph().as_default():
-            tf.compat.v1.train.create_global_step()
-            features = receiver().features
-            try:
-                estimator.model_fn(features, None, _MODE, estimator.config)
-            except Exception as error:
-                tf.get_logger().exception("the model cannot be built for an export")
-                first = next(iter(str(error).splitlines()), "")
-                raise errors.UsageError(
-                    f"model_fn in mode {_MODE!r}: {type(error).__name__}: {first}; it must return "
-                    "an EstimatorSpec with predictions, since each run exports its model"
-                ) from error
 
     def _check(self, estimator: Any, checkpoint: str, folder: str) -> None:
         """Compares the answers of rows to evaluate, if the model takes the features by their names;

@@ -106,6 +106,12 @@ class SliceHook(tf.compat.v1.train.SessionRunHook):
         return {label: one.result() for label, one in self._by_label.items()} or None
 
 
+def predicts_enough(labels: Sequence[str]) -> bool:
+    """Tells if the graph of an evaluation that has been built predicts what slices need."""
+    found = tf.compat.v1.get_collection(_PREDICTED)
+    return bool(found) and all(_is_enough(tensors, labels) for _, tensors in found)
+
+
 def _is_enough(tensors: Mapping[str, Any], labels: Sequence[str]) -> bool:
     return all(
         any({prefix + name for name in names} <= tensors.keys() for names in _ENOUGH)

@@ -66,14 +66,14 @@ def _labels(records, split: str) -> np.ndarray:
 
 def test_a_wrong_metric_is_found_before_there_is_a_checkpoint(evaluation_of, tmp_path):
     run = run_folder.RunFolder(str(tmp_path))
-    evaluation_of(run).check_metric()
-    evaluation_of(run, "eval.metric=loss").check_metric()
+    evaluation_of(run).check_model()
+    evaluation_of(run, "eval.metric=loss").check_model()
     with pytest.raises(
         errors.UsageError,
         match=r"eval\.metric 'acuracy': the model reports accuracy, .*loss "
         r"\(did you mean 'accuracy'\?\)",
     ):
-        evaluation_of(run, "eval.metric=acuracy").check_metric()
+        evaluation_of(run, "eval.metric=acuracy").check_model()
 
 
 def test_follows_until_training_is_done(finished, evaluation_of, side_of, tmp_path):

@@ -117,7 +117,7 @@ def publisher_of(tmp_path, source):
 def test_a_model_is_checked_on_the_features_that_an_export_makes(tmp_path):
     """Not on the tensors it takes: a serving_input_fn makes the one of the other."""
     publisher = publisher_of(tmp_path, given(serving_input_fn=f"{HERE}:serving"))
-    publisher.check_model(tf.estimator.Estimator(model_fn, str(tmp_path / "m")))
+    publisher.check_model(tf.estimator.Estimator(model_fn, str(tmp_path / "m")), evaluated=False)
 
 
 def test_a_model_that_could_not_be_exported_is_refused_before_it_is_trained(tmp_path):
@@ -126,7 +126,7 @@ def test_a_model_that_could_not_be_exported_is_refused_before_it_is_trained(tmp_
 
     with pytest.raises(errors.UsageError, match=r"^model_fn in mode 'infer': KeyError: 'none of "):
         publisher_of(tmp_path, given()).check_model(
-            tf.estimator.Estimator(without_answers, str(tmp_path / "m"))
+            tf.estimator.Estimator(without_answers, str(tmp_path / "m")), evaluated=False
         )
 
 
