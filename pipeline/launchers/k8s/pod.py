@@ -10,6 +10,7 @@ import dataclasses
 import hashlib
 import json
 import math
+import os
 import re
 from typing import Any
 
@@ -29,6 +30,7 @@ RUN, FOLDER, SET, ROLE = (f"{_NAME}/{name}" for name in ("run", "folder", "set",
 CONTAINER = "trainer"
 # Where pods find the config.
 _FOLDER, FILE = "/etc/estimator-pipeline", "config.yaml"
+_TMP = "/tmp"  # all else is read only
 # Pod names are <set>-<role>-0-<index>-<5 characters>, in at most 63 characters.
 _LONGEST_RUN = 30
 _SAVING = 90  # seconds
@@ -133,18 +135,41 @@ def check(job: Job) -> None:
             f"CLUSTER=k8s: STORAGE is {job.storage_root!r}, which pods do not see. Use "
             "STORAGE=gs://bucket/folder, or name the claim that holds it with k8s.pvc"
         )
-    mount = _mount(job)
-    if settings.pvc and not f"{job.storage_root}/".startswith(f"{mount.rstrip('/')}/"):
-        raise errors.UsageError(
-            f"CLUSTER=k8s: STORAGE is {job.storage_root!r}, which is not in k8s.mount_path "
-            f"{mount!r}. Use a folder in it"
-        )
+    if settings.pvc:
+        _check_mount(job, settings)
     secret = [line.partition(" looks like ")[0] for line in config_file.warnings(job.config)]
     if secret:
         raise errors.UsageError(
             f"CLUSTER=k8s: {secret[0]} looks like a secret, and the config would be in a "
             "ConfigMap. Let your code read it from the environment, from a Secret in k8s.env_from"
         )
+
+
+def _check_mount(job: Job, settings: K8s) -> None:
+    """Raises `UsageError` for a claim that does not hold `STORAGE`, or that hides what else is
+    mounted."""
+    if storage.is_remote(job.storage_root):
+        raise errors.UsageError(
+            f"CLUSTER=k8s: STORAGE is {job.storage_root!r}, which the claim k8s.pvc={settings.pvc} "
+            "cannot hold. Leave out k8s.pvc, or use a folder of the claim as STORAGE"
+        )
+    mount = _mount(job)
+    if not f"{job.storage_root}/".startswith(f"{mount.rstrip('/')}/"):
+        raise errors.UsageError(
+            f"CLUSTER=k8s: STORAGE is {job.storage_root!r}, which is not in k8s.mount_path "
+            f"{mount!r}. Use a folder in it"
+        )
+    folder = f"/{os.path.normpath(mount).strip('/')}/".replace("//", "/")
+    if ":" in mount or folder.startswith(f"{_FOLDER}/") or f"{_FOLDER}/".startswith(folder):
+        taken = "has a colon" if ":" in mount else f"overlaps with {_FOLDER}, where the config is"
+    elif folder == f"{_TMP}/":
+        taken = "is for the temporary files of pods"
+    else:
+        return
+    raise errors.UsageError(
+        f"CLUSTER=k8s: the claim would be mounted at {mount!r}, which {taken}. Use another folder "
+        "as k8s.mount_path, with STORAGE in it"
+    )
 
 
 def image(job: Job) -> str | None:
@@ -205,7 +230,7 @@ def _container(wanted: Rendering, role: str, flags: list[str], *, name: str) -> 
     env = [
         *containers.environment(wanted.job, wanted.submission, given),
         {"name": start_patience.VARIABLE, "value": str(round(settings.wait_minutes * 60))},
-        {"name": "HOME", "value": "/tmp"},  # all else is read only
+        {"name": "HOME", "value": _TMP},
     ]
     secrets = [{"secretRef": {"name": secret}} for secret in settings.env_from]
     port = [{"name": "tf", "containerPort": settings.port}]
@@ -242,7 +267,7 @@ def _mounts(wanted: Rendering) -> list[dict[str, Any]]:
     shared = [{"name": "storage", "mountPath": _mount(wanted.job)}]
     return [
         {"name": "config", "mountPath": _FOLDER, "readOnly": True},
-        {"name": "tmp", "mountPath": "/tmp"},
+        {"name": "tmp", "mountPath": _TMP},
         *(shared if wanted.settings.pvc else []),
     ]
 

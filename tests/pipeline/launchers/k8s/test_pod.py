@@ -1,7 +1,9 @@
 import dataclasses
+import re
 
 import pytest
 
+from pipeline import errors
 from pipeline.cluster import gpus
 from pipeline.launchers.k8s import pod
 from tests.pipeline.jobs.jobs import plan
@@ -68,3 +70,34 @@ def test_processes_know_the_gpus_they_were_promised():
         [container] = pod.template(made, role, [])["spec"]["containers"]
         found = [one["value"] for one in container["env"] if one["name"] == gpus.PROMISED]
         assert found == promised
+
+
+@pytest.mark.parametrize(
+    ("storage", "mount", "words"),
+    [
+        ("gs://bkt/out", None, "'gs://bkt/out', which the claim k8s.pvc=c cannot hold. Leave out"),
+        ("gs://bkt/out", "/shared", "which the claim k8s.pvc=c cannot hold. Leave out k8s.pvc"),
+        ("/shared/out", "/moon", "'/shared/out', which is not in k8s.mount_path '/moon'. Use a"),
+        ("/tmp", None, "mounted at '/tmp', which is for the temporary files of pods. Use another"),
+        ("/tmp/out", "/tmp/", "mounted at '/tmp/', which is for the temporary files of pods."),
+        ("//tmp", None, "mounted at '//tmp', which is for the temporary files"),
+        ("/etc/estimator-pipeline", None, "which overlaps with /etc/estimator-pipeline, where"),
+        ("/etc/estimator-pipeline/a", None, "which overlaps with /etc/estimator-pipeline, where"),
+        ("/etc/out", "/etc", "mounted at '/etc', which overlaps with /etc/estimator-pipeline"),
+        ("/", None, "mounted at '/', which overlaps with /etc/estimator-pipeline"),
+        ("/a:b", None, "mounted at '/a:b', which has a colon. Use another folder as k8s.mount_pat"),
+    ],
+)
+def test_a_claim_that_cannot_be_mounted_is_refused(storage, mount, words):
+    given = [] if mount is None else [f"k8s.mount_path={mount}"]
+    with pytest.raises(errors.UsageError, match=re.escape(words)) as caught:
+        pod.check(plan("k8s.pvc=c", *given, storage_root=storage))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("storage", "mount"), [("/shared/out", "/shared/"), ("/tmp/out", None), ("/etcetera", None)]
+)
+def test_a_claim_is_mounted_elsewhere(storage, mount):
+    given = [] if mount is None else [f"k8s.mount_path={mount}"]
+    pod.check(plan("k8s.pvc=c", *given, storage_root=storage))
