@@ -262,7 +262,7 @@ class _Synchronous(tf.compat.v1.train.SyncReplicasOptimizer):
 
     def apply_gradients(self, *args: Any, **kwargs: Any) -> Any:
         """Returns the update, and leaves the hooks where the Estimator finds them."""
-        with row_gradients.averaged_over_all():
+        with row_gradients.average_over_all():
             op = super().apply_gradients(*args, **kwargs)
         # Needed by every process, not by the chief alone
         # (docs/tensorflow-pitfalls.md#syncreplicasoptimizer). No tokens at the start: with the

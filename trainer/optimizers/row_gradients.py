@@ -41,7 +41,7 @@ class _AveragingAccumulator(tf.compat.v1.SparseConditionalAccumulator):
 
 
 @contextlib.contextmanager
-def averaged_over_all() -> Iterator[None]:
+def average_over_all() -> Iterator[None]:
     """Lets a `SyncReplicasOptimizer` that is built in the body average rows as it does all else
     (docs/tensorflow-pitfalls.md#syncreplicasoptimizer). It takes no accumulator from outside."""
     usual = sync_replicas_optimizer.data_flow_ops
