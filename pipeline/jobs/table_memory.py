@@ -49,7 +49,7 @@ def check(job: config.Config, room: Room | None, contents: manifest.Manifest | N
     tables = table_sizes.find_tables(job, contents)
     if room is None or not tables:
         return
-    who, held = _held(job, tables, each=room.each)
+    who, held = _sum_up(job, tables, each=room.each)
     copies = 1 + job.train.optimizer.slots
     peak, evaluated = held * _at_most(job), 0 if room.each else _evaluated(job, tables)
     if peak + evaluated > room.bytes:
@@ -76,7 +76,7 @@ def _evaluated(job: config.Config, tables: Sequence[Table]) -> int:
     return ((_EVALUATED if own else 0) + _COMPARED) * sum(table.bytes for table in tables)
 
 
-def _held(job: config.Config, tables: Sequence[Table], *, each: bool) -> tuple[str, float]:
+def _sum_up(job: config.Config, tables: Sequence[Table], *, each: bool) -> tuple[str, float]:
     """Returns which processes hold variables, and the bytes of tables alone that they do: of one
     that has the most, if `each` counts by itself."""
     cluster = job.cluster
