@@ -23,6 +23,7 @@ from trainer.checkpoints import bundle, checkpoint_list
 # In the run folder: checkpoints that could not be restored. Nothing deletes them.
 DAMAGED = "damaged"
 _GLOBAL_STEP = "global_step"  # GraphKeys.GLOBAL_STEP
+_LACKING = re.compile(r"\bKey (\S+) not found in checkpoint")
 _POLL, _PATIENCE = 0.5, 30.0  # seconds
 
 
@@ -346,3 +347,10 @@ def hold(source: str, target: str) -> None:
             os.link(source, target)
             return
     storage.copy(source, target)
+
+
+def lacking_variable(error: Exception) -> str | None:
+    """Returns the variable that a checkpoint lacks, if an error of TensorFlow says so, which says
+    something else of a checkpoint that is gone."""
+    found = _LACKING.search(str(error))
+    return None if found is None else found[1]

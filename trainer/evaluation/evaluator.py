@@ -206,9 +206,9 @@ class RunEvaluator:
                 return best_exporter.as_floats(metrics), checkpoint
             except (tf.errors.NotFoundError, tf.errors.DataLossError, ValueError) as error:
                 newer = checkpoint_files.newest(self._run.path)
-                if attempt == _ATTEMPTS - 1 or (
-                    isinstance(error, ValueError) and newer == checkpoint
-                ):
+                is_whole = isinstance(error, ValueError) and newer == checkpoint
+                lacks = checkpoint_files.lacking_variable(error) is not None
+                if attempt == _ATTEMPTS - 1 or is_whole or lacks:
                     raise
                 tf.get_logger().warning(
                     "checkpoint %s is gone or unreadable; trying %s", checkpoint, newer

@@ -11,6 +11,7 @@ import tensorflow as tf
 from pipeline import errors
 from pipeline.processes import signals
 from pipeline.storage import gcs_errors
+from trainer.checkpoints import checkpoint_files
 from trainer.distribution import session_manager
 from trainer.input import damaged
 from trainer.input.dataset import RecordDataset
@@ -54,6 +55,12 @@ def _as_ours(error: Exception) -> Exception:
     known = of_storage if isinstance(of_storage, errors.PipelineError) else errors.of_disk(error)
     if known is not None:
         return known
+    if (variable := checkpoint_files.lacking_variable(error)) is not None:
+        return errors.ModelError(
+            f"the checkpoint lacks the variable {variable!r}: model_fn makes it in one mode only, "
+            "or has changed since the checkpoint was saved; its variables must have the same names "
+            "in every mode. Fix it, and choose a new RUN="
+        )
     first_line = errors.first_line(error)
     kinds: list[tuple[Any, type[errors.PipelineError], str]] = [
         (tf.estimator.NanLossDuringTrainingError, errors.ModelError, "the loss is not a number"),

@@ -285,6 +285,22 @@ def test_a_checkpoint_may_vanish_between_listing_and_reading(
     assert run.read(run_folder.RESULT)["final_step"] == 300
 
 
+def test_a_checkpoint_that_lacks_a_variable_is_read_only_once(
+    finished, side_of, tmp_path, monkeypatch
+):
+    run = finished.copy(tmp_path, 100)
+    side, asked = side_of(run), []
+
+    def evaluate(*given, **options):
+        asked.append(options["checkpoint_path"])
+        raise tf.errors.NotFoundError(None, None, "failed:\nKey late not found in checkpoint\nat x")
+
+    monkeypatch.setattr(side.estimator, "evaluate", evaluate)
+    with pytest.raises(tf.errors.NotFoundError, match="Key late"):
+        side.evaluation.evaluate("eval", f"{run.path}/model.ckpt-100")
+    assert len(asked) == 1
+
+
 def test_a_damaged_checkpoint_is_an_error(finished, evaluation_of, tmp_path):
     run = finished.copy(tmp_path, 100)
     (tmp_path / "model.ckpt-100.index").write_bytes(b"nonsense")

@@ -57,6 +57,21 @@ def test_failures_get_their_exit_code_and_one_line(run, raised, kind, text):
     assert "\n" not in status.error
 
 
+def test_a_variable_that_a_checkpoint_lacks_is_never_there_the_next_time(run, tmp_path):
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        session.run(tf.compat.v1.get_variable("w", initializer=1.0).initializer)
+        saved = tf.compat.v1.train.Saver().save(session, str(tmp_path / "model.ckpt"))
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        for name in ("w", "scope/late"):
+            tf.compat.v1.get_variable(name, initializer=1.0)
+        saver = tf.compat.v1.train.Saver()
+        reporter = Reporter(run, "evaluator-0", 10)
+        lacks = r"^the checkpoint lacks the variable 'scope/late': model_fn makes it in one mode"
+        with pytest.raises(errors.ModelError, match=lacks), failures.report_failures(reporter):
+            saver.restore(session, saved)
+    assert run_folder.read_statuses(run)["evaluator-0"].exit_code == 70
+
+
 def test_a_bug_keeps_its_own_error(run):
     with pytest.raises(KeyError, match="x"), failures.report_failures(Reporter(run, "chief-0", 10)):
         raise KeyError("x")
