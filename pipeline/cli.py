@@ -177,6 +177,13 @@ def run(
 
 def _exit_code(main: Callable[[], None], argv: list[str]) -> int:
     try:
+        return _parse_and_call(main, argv)
+    except KeyboardInterrupt:  # while flags are parsed, or another error is about to be printed
+        return _print_error(_interruption(), argv)
+
+
+def _parse_and_call(main: Callable[[], None], argv: list[str]) -> int:
+    try:
         _parse_flags(argv)
     except SystemExit:  # --help has been printed; absl would exit with 1
         return exit_code(lambda: None, argv)
@@ -200,8 +207,7 @@ def exit_code(main: Callable[[], None], argv: list[str]) -> int:
     except errors.PipelineError as error:
         return _print_error(error, argv)
     except KeyboardInterrupt:
-        by = f" by {interrupts.received()}" if interrupts.received() else ""
-        return _print_error(errors.StoppedError(f"stopped{by}. Run the same command again."), argv)
+        return _print_error(_interruption(), argv)
     except BrokenPipeError:
         terminal.drop_output(sys.stdout)
         return 0
@@ -216,8 +222,15 @@ def exit_code(main: Callable[[], None], argv: list[str]) -> int:
         return _print_error(refused, argv)
 
 
+def _interruption() -> errors.StoppedError:
+    by = f" by {interrupts.received()}" if interrupts.received() else ""
+    return errors.StoppedError(f"stopped{by}. Run the same command again.")
+
+
 def _print_error(error: errors.PipelineError, argv: list[str]) -> int:
-    """Prints the line of an error, and returns its exit code."""
+    """Prints the line of an error, and returns its exit code. Signals do not count any more: they
+    come twice at a time, as from `timeout` and make."""
+    interrupts.ignore()
     text = hints.as_typed(error.line, argv)
     print(redaction.redact(text).replace(f"'{os.getcwd()}/", "'"), file=sys.stderr)
     return error.exit_code

@@ -12,8 +12,9 @@ _received = ""
 
 
 def install() -> None:
-    """Has each of them raise a `KeyboardInterrupt`. What is ignored stays so, as SIGHUP under
-    nohup."""
+    """Has each of them raise a `KeyboardInterrupt`; after the first only Ctrl-C does, since the
+    others come twice at a time, as from `timeout` and make. What is ignored stays so, as SIGHUP
+    under nohup."""
     global _received
     _received = ""
     for number in NUMBERS:
@@ -23,8 +24,16 @@ def install() -> None:
 
 def _interrupt(number: int, _frame: FrameType | None) -> None:
     global _received
+    if _received and number != signal.SIGINT:
+        return
     _received = signal.Signals(number).name
     raise KeyboardInterrupt
+
+
+def ignore() -> None:
+    """Has none of them do anything from now on: this process is about to end."""
+    for number in NUMBERS:
+        signal.signal(number, signal.SIG_IGN)
 
 
 def received() -> str:

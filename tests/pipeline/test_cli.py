@@ -118,6 +118,27 @@ def test_being_asked_to_end_is_an_interruption_and_no_error(name):
     )
 
 
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
+@pytest.mark.parametrize("where", ["hints.as_typed", "cli._print_error", "cli._parse_flags"])
+def test_signals_that_come_at_other_moments_leave_one_line(where, name):
+    """As from `timeout`, which sends them to make and to what make has started."""
+    flags = f"""
+import os, signal
+from pipeline.command_line import hints
+before = {where}
+def interrupted(*given):
+    {where} = before
+    os.kill(os.getpid(), signal.{name})
+    return before(*given)
+{where} = interrupted
+"""
+    done = run("--config=x", body=f"os.kill(os.getpid(), signal.{name})", flags=flags)
+    assert (done.returncode, done.stderr) == (
+        75,
+        f"stopped by {name}. Run the same command again.\n",
+    )
+
+
 def test_what_was_ignored_stays_ignored():
     """As under nohup."""
     body = "import os, signal; os.kill(os.getpid(), signal.SIGHUP); print('worked')"

@@ -100,3 +100,20 @@ def test_a_person_is_asked_and_whatever_is_no_yes_leaves_it(terminal, answer, ou
 def test_without_a_person_it_is_left(capsys):
     assert interrupts.wants_to_cancel("the job") is False
     assert capsys.readouterr().out == ""
+
+
+def test_a_second_sigterm_does_not_interrupt_what_the_first_has_begun():
+    """`timeout` sends one to make and one to the command."""
+    before = {number: signal.getsignal(number) for number in interrupts.NUMBERS}
+    try:
+        interrupts.install()
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGHUP)
+        assert interrupts.received() == "SIGTERM"
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
