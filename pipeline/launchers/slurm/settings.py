@@ -117,6 +117,16 @@ class Slurm(PlaceSection):
         return value
 
     @pydantic.model_validator(mode="after")
+    def _time_is_left_before_the_warning(self) -> Slurm:
+        seconds = 0 if self.time is None else _seconds(self.time)
+        if seconds and self.warn_seconds >= seconds:  # 0 is no limit
+            raise ValueError(
+                f"warn_seconds={self.warn_seconds}: must be less than time={self.time}, which is "
+                f"{seconds:,} s; else the job ends as soon as it starts"
+            )
+        return self
+
+    @pydantic.model_validator(mode="after")
     def _ports_are_a_range(self) -> Slurm:
         if self.last_port - self.first_port < 1000:
             raise ValueError(
@@ -124,6 +134,12 @@ class Slurm(PlaceSection):
                 "1,000 apart"
             )
         return self
+
+
+def _seconds(time: str) -> int:
+    days, _, clock = time.rpartition("-")
+    hours, minutes, seconds = map(int, clock.split(":"))
+    return ((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + seconds
 
 
 def _check_option(option: str) -> None:

@@ -63,3 +63,15 @@ def test_other_indexes_are_refused(array, words):
 
 def test_a_time_limit_needs_no_quotes():
     assert config_file.load("mnist", ["slurm.time=12:00:00"]).slurm.time == "12:00:00"
+
+
+@pytest.mark.parametrize("time", ["00:03:00", "00:01:00"])
+def test_a_time_limit_that_ends_before_its_warning_is_refused(time):
+    words = rf"slurm: warn_seconds=180: must be less than time={time}, which is (180|60) s; else"
+    with pytest.raises(errors.UsageError, match=words):
+        config_file.load("mnist", [f"slurm.time={time}"])
+
+
+@pytest.mark.parametrize("time", ["00:03:01", "1-00:00:00", "00:00:00"])
+def test_a_time_limit_after_its_warning(time):
+    assert config_file.load("mnist", [f"slurm.time={time}"]).slurm.time == time
