@@ -85,7 +85,21 @@ def changes(job: Job) -> list[str]:
     """Returns what differs from the config the run was last started with, a line each."""
     if not storage.exists(job.run.config_path):
         return []
-    return differences(job.run.read_config(), job.config)
+    before = job.run.read_config()
+    return differences(before, _with_counts_of(before, job.config))
+
+
+def _with_counts_of(before: config.Config, after: config.Config) -> config.Config:
+    """Returns a config with the workers and parameter servers of another, if that asks for as many:
+    none given may be the same as 0."""
+    try:
+        is_same = topology.role_counts(before.cluster) == topology.role_counts(after.cluster)
+    except errors.UsageError:  # of an earlier version
+        return after
+    if not is_same:
+        return after
+    given = {"workers": before.cluster.workers, "ps": before.cluster.ps}
+    return after.model_copy(update={"cluster": after.cluster.model_copy(update=given)})
 
 
 def differences(before: config.Config, after: config.Config) -> list[str]:

@@ -66,6 +66,17 @@ def test_changes_are_listed_with_old_and_new_value(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("before", "after"), [("cluster.workers=1", "null"), ("cluster.workers=null", "1")]
+)
+def test_the_number_of_processes_that_a_strategy_has_by_default_is_no_change(
+    tmp_path, before, after
+):
+    store(plan(tmp_path, before, "cluster.ps=1"))
+    assert job.changes(plan(tmp_path, f"cluster.workers={after}", "cluster.ps=null")) == []
+    assert job.changes(plan(tmp_path, "cluster.workers=2"))[0].endswith(" -> 2")
+
+
+@pytest.mark.parametrize(
     ("override", "text"),
     [
         ("model.name=mnist_mlp", "model.name: 'mnist_cnn' -> 'mnist_mlp'"),
