@@ -115,9 +115,26 @@ _REASONS = {
     ),
     "ReqNodeNotAvail": Wait("Nodes that it needs are down, drained or reserved: sinfo shows them"),
     "JobArrayTaskLimit": Wait("As many of the array run as slurm.array allows"),
-    "JobHeldUser|JobHoldMaxRequeue|launch": Wait("It is held: scontrol release lets it start"),
+    "JobHeldUser|JobHoldMaxRequeue|launch": Wait(
+        "It is held: scontrol release lets it start"
+    ),
     "JobHeldAdmin": Wait("It is held by the cluster's administrator: ask them"),
 }
+
+
+# What asks for fewer processors in the advice on a job of several processes.
+_PROCESSORS = (
+    "slurm.nodes, slurm.cpus",
+    "slurm.cpus, cluster.workers or cluster.ps",
+    "slurm.cpus, or for more slurm.nodes",
+)
+
+
+def for_one_task(text: str, key: str) -> str:
+    """Returns advice for a job of one task on one node, whose processors are chosen with `key`."""
+    for keys in _PROCESSORS:
+        text = text.replace(keys, key)
+    return text
 
 
 def on_wait(reason: str) -> Wait | None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pipeline import errors, storage
 from pipeline.console import interrupts
 from pipeline.launchers.preprocessing import PreprocessingRequest
-from pipeline.launchers.slurm import commands, script, waits
+from pipeline.launchers.slurm import advice, commands, script, waits
 from pipeline.launchers.slurm.settings import Slurm
 
 _MODULE = "preprocessing.main"
@@ -53,10 +53,14 @@ def submit(
         return
     commands.require()
     storage.makedirs(storage.parent(log))
-    number = commands.submit(text)
+    key = "NUM_WORKERS" if request.num_workers > slurm.cpus else "slurm.cpus"
+    try:
+        number = commands.submit(text)
+    except errors.UsageError as error:
+        raise errors.UsageError(advice.for_one_task(str(error), key)) from None
     say(f"Slurm job {number}, which says the same in {log}")
     try:
-        _follow(number, log, say=say, sleep=sleep)
+        _follow(number, log, key, say=say, sleep=sleep)
     except KeyboardInterrupt:
         if interrupts.wants_to_cancel(f"Slurm job {number}"):
             commands.cancel(number)
@@ -65,22 +69,28 @@ def submit(
 
 
 def _follow(
-    number: str, log: str, *, say: Callable[[str], None], sleep: Callable[[float], None]
+    number: str,
+    log: str,
+    key: str,
+    *,
+    say: Callable[[str], None],
+    sleep: Callable[[float], None],
 ) -> None:
-    """Says what the job says, until it has ended. Raises the error of one that failed."""
+    """Says what the job says, until it has ended; its processors are chosen with `key`. Raises the
+    error of one that failed."""
     before, read = "", 0
     while True:
         state, reason = commands.state(number)
         prospect = waits.find_prospect(number, state, reason)
         if prospect.text != before:
-            say(f"Slurm: {prospect.text}")
+            say(f"Slurm: {advice.for_one_task(prospect.text, key)}")
         before = prospect.text
         read = _say_new(log, read, say, whole=state in commands.ENDED)
         if state in commands.ENDED:
             break
         if prospect.never is not None:
             commands.cancel(number)
-            raise prospect.never
+            raise errors.UsageError(advice.for_one_task(str(prospect.never), key))
         sleep(_POLL)
     exit_code = commands.exit_of(number)
     code, _, signal = exit_code.partition(":")

@@ -22,7 +22,7 @@ _OF_SIZE = ("PartitionNodeLimit", "PartitionConfig")
 # Seconds until a limit is read again: the cluster's administrator may change it.
 _READ_AGAIN = 300.0
 
-_CPUS = "slurm.cpus, cluster.workers or cluster.ps (of make preprocess: NUM_WORKERS)"
+_CPUS = "slurm.cpus, cluster.workers or cluster.ps"
 _MEMORY = "slurm.memory_gb or slurm.nodes"
 # By a word of the reason: what the trackable resource (TRES) is called, or its name begins with,
 # and what asks for less of it.

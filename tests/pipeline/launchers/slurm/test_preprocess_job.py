@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from pipeline import errors
 from pipeline.config import config_file
 from pipeline.launchers.preprocessing import PreprocessingRequest
-from pipeline.launchers.slurm import commands, preprocess_job, waits
+from pipeline.launchers.slurm import advice, commands, preprocess_job, waits
 
 
 @pytest.fixture
 def slurm(monkeypatch, tmp_path):
     """Returns a function that preprocesses, with a job that goes through states."""
 
-    def work(*states: str, exit_code: str = "0:0", log: bytes = b"", **others):
+    def work(*states: str, exit_code: str = "0:0", log: bytes = b"", cpus: int = 1, **others):
         said: list[str] = []
         submitted: list[str] = []
         left = list(states)
@@ -29,13 +31,13 @@ def slurm(monkeypatch, tmp_path):
             return "5"
 
         monkeypatch.setattr(commands, "require", lambda: None)
-        monkeypatch.setattr(commands, "submit", submit)
+        monkeypatch.setattr(commands, "submit", others.pop("submit", submit))
         monkeypatch.setattr(commands, "state", lambda number: (left.pop(0), ""))
         monkeypatch.setattr(commands, "exit_of", lambda number: exit_code)
         error = None
         try:
             request = PreprocessingRequest(
-                config_file.load("mnist", ["slurm.partition=cpu"]),
+                config_file.load("mnist", ["slurm.partition=cpu", f"slurm.cpus={cpus}"]),
                 str(tmp_path),
                 arguments=("--config=mnist", "--set=data.shards.train=3"),
                 num_workers=4,
@@ -78,7 +80,34 @@ def test_a_job_that_never_starts_is_cancelled(slurm, monkeypatch):
     never = errors.UsageError("Slurm job 5 can never start")
     monkeypatch.setattr(waits, "find_prospect", lambda *job: waits.Prospect("pending", never))
     _, _, error = slurm("PENDING")
-    assert error is never and cancelled == ["5"]
+    assert str(error) == str(never) and cancelled == ["5"]
+
+
+@pytest.mark.parametrize(("cpus", "key"), [(1, "NUM_WORKERS"), (4, r"slurm\.cpus")])
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Requested node configuration is not available",
+        "Requested more tasks than available processors",
+    ],
+)
+def test_a_refusal_names_what_asks_for_processors(slurm, said, cpus, key):
+    def submit(text):
+        raise errors.UsageError(f"sbatch: {said}. {advice.on_refusal(said)}")
+
+    _, _, error = slurm("PENDING", cpus=cpus, submit=submit)
+    assert re.search(rf"\. Ask for less with {key}, ", str(error)), error
+    assert "slurm.nodes" not in str(error)
+
+
+@pytest.mark.parametrize("reason", ["PartitionConfig", "AssocMaxCpuPerNode"])
+def test_a_reason_to_wait_names_what_asks_for_processors(slurm, monkeypatch, reason):
+    wait = advice.on_wait(reason)
+    assert wait is not None
+    text = f"pending ({reason}). {wait.advice}"
+    monkeypatch.setattr(waits, "find_prospect", lambda *job: waits.Prospect(text))
+    said, _, _ = slurm("COMPLETED")
+    assert f"Slurm: pending ({reason}). Ask for less with slurm.time, NUM_WORKERS, " in said[1]
 
 
 def test_a_dry_run_only_shows_the_script(slurm):

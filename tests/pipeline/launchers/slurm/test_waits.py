@@ -94,8 +94,7 @@ def test_a_job_above_a_limit_for_all_jobs_never_starts(limited):
     assert str(found.never) == (
         "Slurm job 3 can never start (AssocGrpCpuLimit), and is cancelled. It asks for cpu=6, and "
         "account team allows cpu=4 for all its jobs (GrpTRES). Ask for less with slurm.cpus, "
-        "cluster.workers or cluster.ps (of make preprocess: NUM_WORKERS), or choose another "
-        "slurm.account"
+        "cluster.workers or cluster.ps, or choose another slurm.account"
     )
 
 
