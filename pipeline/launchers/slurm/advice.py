@@ -115,7 +115,7 @@ _REASONS = {
     ),
     "ReqNodeNotAvail": Wait("Nodes that it needs are down, drained or reserved: sinfo shows them"),
     "JobArrayTaskLimit": Wait("As many of the array run as slurm.array allows"),
-    "JobHeldUser|JobHoldMaxRequeue|launch": Wait(
+    "JobHeldUser|JobHoldMaxRequeue|launch|job requeued in held state": Wait(
         "It is held: scontrol release lets it start"
     ),
     "JobHeldAdmin": Wait("It is held by the cluster's administrator: ask them"),

@@ -87,6 +87,7 @@ def test_a_refusal_that_is_unknown():
         ("PartitionDown", "takes no jobs now", False),
         ("JobHeldAdmin", "administrator", False),
         ("launch failed requeued held", "scontrol release", False),
+        ("job requeued in held state", "scontrol release", False),
     ],
 )
 def test_reasons(reason, words, final):
