@@ -8,12 +8,12 @@ import os
 import socket
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import pydantic
 
 from pipeline import errors, redaction, storage, versions
-from pipeline.runs import accounts, export_files, run_folder, server_loads
+from pipeline.runs import accounts, export_files, record_parts, run_folder, server_loads
 from pipeline.runs.run_folder import RunFolder, Status
 from pipeline.runs.server_loads import ServerLoad
 
@@ -118,10 +118,11 @@ class RunRecord(pydantic.BaseModel):
     baselines: dict[str, dict[str, float]] = {}
     # Split to metric to both ends of its 95 % interval, with a remark if few records carry the
     # metric; or to why it has none.
-    intervals: dict[str, dict[str, list[float | str] | str]] = {}
+    intervals: dict[str, dict[str, record_parts.Ends]] = {}
     # Split to the records that these are of, where they are counted.
     evaluated: dict[str, int] = {}
-    best: dict[str, Any] | None = None
+    # Of the best checkpoint: `metric`, `value`, `step` and what else its file has.
+    best: record_parts.Best = None
     exports: dict[str, str | None] = {}
     # Export to SHA-256 of each of its files.
     sha256: dict[str, dict[str, str]] = {}

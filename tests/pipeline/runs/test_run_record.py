@@ -54,7 +54,7 @@ RESULT = {
     "baselines": {"test": {"accuracy": 0.25}},
     "evaluated": {"test": 99},
     "intervals": {"test": {"accuracy": [0.98, 0.995], "loss": "why", "rmse": [0.1, 0.2, "few"]}},
-    "best": {"step": 1200},
+    "best": {"metric": "accuracy", "value": 0.99, "step": 1200},
     "exports": {"final": "export/final/1500", "best": None},
 }
 
@@ -136,7 +136,7 @@ def test_the_result_is_taken_over(run, job):
     assert record.final_step == 1500 and record.metrics["test"]["accuracy"] == 0.99
     assert record.baselines == RESULT["baselines"]
     assert record.intervals == RESULT["intervals"]
-    assert record.best == {"step": 1200} and record.exports == RESULT["exports"]
+    assert record.best == RESULT["best"] and record.exports == RESULT["exports"]
 
 
 def test_what_is_asked_of_each_server_is_added_up_over_processes(run, job):
