@@ -51,7 +51,7 @@ def check(job: config.Config, room: Room | None, contents: manifest.Manifest | N
         return
     who, held = _sum_up(job, tables, each=room.each)
     copies = 1 + job.train.optimizer.slots
-    peak, evaluated = held * _at_most(job), 0 if room.each else _evaluated(job, tables)
+    peak, evaluated = held * _count_copies(job), 0 if room.each else _count_evaluated(job, tables)
     if peak + evaluated > room.bytes:
         others = f" and evaluation {figures.size(evaluated)}" if evaluated else ""
         raise errors.UsageError(
@@ -61,7 +61,7 @@ def check(job: config.Config, room: Room | None, contents: manifest.Manifest | N
         )
 
 
-def _at_most(job: config.Config) -> int:
+def _count_copies(job: config.Config) -> int:
     """Returns how many times its tables a process takes at most: as measured, a save copies what is
     updated by rows, and until the first steps are made there are initial values, too. What was
     taken once is not given back."""
@@ -69,7 +69,7 @@ def _at_most(job: config.Config) -> int:
     return 2 * (1 + slots) + (2 if slots else 0)
 
 
-def _evaluated(job: config.Config, tables: Sequence[Table]) -> int:
+def _count_evaluated(job: config.Config, tables: Sequence[Table]) -> int:
     """Returns the bytes that evaluation and export take besides. A process without others evaluates
     in what a save has taken."""
     own = topology.role_counts(job.cluster)[topology.EVALUATOR]
