@@ -9,9 +9,6 @@ With --fail_if=worse it exits with 70 if a B is certainly worse than A by eval.m
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
-
 from absl import flags
 
 from pipeline import cli, errors, storage, versions
@@ -73,14 +70,14 @@ def main() -> None:
             differing=differing,
         )
         if compared.metric is None and (_FAIL_IF.value or _METRIC.value):
-            raise errors.UsageError(page.verdict(compared))
+            raise errors.UsageError(page.attribute_verdict(compared, len(others)))
         found.append(compared)
     print("\n".join(page.lines(found)))
     names = [side.run.name for side in (a, *others)]
-    path = _page_path([*names, *([] if _SPLIT.value == "eval" else [_SPLIT.value])])
+    path = _page_path(page.file_name(names, _SPLIT.value, checkpoint))
     storage.write_text(path, page.page(found))
     print(f"page in {terminal.display_path(path)}")
-    worse = [page.verdict(one) for one in found if one.verdict == "worse"]
+    worse = [page.attribute_verdict(one, len(found)) for one in found if one.verdict == "worse"]
     if _FAIL_IF.value and worse:
         raise errors.ModelError(f"{'; '.join(worse)}. See {terminal.display_path(path)}")
 
@@ -125,9 +122,8 @@ def _one(checkpoint: str | None) -> str | None:
     return checkpoint
 
 
-def _page_path(parts: Sequence[str]) -> str:
-    name = re.sub(r"[^A-Za-z0-9._-]+", "-", "-".join(parts)).strip("-")[-200:]
-    path = storage.join(storage.absolute(_STORAGE.value), "compare", f"{name}.html")
+def _page_path(name: str) -> str:
+    path = storage.join(storage.absolute(_STORAGE.value), "compare", name)
     storage.makedirs(storage.parent(path))
     return path
 

@@ -44,14 +44,16 @@ def compare(
         metric=known,
         higher=higher,
         differing=differing,
-        notes=tuple(_notes(a, b)),
+        notes=tuple(list_notes(a, b, metric)),
         defined=paired.of_probabilities(one.answers, a.job.eval.top_k) if one.answers else (),
     )
 
 
-def _notes(a: ComparedRun, b: ComparedRun) -> list[str]:
+def list_notes(a: ComparedRun, b: ComparedRun, metric: str | None) -> list[str]:
+    """Returns what is to be known of two runs to compare them, by a `metric` of one's own choice if
+    one is given."""
     found = []
-    for what in ("metric", "group", "top_k"):
+    for what in ("group", "top_k") if metric else ("metric", "group", "top_k"):
         one, other = (getattr(side.job.eval, what) for side in (a, b))
         if one != other:
             found.append(f"eval.{what} is {one!r} in A and {other!r} in B: that of A is used")

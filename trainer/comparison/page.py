@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import html
 import math
+import re
 from collections.abc import Iterable, Sequence
 
 from pipeline.console import figures, text_table
@@ -89,6 +90,21 @@ def verdict(found: Comparison) -> str:
     if not found.verdict:
         return f"B is neither certainly better nor certainly worse than A: {change}"
     return f"B is {found.verdict} {'from' if found.verdict == 'different' else 'than'} A: {change}"
+
+
+def attribute_verdict(found: Comparison, runs: int) -> str:
+    """Returns the verdict of one of so many runs compared with A; of several it names B."""
+    return verdict(found) if runs == 1 else f"{found.names[1]}: {verdict(found)}"
+
+
+def file_name(names: Sequence[str], split: str, checkpoint: str | None) -> str:
+    """Returns the name of the page of these runs: it has the split and the checkpoint that they are
+    compared by, unless those are the usual ones."""
+    parts = [*names, *([] if split == "eval" else [split])]
+    if checkpoint is not None:
+        parts.append(f"step-{checkpoint}" if checkpoint.isdecimal() else checkpoint)
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", "-".join(parts)).strip("-")[-200:]
+    return f"{name}.html"
 
 
 def _compared_on(found: Comparison) -> str:

@@ -77,6 +77,24 @@ def test_the_verdict(change, higher, words):
     assert page.verdict(result(change, higher=higher)).startswith(words)
 
 
+def test_a_verdict_of_several_names_its_run():
+    found = result(WORSE)
+    assert page.attribute_verdict(found, 1) == page.verdict(found)
+    assert page.attribute_verdict(found, 2).startswith("two: B is worse than A: auc")
+
+
+@pytest.mark.parametrize(
+    ("split", "checkpoint", "name"),
+    [
+        ("eval", None, "one-a-b.html"),
+        ("test", "500", "one-a-b-test-step-500.html"),
+        ("eval", "best", "one-a-b-best.html"),
+    ],
+)
+def test_pages_of_other_records_or_checkpoints_have_names_of_their_own(split, checkpoint, name):
+    assert page.file_name(["one", "a b"], split, checkpoint) == name
+
+
 def test_a_metric_without_an_interval():
     found = result(WORSE, metric=None, wanted="precision", higher=None)
     assert found.verdict == ""
