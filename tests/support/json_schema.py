@@ -21,6 +21,7 @@ _UNDERSTOOD = frozenset(
     | {"minimum", "minLength", "maxLength", "maxItems"}
 )
 _IGNORED = frozenset({"format"})
+_BITS = {"int32": 32, "int64": 64}
 
 
 class Schemas:
@@ -43,6 +44,9 @@ class Schemas:
         if "type" in schema and not _is(value, schema["type"]):
             return [f"{path}: {value!r} is no {schema['type']}"]
         found = []
+        bits = _BITS.get(schema.get("format", ""))
+        if bits and isinstance(value, int) and not -1 << bits - 1 <= value < 1 << bits - 1:
+            found.append(f"{path}: {value} has more than {bits} bits")
         if "enum" in schema and value not in schema["enum"]:
             found.append(f"{path}: {value!r} is none of {schema['enum']}")
         if (

@@ -17,7 +17,7 @@ from pipeline.config import config_file
 from pipeline.jobs.job import Job
 from pipeline.launchers.k8s import pod, tfjob
 from pipeline.launchers.k8s.pod import Rendering
-from pipeline.launchers.k8s.settings import K8s
+from pipeline.launchers.k8s.settings import K8s, seconds
 
 JOBSET_API = "jobset.x-k8s.io/v1alpha2"
 # By which the kinds of `k8s.kind` are asked for.
@@ -153,7 +153,7 @@ def _job_set(wanted: Rendering) -> dict[str, Any]:
                     _fail("out_of_time", "DeadlineExceeded"),
                 ],
             },
-            "ttlSecondsAfterFinished": round(wanted.settings.keep_hours * 3600),
+            "ttlSecondsAfterFinished": seconds(wanted.settings.keep_hours),
             "replicatedJobs": [
                 {
                     "name": role,
@@ -181,7 +181,7 @@ def _plain_job(wanted: Rendering, role: str) -> dict[str, Any]:
     queued = wanted.queued()
     labels = {**queued["labels"], pod.ROLE: role}
     spec = _job_spec(wanted, role, hosts, more={"subdomain": wanted.name})
-    spec["ttlSecondsAfterFinished"] = round(wanted.settings.keep_hours * 3600)
+    spec["ttlSecondsAfterFinished"] = seconds(wanted.settings.keep_hours)
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -201,7 +201,7 @@ def _job_spec(
         "completions": count,
         "parallelism": count,
         "completionMode": "Indexed",
-        **({"activeDeadlineSeconds": round(hours * 3600)} if hours else {}),
+        **({"activeDeadlineSeconds": seconds(hours)} if hours else {}),
         **_restarts(wanted, role),
         "podReplacementPolicy": "Failed",
         "template": template,

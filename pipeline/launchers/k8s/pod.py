@@ -22,11 +22,10 @@ from pipeline.launchers import container as containers
 from pipeline.launchers import image as image_contents
 from pipeline.launchers import image_name
 from pipeline.launchers.gcp.settings import Gcp
-from pipeline.launchers.k8s.settings import K8s
+from pipeline.launchers.k8s.settings import PREFIX, K8s
 from pipeline.runs import start_patience
 
-_NAME = "estimator-pipeline"
-RUN, FOLDER, SET, ROLE = (f"{_NAME}/{name}" for name in ("run", "folder", "set", "role"))
+RUN, FOLDER, SET, ROLE = (f"{PREFIX}/{name}" for name in ("run", "folder", "set", "role"))
 CONTAINER = "trainer"
 # Where pods find the config.
 _FOLDER, FILE = "/etc/estimator-pipeline", "config.yaml"
@@ -102,7 +101,7 @@ class Rendering:
         """Returns the labels of all objects."""
         return {
             **self.settings.labels,
-            "app.kubernetes.io/name": _NAME,
+            "app.kubernetes.io/name": PREFIX,
             RUN: self.run_label,
             FOLDER: folder_label(self.job),
             SET: self.name,

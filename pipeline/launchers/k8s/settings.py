@@ -6,14 +6,29 @@ from typing import Annotated, Any, Literal
 
 import pydantic
 
-from pipeline.sections import Above0, Like, NotNegative, PlaceSection, Positive, Section
+from pipeline.sections import Like, PlaceSection, Section
 
-Name = Annotated[str, Like(r"^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$", "team-7")]
-Label = Annotated[str, Like(r"^([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?$", "team-7")]
-LabelKey = Annotated[
-    str,
-    Like(r"^([a-z0-9.-]{1,253}/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$", "example.org/a"),
-]
+# Names of objects and labels, and their longest values:
+# https://kubernetes.io/docs/concepts/overview/working-with-objects/names/
+# https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/
+_PART = r"[a-z0-9]([a-z0-9-]*[a-z0-9])?"
+_SUBDOMAIN = rf"{_PART}(\.{_PART})*"
+_WORD = r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?"
+Name = Annotated[str, Like(rf"^(?=.{{1,253}}$){_SUBDOMAIN}$", "team-7")]
+Namespace = Annotated[str, Like(rf"^(?=.{{1,63}}$){_PART}$", "team-7")]
+# A name that is the value of a label.
+Queue = Annotated[str, Like(rf"^(?=.{{1,63}}$){_SUBDOMAIN}$", "team-7")]
+Label = Annotated[str, Like(rf"^({_WORD})?$", "team-7")]
+LabelKey = Annotated[str, Like(rf"^((?=[^/]{{1,253}}/){_SUBDOMAIN}/)?{_WORD}$", "example.org/a")]
+# Kubernetes has integers of 32 bits for seconds, restarts and users.
+_MOST = (1 << 31) - 1
+Count = Annotated[int, pydantic.Field(ge=0, le=_MOST)]
+User = Annotated[int, pydantic.Field(ge=1, le=_MOST)]
+Hours = Annotated[float, pydantic.Field(gt=0, le=_MOST // 3600)]
+Minutes = Annotated[float, pydantic.Field(gt=0, le=_MOST // 60)]
+# Labels of our own.
+PREFIX = "estimator-pipeline"
+_TAKEN = ("app.kubernetes.io/name",)
 # Quantities, without a sign and with short exponents:
 # https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/
 _NUMBER, _SUFFIX = r"([0-9]+\.?[0-9]*|\.[0-9]+)", r"[kMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]{1,2}"
@@ -36,6 +51,11 @@ def amount(text: str) -> float:
     return float(number) * _UNITS[text[len(number) :]]
 
 
+def seconds(hours: float) -> int:
+    """Returns `Hours` as Kubernetes takes them, for which 0 means at once."""
+    return max(1, round(hours * 3600))
+
+
 class Resources(Section):
     """What each pod of a role asks for."""
 
@@ -47,8 +67,14 @@ class Resources(Section):
     """Memory that is reserved, which is also the limit."""
     disk: Bytes = "10Gi"
     """Temporary disk space that is reserved, which is also the limit."""
-    gpus: NotNegative = 0
+    gpus: Count = 0
     """GPUs. They need an image with CUDA."""
+
+    @pydantic.model_validator(mode="after")
+    def _may_use_what_is_reserved(self) -> Resources:
+        if self.cpu_limit is not None and amount(self.cpu_limit) < amount(self.cpu):
+            raise ValueError(f"cpu_limit={self.cpu_limit} is below cpu={self.cpu}: give more")
+        return self
 
 
 class Toleration(Section):
@@ -58,7 +84,7 @@ class Toleration(Section):
     """Key of the taint. Not set: every key."""
     operator: Literal["Equal", "Exists"] = "Equal"
     """How `value` is compared."""
-    value: str = ""
+    value: Label = ""
     """Value of the taint."""
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
     """Effect of the taint. Not set: every effect."""
@@ -77,7 +103,7 @@ class K8s(PlaceSection):
 
     context: str | None = None
     """Context of your kubeconfig. Not set: the current one."""
-    namespace: Name | None = None
+    namespace: Namespace | None = None
     """Namespace that jobs run in. Not set: that of the context."""
     kind: Literal["jobset", "job", "tfjob"] | None = None
     """What a job is rendered as. `job` are plain Indexed Jobs, for strategies that restart one
@@ -101,7 +127,7 @@ class K8s(PlaceSection):
     set: at `STORAGE` itself."""
     env_from: tuple[Name, ...] = ()
     """Secrets whose keys become environment variables of the pods."""
-    queue: Name | None = None
+    queue: Queue | None = None
     """Local queue of Kueue. Not set: none."""
     priority_class: Name | None = None
     """Priority class of the pods. Not set: the cluster's default."""
@@ -112,19 +138,27 @@ class K8s(PlaceSection):
     tolerations: tuple[Toleration, ...] = ()
     resources: dict[Role, Resources] = pydantic.Field(default={})
     """Resources by role. A role that is not named gets the defaults below."""
-    run_as_user: Positive = 1000
+    run_as_user: User = 1000
     """User and group id of the processes; it must be able to write to `STORAGE`."""
     port: Annotated[int, pydantic.Field(ge=1024, le=65535)] = 2222
     """Port that processes listen on, each in its own pod."""
-    max_restarts: NotNegative = 10
+    max_restarts: Count = 10
     """Restarts of a process, or of all together, after which the job fails. Evictions do not count
     where one process is restarted at a time."""
-    wait_minutes: Above0 = 60.0
+    wait_minutes: Minutes = 60.0
     """How long a process waits for the chief, whose node may take its time to appear."""
-    timeout_hours: Above0 | None = None
+    timeout_hours: Hours | None = None
     """Hours after which the job fails. Not set: no limit."""
-    keep_hours: Above0 = 24.0
+    keep_hours: Hours = 24.0
     """Hours after its end at which the job is deleted from the cluster."""
+
+    @pydantic.field_validator("labels")
+    @classmethod
+    def _labels_are_free(cls, labels: dict[str, str]) -> dict[str, str]:
+        taken = [key for key in labels if key in _TAKEN or key.startswith(f"{PREFIX}/")]
+        if taken:
+            raise ValueError(f"{taken[0]}: is set by the pipeline; use another key")
+        return labels
 
     def of_role(self, role: str) -> Resources:
         """Returns what each pod of a role asks for."""

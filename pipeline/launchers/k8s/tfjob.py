@@ -12,6 +12,7 @@ from typing import Any
 
 from pipeline.launchers.k8s import pod
 from pipeline.launchers.k8s.pod import Rendering
+from pipeline.launchers.k8s.settings import seconds
 from pipeline.runs import evaluator_patience
 
 _NAMES = {"chief": "Chief", "worker": "Worker", "ps": "PS", "evaluator": "Evaluator"}
@@ -33,8 +34,8 @@ def render(wanted: Rendering) -> dict[str, Any]:
                 "cleanPodPolicy": "None",
                 # For all pods together.
                 "backoffLimit": settings.max_restarts,
-                "ttlSecondsAfterFinished": round(settings.keep_hours * 3600),
-                **({"activeDeadlineSeconds": round(deadline * 3600)} if deadline else {}),
+                "ttlSecondsAfterFinished": seconds(settings.keep_hours),
+                **({"activeDeadlineSeconds": seconds(deadline)} if deadline else {}),
             },
             "successPolicy": "AllWorkers",
             "tfReplicaSpecs": {_NAMES[role]: _replicas(wanted, role) for role in wanted.roles},

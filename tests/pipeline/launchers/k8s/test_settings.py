@@ -1,10 +1,53 @@
 """What the section `k8s` of a config takes: what Kubernetes does."""
 
+import dataclasses
+import pathlib
+
+import hypothesis
+import pydantic
 import pytest
+from hypothesis import strategies as st
 
 from pipeline import errors
+from pipeline.launchers.k8s import manifest
 from pipeline.launchers.k8s.settings import K8s, amount
 from tests.pipeline.jobs.jobs import plan
+from tests.pipeline.launchers.k8s import jobset_rules, object_rules
+from tests.support import json_schema
+
+SCHEMAS = json_schema.Schemas(pathlib.Path(__file__).parents[3] / "golden" / "k8s" / "schemas")
+DEFINITIONS = {
+    "ConfigMap": ("kubernetes-1.31.json", "io.k8s.api.core.v1.ConfigMap"),
+    "NetworkPolicy": ("kubernetes-1.31.json", "io.k8s.api.networking.v1.NetworkPolicy"),
+    "Service": ("kubernetes-1.31.json", "io.k8s.api.core.v1.Service"),
+    "Job": ("kubernetes-1.31.json", "io.k8s.api.batch.v1.Job"),
+    "JobSet": ("jobset-0.12.0.json", "JobSet"),
+}
+NAMES = st.sampled_from(["a", "a.b", "a..b", "a-.b", "-a", "A", "a" * 63, "a" * 70, "a" * 254, ""])
+WORDS = st.sampled_from(["y", "1e3", "A_b.c", "a" * 63, "a" * 64, "_a", "a.", "a b", "a/b", ""])
+OWN = ["estimator-pipeline/run", "app.kubernetes.io/name"]
+KEYS = st.sampled_from(
+    ["y", "null", "a.b/c", "a..b/c", "/c", "a/", "a" * 64, f"{'a' * 253}/b", f"{'a' * 254}/b", *OWN]
+)
+WHOLE = st.sampled_from([0, 1, 2222, (1 << 31) - 1, 1 << 31, 99999999999, 1 << 64])
+REAL = st.sampled_from([1e-300, 1e-4, 1 / 3, 24.0, 596523.0, 596524.0, 1e6, 1e308])
+AMOUNTS = st.sampled_from(["0", "1", "500m", "2Gi", "1e3", "4Ki"])
+OBJECTS = {"kind": st.sampled_from(["jobset", "job", "tfjob"])}
+KINDS = {
+    **dict.fromkeys(["namespace", "service_account", "queue", "priority_class"], NAMES),
+    **dict.fromkeys(["env_from", "image_pull_secrets"], st.lists(NAMES, max_size=1)),
+    **dict.fromkeys(["labels", "node_selector"], st.dictionaries(KEYS, WORDS, max_size=1)),
+    **dict.fromkeys(["run_as_user", "max_restarts", "port"], WHOLE),
+    **dict.fromkeys(["timeout_hours", "keep_hours", "wait_minutes"], REAL),
+    "tolerations": st.lists(st.fixed_dictionaries({"key": KEYS, "value": WORDS}), max_size=1),
+    "resources": st.fixed_dictionaries(
+        {
+            "chief": st.fixed_dictionaries(
+                {"cpu": AMOUNTS, "cpu_limit": AMOUNTS, "memory": AMOUNTS, "gpus": WHOLE}
+            )
+        }
+    ),
+}
 
 
 @pytest.mark.parametrize(
@@ -47,3 +90,63 @@ def test_memory_that_kubernetes_does_not_know_is_refused(text):
     with pytest.raises(errors.UsageError, match=r"memory: must look like '10Gi', got") as caught:
         plan(f"k8s.resources={{worker: {{memory: '{text}'}}}}")
     assert "\n" not in str(caught.value)
+
+
+@pytest.fixture(scope="module")
+def job():
+    return plan()
+
+
+@pytest.mark.parametrize("key", KINDS)
+def test_what_is_accepted_is_what_kubernetes_accepts(key, job):
+    accepted = []
+
+    @hypothesis.settings(deadline=None, max_examples=40)
+    @hypothesis.given(st.fixed_dictionaries({key: KINDS[key]}, optional=OBJECTS))
+    def check(given):
+        try:
+            section = K8s.model_validate(given)
+        except pydantic.ValidationError:
+            return
+        accepted.append(given)
+        config = job.config.model_copy(update={"k8s": section})
+        documents = manifest.documents(dataclasses.replace(job, config=config), "5f2c41aa00112233")
+        for one in documents:
+            assert list(object_rules.refusals(one)) == []
+            if one["kind"] in DEFINITIONS:
+                assert SCHEMAS.errors(one, *DEFINITIONS[one["kind"]]) == []
+            if one["kind"] == "JobSet":
+                assert jobset_rules.refusals(one) == []
+
+    check()
+    assert accepted
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("keep_hours=1e6", "k8s.keep_hours: "),
+        ("wait_minutes=1e308", "k8s.wait_minutes: "),
+        ("max_restarts=3000000000", "k8s.max_restarts: "),
+        ("run_as_user=99999999999", "k8s.run_as_user: "),
+        (f"queue={'q' * 70}", "k8s.queue: must look like"),
+        ("env_from=[a..b]", "k8s.env_from.0: must look like"),
+        ("namespace=a.b", "k8s.namespace: must look like"),
+        ("tolerations=[{key: a, value: a b}]", "k8s.tolerations.0.value: must look like"),
+        ("resources={ps: {cpu: '2', cpu_limit: '1500m'}}", "cpu_limit=1500m is below cpu=2: give"),
+        ("labels={estimator-pipeline/run: x}", "estimator-pipeline/run: is set by the pipeline;"),
+        ("labels={app.kubernetes.io/name: x}", "app.kubernetes.io/name: is set by the pipeline;"),
+    ],
+)
+def test_what_kubernetes_refuses_is_refused_in_one_line(given, words):
+    with pytest.raises(errors.UsageError) as caught:
+        plan(f"k8s.{given}")
+    assert words in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_short_time_is_not_none():
+    """A deadline of 0 seconds ends a job at once."""
+    job = plan("k8s.timeout_hours=0.0001", "k8s.keep_hours=0.0001")
+    spec = manifest.documents(job, "5f2c41aa00112233")[-1]["spec"]
+    assert spec["replicatedJobs"][0]["template"]["spec"]["activeDeadlineSeconds"] == 1
+    assert spec["ttlSecondsAfterFinished"] == 1
