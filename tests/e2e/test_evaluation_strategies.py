@@ -8,6 +8,7 @@ import pytest
 
 from pipeline import errors
 from pipeline.cluster import topology
+from pipeline.config.strategy_table import STRATEGIES
 from pipeline.runs.run_folder import RunFolder
 from tests.e2e.conftest import modes
 from trainer import experiment
@@ -15,8 +16,11 @@ from trainer.checkpoints import checkpoint_files
 from trainer.evaluation import best_exporter
 from trainer.input.dataset import RecordDataset, even_batches
 
+# `MODES` has them evaluate too.
+REPLICATED = [name for name, row in STRATEGIES.items() if row.replicates and row.evaluates]
 
-@pytest.mark.parametrize("mode", modes("mirrored", "central_storage"))
+
+@pytest.mark.parametrize("mode", modes(*REPLICATED))
 @pytest.mark.parametrize("split", ["eval", "test"])
 def test_replicated_evaluation_equals_plain_evaluation(
     run_of, small_records, tmp_path, mode, split
@@ -43,7 +47,7 @@ def test_replicated_evaluation_equals_plain_evaluation(
         assert found[name] == pytest.approx(metrics[name], abs=1e-6), name
 
 
-@pytest.mark.parametrize("mode", modes("mirrored", "central_storage"))
+@pytest.mark.parametrize("mode", modes(*REPLICATED))
 def test_predictions_of_all_replicas_are_evaluated(run_of, commands, mode):
     run = run_of(mode)
     flags = (f"--storage={run.path.parent.parent}", f"--run={run.path.name}", "--slices=label")

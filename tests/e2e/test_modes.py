@@ -8,7 +8,8 @@ import pytest
 import tensorflow as tf
 
 from pipeline.cluster import topology
-from pipeline.config import config_file, strategy_table
+from pipeline.config import config_file
+from pipeline.config.strategy_table import STRATEGIES
 from pipeline.records import epochs
 from pipeline.runs import run_folder
 from tests.e2e.conftest import BATCH, MODES, SAVE_STEPS, STEPS, modes
@@ -16,13 +17,11 @@ from tests.e2e.conftest import BATCH, MODES, SAVE_STEPS, STEPS, modes
 # Test accuracy of this network after as many updates: few, so that a mode that loses or doubles
 # gradients falls out.
 BAND = (0.83, 0.93)
-COPIES = {"mirrored": 2, "central_storage": 2, "multi_worker_mirrored": 2}
-ASYNCHRONOUS = ("parameter_server", "parameter_server_strategy")
-COPIES["parameter_server_sync"] = 2
+ASYNCHRONOUS = [name for name, row in STRATEGIES.items() if row.asynchronous]
 
 
 def test_every_mode_is_run():
-    assert set(MODES) == set(strategy_table.STRATEGIES)
+    assert set(MODES) == set(STRATEGIES), "add its settings to MODES in tests/e2e/conftest.py"
 
 
 @pytest.mark.parametrize("mode", modes(*MODES))
@@ -39,7 +38,8 @@ def test_it_makes_the_steps_it_should(run_of, mode):
     (docs/tensorflow-pitfalls.md#steps-beyond-the-limit): each may begin another two meanwhile."""
     beyond = run_of(mode).record["final_step"] - STEPS
     assert 0 <= beyond < (4 if mode in ASYNCHRONOUS else 1)
-    assert topology.examples_per_step(run_of(mode).job) == BATCH * COPIES.get(mode, 1)
+    copies = 2 if STRATEGIES[mode].synchronous else 1
+    assert topology.examples_per_step(run_of(mode).job) == BATCH * copies
 
 
 @pytest.mark.parametrize("mode", modes(*MODES))

@@ -10,21 +10,16 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from pipeline.config.strategy_table import STRATEGIES
 from tests import reading
 from tests.e2e.conftest import RATE, modes
 from trainer.input.dataset import RecordDataset
 
-# Mode to the batches that make its first step: (rank, readers, batches), or the processes that have
-# kept theirs, where each takes from the records what it can use.
-SYNCHRONOUS = {
-    "mirrored": [(0, 1, 2)],
-    "central_storage": [(0, 1, 2)],
-    "multi_worker_mirrored": [(0, 2, 1), (1, 2, 1)],
-}
-TAKING = {"parameter_server_sync": ["chief-0", "worker-0"]}
+STEPPING = [name for name, row in STRATEGIES.items() if not row.asynchronous]
+GANGS = [name for name in STEPPING if STRATEGIES[name].own_evaluator]
 
 
-@pytest.mark.parametrize("mode", modes("none", "one_device", *SYNCHRONOUS, *TAKING))
+@pytest.mark.parametrize("mode", modes(*STEPPING))
 def test_a_step_of_all_replicas_is_a_step_on_the_whole_batch(run_of, small_records, mode):
     run = run_of(mode)
     before, after = run.first_step()
@@ -35,7 +30,7 @@ def test_a_step_of_all_replicas_is_a_step_on_the_whole_batch(run_of, small_recor
         assert np.abs(after[name] - before[name]).max() > 1e-4
 
 
-@pytest.mark.parametrize("mode", modes("multi_worker_mirrored", "parameter_server_sync"))
+@pytest.mark.parametrize("mode", modes(*GANGS))
 def test_all_processes_have_the_same_variables_after_it(run_of, mode):
     for chief, worker in zip(
         run_of(mode).first_step(), run_of(mode).first_step("worker-0"), strict=True
@@ -54,16 +49,20 @@ def test_all_copies_of_mirrored_variables_are_equal(run_of):
 
 def _whole_batch(run, small, mode):
     """Returns images, `[batch, 784]` in 0 to 1, and labels."""
-    kept = [run.first_batch(task) for task in TAKING.get(mode, ())]
+    row = STRATEGIES[mode]
+    # With servers each process takes from the records what it can use, and has kept it.
+    tasks = ("chief-0", "worker-0") if row.servers else ()
+    kept = [run.first_batch(task) for task in tasks]
     images = [one["image"].reshape(len(one["label"]), -1) / 255.0 for one in kept]
     labels = [one["label"] for one in kept]
     if kept:
         return np.concatenate(images), np.concatenate(labels)
     records = RecordDataset(run.job, small.folder, small.contents)
-    for rank, readers, batches in SYNCHRONOUS.get(mode, [(0, 1, 1)]):
+    readers = 2 if row.all_reduce else 1
+    for rank in range(readers):
         with tf.Graph().as_default():
             dataset = reading.train_dataset(records, rank, readers)
-            for features, label in reading.batches(dataset, batches):
+            for features, label in reading.batches(dataset, 2 if row.replicates else 1):
                 images.append(features["image"].reshape(len(label), -1) / 255.0)
                 labels.append(label)
     return np.concatenate(images), np.concatenate(labels)

@@ -127,10 +127,13 @@ def test_help_completion_config_and_doctor_know_a_registered_place(attic, tmp_pa
         "| `attic.shelf` | integer, at least 1 | `1` | Shelf of the machine. |"
         in (tmp_path / "config.md").read_text()
     )
-    assert '"train --cluster") words="local gcp k8s slurm attic"' in attic(
+    names = " ".join([*places.PLACES, "attic"])
+    assert f'"train --cluster") words="{names}"' in attic(
         "pipeline.commands.completion", "--shell=bash"
     )
-    assert "--cluster=local|gcp|slurm|attic" in attic("pipeline", "preprocess", "--help")
+    making = [name for name, one in places.PLACES.items() if one.preprocessing]
+    options = "|".join([*making, "attic"])
+    assert f"--cluster={options}" in attic("pipeline", "preprocess", "--help")
     made = attic("pipeline", "preprocess", "CONFIG=mnist", "CLUSTER=attic", "SHELF=2")
     assert made == 'would make records with --config=mnist --set=attic.shelf="2"\n'
 

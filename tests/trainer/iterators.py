@@ -43,13 +43,14 @@ def _is_off(dataset: Any) -> bool:
 def _of_strategy(name: str) -> dict[str, Any]:
     from pipeline import config
     from pipeline.cluster import topology
+    from pipeline.config.strategy_table import STRATEGIES
     from trainer.distribution import autotuner, strategies
 
-    cluster = {
-        "multi_worker_mirrored": CLUSTER,
-        "parameter_server_strategy": {**CLUSTER, "ps": ["localhost:3"]},
-    }.get(name, {})
-    evaluating = name if name in ("one_device", "mirrored", "central_storage") else "none"
+    row = STRATEGIES[name]
+    cluster = CLUSTER if row.own_evaluator else {}
+    if row.servers:
+        cluster = {**CLUSTER, "ps": ["localhost:3"]}
+    evaluating = name if row.evaluates else "none"
     settings = config.Cluster(strategy=name, eval_strategy=evaluating)
     task = topology.Task("chief", 0, {role: tuple(a) for role, a in cluster.items()})
     os.environ["TF_CONFIG"] = task.tf_config()

@@ -9,10 +9,12 @@ import pytest
 
 from pipeline import errors
 from pipeline.cluster import compatibility, topology
-from pipeline.config import config_file, strategy_table
+from pipeline.config import config_file
+from pipeline.config.strategy_table import STRATEGIES
 
-ALONE = ("none", "one_device", "mirrored", "central_storage")
-NEEDS_WORKER = ("multi_worker_mirrored", "parameter_server_strategy")
+# Those of one process, and those that need a second one.
+ALONE = [name for name, row in STRATEGIES.items() if not row.own_evaluator]
+NEEDS_WORKER = [name for name, row in STRATEGIES.items() if row.workers[0] > 0]
 
 
 def job(strategy, *overrides):
@@ -35,7 +37,7 @@ def accept(strategy, *overrides, gpus=0):
 
 @pytest.mark.parametrize(
     ("strategy", "workers", "ps"),
-    [*itertools.product(strategy_table.STRATEGIES, (None, 0, 1, 3), (None, 0, 1, 2))],
+    [*itertools.product(STRATEGIES, (None, 0, 1, 3), (None, 0, 1, 2))],
 )
 def test_every_strategy_with_every_topology(strategy, workers, ps):
     """Refused exactly where TensorFlow would hang or train alone
@@ -47,7 +49,7 @@ def test_every_strategy_with_every_topology(strategy, workers, ps):
         if strategy in ALONE
         else {
             "workers": workers == 0 and strategy in NEEDS_WORKER,
-            "ps": bool(ps) if strategy == "multi_worker_mirrored" else ps == 0,
+            "ps": bool(ps) if STRATEGIES[strategy].all_reduce else ps == 0,
         }
     )
     if not any(bad.values()):
@@ -63,7 +65,7 @@ def test_every_strategy_with_every_topology(strategy, workers, ps):
 
 
 ALL_REDUCE = "multi_worker_mirrored"
-REPLICATED = ("mirrored", "central_storage", ALL_REDUCE, "parameter_server_strategy")
+REPLICATED = [name for name, row in STRATEGIES.items() if row.replicas[2] is None]
 OWN_KEYS = {
     "devices": ("[/cpu:0]", ("one_device", *REPLICATED)),
     "cross_device_ops": ("reduction_to_one_device", ("mirrored",)),
@@ -75,7 +77,7 @@ OWN_KEYS = {
 }
 
 
-@pytest.mark.parametrize("strategy", strategy_table.STRATEGIES)
+@pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("key", OWN_KEYS)
 def test_keys_a_strategy_would_ignore_are_refused(strategy, key):
     value, owners = OWN_KEYS[key]
@@ -95,7 +97,7 @@ def test_a_stored_config_may_spell_out_an_earlier_default():
 
 
 def test_several_replicas_are_for_those_that_have_them():
-    for strategy in strategy_table.STRATEGIES:
+    for strategy in STRATEGIES:
         if strategy in REPLICATED:
             accept(strategy, "cluster.replicas=3")
         else:
@@ -104,7 +106,7 @@ def test_several_replicas_are_for_those_that_have_them():
             )
 
 
-@pytest.mark.parametrize("strategy", strategy_table.STRATEGIES)
+@pytest.mark.parametrize("strategy", STRATEGIES)
 def test_replicas_may_be_those_that_evaluate(strategy):
     overrides = (f"cluster.strategy={strategy}", "cluster.eval_strategy=mirrored")
     cluster = config_file.load("mnist", [*overrides, "cluster.replicas=3"]).cluster
@@ -115,7 +117,7 @@ def test_replicas_may_be_those_that_evaluate(strategy):
 
 
 @pytest.mark.parametrize("evaluating", ["mirrored", "central_storage", "one_device"])
-@pytest.mark.parametrize("strategy", strategy_table.STRATEGIES)
+@pytest.mark.parametrize("strategy", STRATEGIES)
 def test_evaluating_otherwise_than_training_uses_keys_of_its_own(strategy, evaluating):
     own = (f"cluster.eval_strategy={evaluating}", "cluster.devices=[/cpu:0]")
     accept(strategy, *own)
