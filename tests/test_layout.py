@@ -377,6 +377,15 @@ def _text(name):
     return (ROOT / name).read_text()
 
 
+def test_no_file_name_begins_with_a_dash():
+    """A command that takes an option for a path writes such a file, and others take it for one."""
+    command = ["git", "ls-files", "-z"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    paths = [pathlib.PurePath(name) for name in listed.stdout.split("\0")]
+    wrong = [str(path) for path in paths if any(part.startswith("-") for part in path.parts)]
+    assert not wrong
+
+
 def test_lock_files_pin_and_name_no_host():
     """Packages come by name from wherever the machine gets them, and are checked by hash."""
     for extra in ("", "-dev", "-bench", "-gcp", "-tune"):

@@ -70,8 +70,7 @@ class Optimizer(Section):
     Not set: no limit."""
     average: Annotated[float, pydantic.Field(gt=0, lt=1)] | None = None
     """Decay of a moving average of the parameters, which is evaluated and exported in their place.
-    Not set: no average. Only with `cluster.strategy: none`, `one_device`, `parameter_server` or
-    `parameter_server_sync`, at most one `cluster.ps`, and no `cluster.eval_strategy: mirrored`."""
+    Not set: no average. At most one `cluster.ps`."""
     weight_decay: AtLeast0 = 0.0
     """How much the matrices of a network shrink in each step, times the learning rate of the step;
     of tables of embeddings the rows of a batch do. Used only by `adam`, which it makes AdamW."""

@@ -30,6 +30,7 @@ from pydantic_core import PydanticUndefined
 from pipeline import sections, storage
 from pipeline.config import schema, strategy_table
 from pipeline.config.cluster_config import Cluster
+from pipeline.config.optimizer_config import Optimizer
 from pipeline.models import MODELS
 from pipeline.steps import STEPS
 from pipeline.steps.base import Step
@@ -175,6 +176,8 @@ def docstrings(section: type[pydantic.BaseModel]) -> dict[str, str]:
     if section is Cluster:
         for key, owners in strategy_table.OWNERS.items():
             meanings[key] = f"{meanings[key]} {_belongs_to(owners)}"
+    if section is Optimizer:
+        meanings["average"] += f" {_averages()}"
     return meanings
 
 
@@ -183,6 +186,17 @@ def _belongs_to(owners: tuple[str, ...]) -> str:
     evaluating = [name for name in owners if strategy_table.STRATEGIES[name].evaluates]
     also = f", or {_either(_code(evaluating))} as `eval_strategy`" if evaluating else ""
     return f"Only with {_either(_code(owners))} as `strategy`{also}."
+
+
+def _averages() -> str:
+    """Returns the sentence on the strategies that a moving average is for."""
+    rows = strategy_table.STRATEGIES.items()
+    averaging = [name for name, row in rows if row.averages]
+    mirroring = [name for name, row in rows if row.mirrors and row.evaluates]
+    return (
+        f"Only with {_either(_code(averaging))} as `cluster.strategy`, and not with "
+        f"{_either(_code(mirroring))} as `cluster.eval_strategy`."
+    )
 
 
 def _code(names: Sequence[str]) -> list[str]:
@@ -295,5 +309,15 @@ def _summary(section: type[sections.Section]) -> str:
     return re.split(r"(?<=\.)\s", " ".join(_text(section).split()), maxsplit=1)[0]
 
 
+def main(arguments: Sequence[str]) -> None:
+    """Writes the page to the only argument, the path of a file."""
+    if len(arguments) != 1 or arguments[0].startswith("-"):
+        raise SystemExit(
+            f"usage: python -m pipeline.config.reference FILE, such as docs/config.md; got "
+            f"{' '.join(arguments) or 'nothing'}"
+        )
+    storage.write_text(arguments[0], page())
+
+
 if __name__ == "__main__":
-    storage.write_text(sys.argv[1], page())
+    main(sys.argv[1:])

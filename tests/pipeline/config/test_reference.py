@@ -124,3 +124,19 @@ def test_keys_of_some_strategies_name_all_of_these():
     )
     for name, strategy in strategy_table.STRATEGIES.items():
         assert all(f"`{name}`" in meanings[key].partition("Only with")[2] for key in strategy.keys)
+
+
+def test_an_average_names_the_strategies_that_make_one():
+    said = reference.docstrings(config.Optimizer)["average"].partition("Only with")[2]
+    training, _, evaluating = said.partition("`cluster.strategy`, and not with")
+    for name, row in strategy_table.STRATEGIES.items():
+        assert (f"`{name}`" in training) == row.averages
+        assert (f"`{name}`" in evaluating) == (row.mirrors and row.evaluates)
+
+
+@pytest.mark.parametrize("arguments", [["--help"], [], ["a.md", "b.md"]])
+def test_the_page_is_written_to_a_file_only(tmp_path, monkeypatch, arguments):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit, match=r"^usage: .* FILE, such as docs/config\.md; got "):
+        reference.main(arguments)
+    assert not list(tmp_path.iterdir())
