@@ -67,7 +67,7 @@ class Slurm(PlaceSection):
     there. Not set: the partition's."""
     warn_seconds: Annotated[int, pydantic.Field(ge=30, le=65535)] = 180
     """Seconds before the time limit at which the job saves and ends; up to a minute more. Slurm
-    looks at limits about twice a minute."""
+    looks at limits about twice a minute. Must be less than `time`."""
     nodes: Positive | None = None
     """Nodes to spread the processes over. Not set: as few as they fit on."""
     cpus: Positive = 1
