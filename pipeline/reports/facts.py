@@ -146,7 +146,7 @@ def times_of(facts: Facts) -> dict[str, dict[str, float]]:
     synchronous = strategy_table.STRATEGIES[facts.job.cluster.strategy].synchronous
     alone = facts.processes + facts.record.topology.get(topology.PS, 0) == 1
     return goodput.divide(
-        _periods(facts),
+        _periods(facts, known),
         known,
         _survivors(facts, known),
         synchronous=synchronous,
@@ -154,14 +154,37 @@ def times_of(facts: Facts) -> dict[str, dict[str, float]]:
     )
 
 
-def _periods(facts: Facts) -> list[goodput.LaunchPeriod]:
+def _periods(facts: Facts, known: list[accounts.Account]) -> list[goodput.LaunchPeriod]:
     return [
-        goodput.LaunchPeriod(began, ended, [task])
+        _period(facts, known, task, span=(began, ended))
         for launch in facts.launches
         for task, periods in presence.list_periods(launch).items()
         if task.rpartition("-")[0] in topology.TRAINING_ROLES
         for began, ended in periods
     ]
+
+
+def _period(
+    facts: Facts, known: list[accounts.Account], task: str, *, span: presence.Period
+) -> goodput.LaunchPeriod:
+    """Returns the period of a task in a launch. One that is at work has not written yet what it is
+    doing: that time is not counted, unless it has been silent for as long as one that is gone."""
+    began, ended = span
+    own = [one for one in known if one.task == task and one.began <= ended and one.until >= began]
+    if not own:
+        return goodput.LaunchPeriod(began, ended, [task])
+    newest = max(own, key=lambda one: one.began)
+    losses = [
+        one.time
+        for one in facts.record.restarts
+        if one.time is not None and (one.gang or f"{one.role}-{one.index}" == task)
+    ]
+    lost = any(newest.began < at <= ended for at in losses)
+    is_at_work = facts.state in liveness.AT_WORK and ended == facts.launches[-1].ended
+    if is_at_work and not lost and not newest.ended:
+        lost = ended - newest.until > run_folder.silence(facts.run)
+        ended = ended if lost else newest.until
+    return goodput.LaunchPeriod(began, ended, [task], lost=lost)
 
 
 def _survivors(facts: Facts, known: list[accounts.Account]) -> float:

@@ -26,7 +26,7 @@ WHAT = {
     "recovery": "from a loss to the next step",
     "stopped": "the whole process stood still, as after SIGSTOP",
     "slower steps": "steps and hooks that took longer than the best sustained time",
-    "end": "after the last step: the last checkpoint, evaluation and export",
+    "end": "after the last step, or a failure: the last checkpoint, evaluation and export",
 }
 # Clocks of hosts may differ by so many seconds.
 _SKEW = 5.0
@@ -35,11 +35,13 @@ _SKEW = 5.0
 @dataclasses.dataclass(frozen=True)
 class LaunchPeriod:
     """A period in which some tasks of a run were to train, in Unix time: a launch, or for workers
-    that joined later or left earlier a part of one."""
+    that joined later or left earlier a part of one. They were `lost` if the end of what they have
+    written was a loss from which they did not recover."""
 
     began: float
     ended: float
     tasks: Sequence[str]
+    lost: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -128,7 +130,8 @@ class _Task:
     def add(self, period: LaunchPeriod, own: Sequence[Account]) -> None:
         """Adds what it did in a period, with its `own` accounts in that: all its seconds."""
         left = max(0.0, period.ended - period.began)
-        begins, cursor, ended = "start-up", period.began, False
+        begins, cursor = "start-up", period.began
+        rest = begins
         for account in own:
             left -= self._take(begins, min(left, account.began - cursor))
             for state, seconds in account.seconds.items():
@@ -140,8 +143,9 @@ class _Task:
             self.timed += account.timed
             self.best += [account.best] if account.best is not None else []
             self.late += max(0.0, account.late)
-            begins, cursor, ended = "recovery", account.until, account.ended
-        self._take("end" if ended else begins, left)
+            begins, cursor = "recovery", account.until
+            rest = "recovery" if period.lost and not account.ended else "end"
+        self._take(rest, left)
 
     def _take(self, cause: str, seconds: float) -> float:
         seconds = max(0.0, seconds)

@@ -63,6 +63,43 @@ def test_what_a_run_that_trains_has_not_saved_is_not_lost(tmp_path, monkeypatch)
     assert (found["useful"], "lost work" in found) == (pytest.approx(80), False)
 
 
+def _cut(run, task, until):
+    """Leaves of a process what it had written `until` then."""
+    own = [one for one in scene.ACCOUNTS if one.task == task][-1]
+    end = scene.BEGAN + until
+    start = own.seconds["start"]
+    seconds = {"start": start, "step": end - own.began - start}
+    accounts.write(run, own.model_copy(update={"until": end, "seconds": seconds, "ended": False}))
+
+
+def test_a_failure_is_no_recovery(tmp_path):
+    """Of the chief, say by a loss that is not finite: nobody started it again."""
+    run = scene.make(tmp_path)
+    _cut(run, "chief-0", 90)
+    found = _parts(run, status="failed")
+    assert (found["recovery"], found["end"]) == (ALL["recovery"], ALL["end"] - 10)
+
+
+def test_what_a_process_at_work_has_not_written_is_no_recovery(tmp_path, monkeypatch):
+    run = scene.make(tmp_path)
+    monkeypatch.setattr(facts.liveness, "state_of_run", lambda *_, now: ("running", ""))
+    _cut(run, "chief-0", 90)
+    _cut(run, "worker-0", 90)
+    found = _parts(run, 90.6, ended=None)
+    assert (found["recovery"], "end" in found) == (ALL["recovery"], False)
+    assert sum(found.values()) == pytest.approx(180)
+
+
+def test_a_process_at_work_that_is_lost_recovers(tmp_path, monkeypatch):
+    run = scene.make(tmp_path)
+    monkeypatch.setattr(facts.liveness, "state_of_run", lambda *_, now: ("running", ""))
+    _cut(run, "chief-0", 90)
+    _cut(run, "worker-0", 90)
+    again = run_record.Restart(role="worker", index=0, cause="killed", time=scene.BEGAN + 90)
+    found = _parts(run, 92, ended=None, restarts=[*run_record.read(run).restarts, again])
+    assert found["recovery"] == pytest.approx(ALL["recovery"] + 2)
+
+
 def test_the_time_between_two_launches_is_not_counted(tmp_path):
     run = scene.make(tmp_path)
     day = 86400.0

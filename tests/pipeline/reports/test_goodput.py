@@ -94,7 +94,13 @@ def test_from_a_loss_to_the_next_step_is_recovery():
 
 def test_a_process_that_never_came_back_is_recovery():
     known = [_account(start=10.0, step=20.0, examples=20, best=1.0, ended=False)]
-    assert _split([_launch(0, 100)], known) == {"useful": 20, "start-up": 10, "recovery": 70}
+    lost = LaunchPeriod(0, 100, ("chief-0",), lost=True)
+    assert _split([lost], known) == {"useful": 20, "start-up": 10, "recovery": 70}
+
+
+def test_a_launch_that_failed_without_a_loss_has_an_end():
+    known = [_account(start=10.0, step=20.0, examples=20, best=1.0, ended=False)]
+    assert _split([_launch(0, 100)], known) == {"useful": 20, "start-up": 10, "end": 70}
 
 
 def test_a_launch_without_steps_is_start_up():
@@ -117,9 +123,7 @@ def test_time_between_two_launches_is_not_counted():
         _account(began=80000.0, start=20.0, step=70.0, end=10.0, examples=70, best=1.0),
     ]
     found = _split([_launch(0, 110), _launch(80000, 80100)], known, 130)
-    assert found == pytest.approx(
-        {"useful": 130, "lost work": 30, "start-up": 30, "recovery": 10, "end": 10}
-    )
+    assert found == pytest.approx({"useful": 130, "lost work": 30, "start-up": 30, "end": 20})
 
 
 def test_the_best_pace_is_that_of_the_fastest_process():
