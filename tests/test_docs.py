@@ -30,8 +30,11 @@ PITFALLS = DOCS / "tensorflow-pitfalls.md"
 def test_every_transform_is_documented_with_its_formula():
     cell = r"((?:[^|\\\n]|\\.)*)\|"  # \| is no end of one
     rows = re.findall(rf"^\| `(\w+)` \|{cell * 3}$", (DOCS / "features.md").read_text(), re.M)
-    assert [row[0] for row in rows] == list(STEPS)
-    assert all(len(row[3].strip()) > 3 for row in rows)
+    assert [row[0] for row in rows] == list(STEPS), (
+        "docs/features.md has a row for each step, in alphabetical order"
+    )
+    without = [row[0] for row in rows if len(row[3].strip()) <= 3]
+    assert not without, f"docs/features.md: give {without} a formula in the last column"
 
 
 def test_the_reference_of_the_config_is_current():
@@ -41,12 +44,14 @@ def test_the_reference_of_the_config_is_current():
 
 def test_every_source_is_documented():
     text = (DOCS / "raw-data.md").read_text()
-    assert not [name for name in SOURCES if f"\n| `{name}` |" not in text]
+    missing = [name for name in SOURCES if f"\n| `{name}` |" not in text]
+    assert not missing, f"docs/raw-data.md#sources: add a row for {missing}"
 
 
 def test_every_model_is_documented():
     text = (DOCS / "models.md").read_text()
-    assert not [name for name in MODELS if f"`{name}`" not in text]
+    missing = [name for name in MODELS if f"`{name}`" not in text]
+    assert not missing, f"docs/models.md: say what {missing} is for"
 
 
 def _anchors(text):

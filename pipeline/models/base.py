@@ -94,6 +94,15 @@ class ModelSettings(Section):
         """The feature of ids whose shares of the rows of train the model needs, if any."""
         return None
 
+    def table_parts(self, feature: Any, job: Any) -> tuple[str, ...]:
+        """Returns which tables it has of a feature of ids: `wide`, a weight of each id for each
+        output; `deep`, a vector of each id."""
+        return ("deep",)
+
+    def vector_width(self, feature: Any, ids: int) -> int:
+        """Returns how wide the vectors of a feature with so many ids are; 0 if it has none."""
+        return int(feature.width(ids))
+
     def other_params(self, job: Any) -> dict[str, Any]:
         """Returns params that are taken from other sections of a config."""
         return {}

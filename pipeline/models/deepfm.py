@@ -29,6 +29,14 @@ class DeepFm(Layers):
             )
         return self
 
+    def table_parts(self, feature: Any, job: Any) -> tuple[str, ...]:
+        """A weight and a vector of each id."""
+        return "wide", "deep"
+
+    def vector_width(self, feature: Any, ids: int) -> int:
+        """All are as wide, to be multiplied."""
+        return self.factors
+
     def check(self, job: Any) -> None:
         """Raises `ValueError` if no feature is ids, or one has vectors of another width."""
         of_ids = [name for name in job.features if gives_ids(name, job.features)]

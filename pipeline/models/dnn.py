@@ -18,6 +18,12 @@ class Dnn(Layers):
     batch_norm: bool = False
     """Normalizes each hidden layer over the batch."""
 
+    def table_parts(self, feature: Any, job: Any) -> tuple[str, ...]:
+        """Of `dnn_linear_combined` that is for each feature to say."""
+        if job.model.name == "dnn":
+            return super().table_parts(feature, job)
+        return tuple(feature.parts(of_ids=True))
+
     def check(self, job: Any) -> None:
         """Raises `ValueError` if one of the two parts of `dnn_linear_combined` gets no feature."""
         if job.model.name != "dnn_linear_combined":

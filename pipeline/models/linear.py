@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pipeline.models.base import OfLogits
 
 
@@ -11,3 +13,7 @@ class Linear(OfLogits):
     names = ("linear",)
     of_features = True
     several_labels = True
+
+    def table_parts(self, feature: Any, job: Any) -> tuple[str, ...]:
+        """A weight of each id."""
+        return ("wide",)

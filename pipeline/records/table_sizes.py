@@ -9,16 +9,10 @@ from pipeline import config
 from pipeline.config import model_config
 from pipeline.config.feature_config import Embedding, Feature
 from pipeline.models.base import ModelSettings
-from pipeline.models.deepfm import DeepFm
 from pipeline.records import feature_plan, manifest
 
 _BYTES = 4  # of a float32
 _IDS = ("ids", "bag")
-# Which parts of a model get ids; of others that is for each feature to say.
-_PARTS = {
-    **dict.fromkeys(("dnn", "dcn", "din", "mmoe", "two_tower"), ("deep",)),
-    **{"linear": ("wide",), "deepfm": ("wide", "deep")},
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,11 +73,11 @@ def _widths(
     job: config.Config, feature: Feature, ids: int, *, settings: ModelSettings
 ) -> Iterator[int]:
     """Yields the width of each table that the model has of a feature of ids."""
-    parts = _PARTS.get(job.model.name) or feature.parts(of_ids=True)
+    parts = settings.table_parts(feature, job)
     if "wide" in parts:
         yield _logits(job, settings)
     shares = isinstance(feature.embedding, Embedding) and feature.embedding.table is not None
-    width = settings.factors if isinstance(settings, DeepFm) else feature.width(ids)
+    width = settings.vector_width(feature, ids)
     if "deep" in parts and width and not shares:
         yield width
 

@@ -27,6 +27,7 @@ FEATURES = {
     "route": {"of": ["origin", "carrier"], "steps": [{"cross": {"buckets": IDS["route"]}}]},
 }
 COLUMNS = {"seen": {"type": "string", "list": True, "max_items": 3}}
+# What a model of features cannot do without, and what makes its tables small.
 PARAMS = {
     "deepfm": {"factors": 3},
     "din": {"reduction": "mean"},
@@ -87,4 +88,7 @@ def test_they_are_those_of_the_graph(name, optimizer):
     wanted = collections.Counter()
     for table in table_sizes.find_tables(job, contents(job)):
         wanted[table.rows, table.width] += 1 + job.train.optimizer.slots
-    assert _made(job) == wanted
+    assert _made(job) == wanted, (
+        f"tables of {name}: say which it has in `table_parts` of its settings in pipeline/models/, "
+        "how wide vectors are in `vector_width`"
+    )
