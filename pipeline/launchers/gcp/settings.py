@@ -26,6 +26,7 @@ _ONLY_HYPERDISK = ("a3-ultragpu-", "a4-", "a4x-", "c4-", "c4a-", "c4d-", "n4-")
 # What services set, or this project does.
 _TAKEN = ("TF_CONFIG", "CLUSTER_SPEC", "PATH", "PYTHONPATH")
 _TAKEN_FROM = ("AIP_", "CLOUD_ML_", "PIPELINE_")
+_OUR_LABELS = ("pipeline", "run")
 _LONGEST_FLEX_START = 24 * 7  # hours
 # The most of all series: https://cloud.google.com/compute/docs/general-purpose-machines
 _GB_OF_PROCESSOR = {"standard": 4, "highmem": 8, "highcpu": 2}
@@ -189,6 +190,14 @@ class Gcp(PlaceSection):
         if taken:
             raise ValueError(f"{taken[0]}: is set by the service or this project; use another name")
         return env
+
+    @pydantic.field_validator("labels")
+    @classmethod
+    def _labels_are_free(cls, labels: dict[str, str]) -> dict[str, str]:
+        taken = [name for name in labels if name in _OUR_LABELS]
+        if taken:
+            raise ValueError(f"{taken[0]}: is set by this project; use another name")
+        return labels
 
     @pydantic.model_validator(mode="after")
     def _can_be_asked_for_together(self) -> Gcp:

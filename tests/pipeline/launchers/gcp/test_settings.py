@@ -16,6 +16,8 @@ from pipeline.runs import run_folder
         ("gcp.machines={master: {}}", r"gcp.machines.master.*'chief', 'worker', 'ps'"),
         ("gcp.labels={Team: x}", r"gcp.labels.Team"),
         ("gcp.labels={team: A B}", r"gcp.labels.team: .*got 'A B'"),
+        ("gcp.labels={run: mine}", "gcp.labels: run: is set by this project; use another name$"),
+        ("gcp.labels={pipeline: p}", "labels: pipeline: is set by this project; use another name$"),
         ("gcp.service_account=me@gmail.com", r"gcp.service_account: .*got 'me@gmail.com'"),
         ("gcp.timeout_hours=0", r"gcp.timeout_hours: .*greater than 0"),
         (
