@@ -30,6 +30,7 @@ def client_of(pid: int) -> Any:
     os.environ.setdefault("GCE_METADATA_TIMEOUT", "1")
     import google.cloud.storage
 
+    gcs_errors.check_key_file()
     # A project is only needed to make buckets.
     return google.cloud.storage.Client(project="none")
 
@@ -50,8 +51,8 @@ def translate_errors(path: str) -> Iterator[None]:
     except api.GoogleAPICallError as error:
         said = gcs_errors.explanation(str(error.message))
         raise gcs_errors.of_status(int(error.code or 500), path, said) from None
-    except auth.DefaultCredentialsError:
-        raise gcs_errors.no_credentials(path) from None
+    except auth.DefaultCredentialsError as error:
+        raise gcs_errors.no_credentials(path, error) from None
     except auth.RefreshError as error:
         said = str(error.args[0] if error.args else error)
         raise gcs_errors.of_status(401, path, said) from None

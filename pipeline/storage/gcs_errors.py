@@ -6,6 +6,8 @@ errors have the HTTP status in common.
 
 from __future__ import annotations
 
+import json
+import os
 import re
 from collections.abc import Callable
 
@@ -26,8 +28,38 @@ _UNREACHABLE = re.compile(r"libcurl code \d+ meaning '(.*?)', error")
 _MESSAGE = re.compile(r'"message":\s*"([^"]*)"')
 
 
-def no_credentials(path: str) -> errors.UsageError:
-    """Returns the error for a machine without Google credentials."""
+_KEY_FILE = "GOOGLE_APPLICATION_CREDENTIALS"
+
+
+def check_key_file() -> None:
+    """Raises Google's `DefaultCredentialsError` for a key file of which its library would raise
+    something else: a folder, one that may not be read, JSON that is no object."""
+    from google.auth import exceptions
+
+    named = os.environ.get(_KEY_FILE)
+    if not named:
+        return
+    try:
+        with open(named, "rb") as file:
+            found = json.load(file)
+    except OSError as error:
+        raise exceptions.DefaultCredentialsError(error.strerror) from None
+    except ValueError:  # no JSON, or no UTF-8
+        found = None
+    if not isinstance(found, dict):
+        raise exceptions.DefaultCredentialsError("It has no JSON object")
+
+
+def no_credentials(path: str, error: Exception) -> errors.UsageError:
+    """Returns the error for a machine whose Google credentials are missing or broken; `error` is
+    what Google's library raised."""
+    if named := os.environ.get(_KEY_FILE):
+        said = ": ".join(str(one).splitlines()[0].rstrip(".") for one in error.args if str(one))
+        return errors.UsageError(
+            f"{path!r}: the key file in {_KEY_FILE}, {named!r}, cannot be used: {said}. Name the "
+            "key file of a service account there; or unset it, and log in with gcloud auth "
+            "application-default login"
+        )
     return errors.UsageError(f"{path!r}: there are no Google credentials here. {_LOGIN}")
 
 

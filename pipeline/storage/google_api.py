@@ -91,6 +91,7 @@ class Api:
             import google.auth
             from google.auth.transport.requests import AuthorizedSession
 
+            gcs_errors.check_key_file()
             credentials, _ = google.auth.default(scopes=[_SCOPE])
             self._session = AuthorizedSession(with_quota(credentials, self.place.split("/")[1]))
         return self._session
@@ -103,8 +104,8 @@ class Api:
             import requests
         try:
             yield
-        except auth.DefaultCredentialsError:
-            raise gcs_errors.no_credentials(self.place) from None
+        except auth.DefaultCredentialsError as error:
+            raise gcs_errors.no_credentials(self.place, error) from None
         except auth.RefreshError as error:
             raise self.refusal(401, str(error.args[0] if error.args else error)) from None
         except (auth.TransportError, requests.exceptions.RequestException) as error:

@@ -1,7 +1,8 @@
 import pytest
+from google.auth import exceptions
 
 from pipeline import errors
-from pipeline.storage import gcs_errors
+from pipeline.storage import gcs_client, gcs_errors, google_api
 
 PATH = "gs://bucket/runs/r/x"
 
@@ -92,5 +93,44 @@ def test_other_errors_of_tensorflow_are_left_alone():
     assert gcs_errors.of_tensorflow(RuntimeError("Socket closed")) is None
 
 
-def test_no_credentials_say_how_to_get_some():
-    assert "no Google credentials here. Log in with gcloud" in str(gcs_errors.no_credentials(PATH))
+def test_no_credentials_say_how_to_get_some(monkeypatch):
+    monkeypatch.delenv("GOOGLE_APPLICATION_CREDENTIALS", raising=False)
+    error = gcs_errors.no_credentials(PATH, exceptions.DefaultCredentialsError("none"))
+    assert "no Google credentials here. Log in with gcloud" in str(error)
+
+
+BROKEN = {
+    "missing": (None, "No such file or directory"),
+    "empty": ("", "It has no JSON object"),
+    "text": ("key", "It has no JSON object"),
+    "list": ("[]", "It has no JSON object"),
+    "other": ("{}", "does not have a valid type"),
+    "part": ('{"type": "service_account"}', "was not in the expected format, missing fields"),
+    "damaged": (
+        '{"type": "service_account", "client_email": "a@b", "token_uri": "u", "private_key": "x"}',
+        "Failed to load service account credentials",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", [*BROKEN, "folder"])
+@pytest.mark.parametrize("service", ["storage", "vertex"])
+def test_a_key_file_that_cannot_be_used_is_named(case, service, tmp_path, monkeypatch):
+    content, words = BROKEN.get(case, (None, "Is a directory"))
+    key = tmp_path / "key.json"
+    if case == "folder":
+        key.mkdir()
+    elif content is not None:
+        key.write_text(content)
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(key))
+    with pytest.raises(errors.UsageError) as caught:
+        if service == "vertex":
+            google_api.Api("https://localhost:9", "Vertex AI", "projects/p", "a", "b").ask(
+                "GET", "c"
+            )
+        else:
+            with gcs_client.translate_errors(PATH):
+                gcs_client.client_of(-1)
+    said = str(caught.value)
+    assert f"the key file in GOOGLE_APPLICATION_CREDENTIALS, {str(key)!r}, cannot be" in said
+    assert words in said and "\n" not in said and "no Google credentials here" not in said
