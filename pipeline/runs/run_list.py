@@ -124,15 +124,28 @@ def lines(rows: Sequence[Row]) -> list[str]:
 
 
 def _row(run: RunFolder, now: float) -> Row | None:
-    """Returns the row of a run; `None` for a folder that is no run, or is being removed."""
+    """Returns the row of a run; `None` for a folder that is no run, or was removed meanwhile."""
     try:
         written = run_search.launched(run, None)
     except (OSError, errors.PipelineError):
-        return None
+        return _without_config(run, now)
     try:
         return _of_record(run, run_record.read(run), written, now=now)
     except (OSError, errors.PipelineError):  # of another user, say
         return Row(run.name, "", "unreadable", written, written)
+
+
+def _without_config(run: RunFolder, now: float) -> Row | None:
+    """Returns the row of a run whose config is gone, so that no command can use it, by its record;
+    `None` without one."""
+    try:
+        record = run_record.read(run)
+        if record is None:
+            return None
+        written = storage.modified(run.record_path)
+        return dataclasses.replace(_of_record(run, record, written, now=now), status="damaged")
+    except (OSError, errors.PipelineError):
+        return None
 
 
 def _of_record(run: RunFolder, record: RunRecord | None, written: float, *, now: float) -> Row:

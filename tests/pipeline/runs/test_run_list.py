@@ -110,6 +110,15 @@ def test_a_damaged_record_does_not_hide_the_others(add, tmp_path, text):
     assert {row.status for row in rows} <= set(run_list.STATUSES)
 
 
+def test_a_run_without_its_config_is_a_row_too(add, tmp_path):
+    run = add("done", 60, status="done", final_step=300)
+    os.remove(run.config_path)
+    [row] = run_list.read(str(tmp_path), NOW)
+    assert (row.name, row.config, row.status, row.step) == ("done", "mnist", "damaged", 300)
+    os.remove(run.record_path)
+    assert run_list.read(str(tmp_path), NOW) == []
+
+
 def test_a_run_at_work_writes_its_damaged_record_again(add, tmp_path):
     run = add("now", 65)
     storage.write_text(run.record_path, "{")
