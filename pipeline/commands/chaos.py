@@ -116,6 +116,8 @@ def _read_request() -> ChaosExperiment:
 
 
 def _kinds() -> list[str]:
+    if not _KINDS.value:
+        raise errors.UsageError(f"--kinds: names no kind; must be among {', '.join(draw.KINDS)}")
     for kind in _KINDS.value:
         if kind not in draw.KINDS:
             known = ", ".join(draw.KINDS)

@@ -30,6 +30,7 @@ def refused(storage, *words):
         (("--config=mnist", "--seconds=x"), "--seconds=x: must be a whole number"),
         (("--config=mnist", "--kinds=kil"), "--kinds=kil: must be among kill, stop, checkpoint, "),
         (("--config=mnist", "--kinds=kil"), "(did you mean 'kill'?)"),
+        (("--config=mnist", "--kinds="), "--kinds: names no kind; must be among kill, stop, "),
         (("--config=mnist", "--workers=2", "--strategy=none"), "cannot run with 2"),
         (
             ("--config=mnist", "--faults=20", "--set=train.steps=100"),
