@@ -72,8 +72,9 @@ class Progress:
         self._total = total
 
     def begin_at(self, done: int) -> None:
-        """Says how much was done before this process began; it does not count for the rate."""
+        """Says how much was done before now. It does not count for the rate, nor does the time."""
         self._done = self._first = done
+        self._start = self._clock()
 
     def advance(self, count: int, *notes: str) -> None:
         """Adds `count` finished units; `notes` are shown behind the figures."""

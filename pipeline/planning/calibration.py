@@ -167,7 +167,7 @@ def _start(run: LaunchedRun, shown: progress.Progress, workers: int) -> None:
     tasks = ["chief-0", *(f"worker-{n}" for n in range(workers))]
     deadline = time.monotonic() + _START
     while not all(_is_warm(observing.look(run.run), task) for task in tasks):
-        _refuse_end(run, shown)
+        follow(run, shown)
         if time.monotonic() > deadline:
             raise errors.RetryableError(
                 f"calibration: not all processes of {run.run.path!r} have trained within "
@@ -190,10 +190,12 @@ def _is_warm(snapshot: Snapshot, task: str) -> bool:
     return account is not None and len(account.periods) > 0 and account.timed > 0
 
 
-def _refuse_end(run: LaunchedRun, shown: progress.Progress) -> None:
-    """Raises what a run has failed with, if it has ended."""
+def follow(run: LaunchedRun, shown: progress.Progress) -> None:
+    """Shows how far a run is since its first steps. Raises what it failed with if it has ended."""
     if run.look():
-        if run.top_step > shown.done:
+        if not shown.done:
+            shown.begin_at(run.top_step)  # without the start-up
+        elif run.top_step > shown.done:
             shown.reach(run.top_step)
         return
     code = run.wait()
@@ -212,7 +214,7 @@ def _observed(run: LaunchedRun, seconds: float, shown: progress.Progress) -> Ite
     for _ in range(_PARTS):
         until = time.monotonic() + seconds / _PARTS
         while time.monotonic() < until:
-            _refuse_end(run, shown)
+            follow(run, shown)
             time.sleep(_POLL)
         yield observing.look(run.run)
     if run.restarts:

@@ -71,6 +71,7 @@ def test_before_any_time_has_passed(clock):
 
 def test_what_was_done_before_does_not_count_for_the_rate(clock):
     _, bar = _log(clock)
+    clock.now += 9
     bar.begin_at(500)
     clock.now += 1
     bar.advance(100)

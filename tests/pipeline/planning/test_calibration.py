@@ -10,6 +10,7 @@ import types
 
 import pytest
 
+from pipeline.console import progress
 from pipeline.planning import calibration
 
 _SLEEPS = "import threading, time; threading.Thread(target=time.sleep, args=(60,)).start()"
@@ -111,3 +112,13 @@ _SEEN, _HALF_SEEN = _load(pulled=960e3, pushed=961e3), _load(pulled=960e3, pushe
 def test_traces_that_lack_transfers_do_not_turn_directions_around(loads, counted, expected):
     pulled, pushed = calibration.traffic(loads, counted)
     assert (pulled, pushed) == pytest.approx(expected)
+
+
+def test_the_rate_that_is_shown_leaves_out_the_start_up():
+    now = 0.0
+    run = types.SimpleNamespace(look=lambda: True)
+    with progress.Progress("training", None, unit="steps", clock=lambda: now) as shown:
+        for at, step in ((20.0, 0), (21.0, 50), (22.0, 650)):
+            now, run.top_step = at, step
+            calibration.follow(run, shown)
+        assert shown.line() == "training: 650 steps, 600/s"
