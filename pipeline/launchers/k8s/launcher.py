@@ -200,9 +200,15 @@ class K8sLauncher(RemoteLauncher):
         """Returns the objects, of a submission of their own: they may be submitted as shown."""
         kind = K8s.of(job.config).kind
         submission = secrets.token_hex(8)
-        text = manifest.as_yaml(manifest.documents(job, submission))
+        documents = manifest.documents(job, submission)
+        text = manifest.as_yaml(documents)
         without = "" if kind else ". Without JobSet in the cluster it would be plain Jobs"
         notes = [f"would give the objects above to kubectl create{without}", image.describe()]
+        selector = f"{pod.SET}={documents[0]['metadata']['labels'][pod.SET]}"
+        notes.append(
+            "submitted by hand, its other objects stay after it: kubectl delete "
+            f"{','.join(manifest.OTHERS)} --selector={selector}"
+        )
         notes += [f"warning: {line}" for line in config_file.warnings(job.config)]
         return base.Shown((_LEGACY if kind == "tfjob" else "") + text.rstrip(), "\n\n".join(notes))
 

@@ -148,7 +148,8 @@ class K8s(PlaceSection):
     wait_minutes: Minutes = 60.0
     """How long a process waits for the chief, whose node may take its time to appear."""
     timeout_hours: Hours | None = None
-    """Hours after which the job fails. Not set: no limit."""
+    """Hours after which the job fails. They begin again with each restart of all processes
+    together, so it may take up to `max_restarts` + 1 times as long. Not set: no limit."""
     keep_hours: Hours = 24.0
     """Hours after its end at which the job is deleted from the cluster."""
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from pipeline import errors, versions
 from pipeline.config import config_file
-from pipeline.launchers.k8s import manifest
+from pipeline.launchers.k8s import launcher, manifest
 from tests.pipeline.jobs.jobs import plan
 from tests.pipeline.launchers.k8s import jobset_rules
 from tests.support import json_schema
@@ -272,3 +272,17 @@ def test_every_reader_of_yaml_finds_the_texts_that_were_written(texts):
     for reader in (yaml.SafeLoader, _Yaml11, _Yaml12):
         (found,) = yaml.load_all(written, reader)
         assert found == {"labels": texts, "args": [*texts.values()]}
+
+
+@pytest.mark.parametrize("case", ["single", "plain-jobs"])
+def test_a_dry_run_says_what_nobody_will_delete(case):
+    """Owners are known only once the objects are there: `launcher._own`."""
+    shown = launcher.K8sLauncher().show(wanted(case))
+    made = [*yaml.safe_load_all(shown.document)]
+    (command,) = re.findall(r"kubectl delete (\S+) --selector=(\S+)$", shown.notes, re.MULTILINE)
+    key, _, name = command[1].partition("=")
+    others = [one for one in made if one["kind"] not in ("Job", "JobSet")]
+    assert all(one["metadata"]["labels"][key] == name for one in others)
+    plural = {"ConfigMap": "configmaps", "NetworkPolicy": "networkpolicies", "Service": "services"}
+    kinds = {kind.partition(".")[0] for kind in command[0].split(",")}
+    assert {plural[one["kind"]] for one in others} <= kinds
