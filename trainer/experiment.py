@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -98,7 +99,7 @@ def build(process: Process, records: Source) -> Experiment:
                 stop,
                 _progress(process),
                 *_savers(process, records, position),
-                *_instruments(process),
+                *_instruments(process, lambda: evaluation.needed),
                 *([board] if board else []),
             ],
         )
@@ -297,12 +298,12 @@ def _clocks(process: Process) -> list[Any]:
     ]
 
 
-def _instruments(process: Process) -> list[Any]:
+def _instruments(process: Process, needed: Callable[[], Mapping[str, Iterable[str]]]) -> list[Any]:
     task, run, reporter = process.task, process.run, process.reporter
     found: list[Any] = []
     if task.is_chief:
         how = process.job.train.optimizer.name
-        found.append(variables_hook.VariablesHook(run, task, reporter, how=how))
+        found.append(variables_hook.VariablesHook(run, task, reporter, how=how, needed=needed))
     if strategy_table.STRATEGIES[process.job.cluster.strategy].asynchronous and task.cluster:
         found.append(staleness.StalenessHook(run, task, reporter))
     return found

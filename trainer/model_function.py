@@ -153,8 +153,8 @@ def largest_whole(job: config_lib.Config) -> int | None:
     """Returns the size in bytes above which a variable is cut over the parameter servers; `None`
     where those are cut that would make one server be asked for more than others. Code of users may
     use a variable as parts cannot be used: of theirs only large ones are cut."""
-    shipped, given = model_config.shipped(job.model), job.cluster.partition_bytes
-    is_own = shipped is None or shipped.own_network
+    given = job.cluster.partition_bytes
+    is_own = model_config.is_own(job.model)
     return cluster_config.LARGE_VARIABLE if given is None and is_own else given
 
 

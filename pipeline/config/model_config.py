@@ -57,6 +57,12 @@ class Model(Section):
     warm_start: WarmStart | None = None
 
 
+def is_own(model: Model) -> bool:
+    """True for a model, or a network of one, that is code of the user."""
+    settings = shipped(model)
+    return settings is None or settings.own_network
+
+
 def shipped(model: Model) -> ModelSettings | None:
     """Returns the settings of a model of this project, with the defaults of what is not given;
     `None` for one of the user's own."""

@@ -72,6 +72,18 @@ def keep_known(scaffold: Any) -> None:
         savers[:] = [scaffold.saver]
 
 
+def restored_names(spec: Any) -> list[str]:
+    """Returns the names of the variables that a graph reads from a checkpoint, where the parts of
+    one that is cut have its name; none if its model brings a Saver along."""
+    if spec.scaffold.saver or tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.SAVERS):
+        return []
+    found = []
+    for variable in tf.compat.v1.global_variables():
+        part = getattr(variable, "_save_slice_info", None)
+        found.append(variable.op.name if part is None else part.full_name)
+    return found
+
+
 def _saver_hook(
     folder: str, steps: int, listeners: list[Any], *, before_last: Callable[[Any], None]
 ) -> Any:

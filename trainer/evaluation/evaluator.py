@@ -15,10 +15,11 @@ from typing import Any
 import tensorflow as tf
 
 from pipeline import config, errors, storage
+from pipeline.config import model_config
 from pipeline.records import epochs
 from pipeline.runs import run_folder
 from pipeline.runs.run_folder import RunFolder
-from trainer.checkpoints import checkpoint_files
+from trainer.checkpoints import checkpoint_files, saving
 from trainer.evaluation import baseline, best_exporter, early_stopping, skipped
 from trainer.exactly_once import report
 from trainer.export import exporters, own_exports
@@ -87,6 +88,8 @@ class RunEvaluator:
         self._records = records
         self._estimator = estimator
         self._reporter = reporter
+        # The variables of a checkpoint that the model reads, by mode, once it has been checked.
+        self.needed: Mapping[str, Iterable[str]] = {}
         hooks = [SignOfLife(reporter, "evaluating slices")]
         self._publisher: exporters.Publishing = (
             own_exports.InputFnPublisher(job, run, records, reporter=reporter)
@@ -124,11 +127,14 @@ class RunEvaluator:
             mode, config = tf.estimator.ModeKeys.EVAL, self._estimator.config
             spec = self._estimator.model_fn(*given, mode, config)
             evaluated = one_pass.predicts_enough(list(self._job.labels))
+            read = saving.restored_names(spec)
         if self._records.has("test"):
             self._records.eval_input_fn("test")  # raises too if it cannot be evaluated
         reported = {*spec.eval_metric_ops, means.REPORTED} - {means.LOSS}
         best_exporter.check_metric(self._job.eval.metric, reported)
-        self._publisher.check_model(self._estimator, evaluated=evaluated)
+        exported = self._publisher.check_model(self._estimator, evaluated=evaluated)
+        if model_config.is_own(self._job.model):
+            self.needed = {mode: read, tf.estimator.ModeKeys.PREDICT: exported}
 
     def follow(self, sleep: Callable[[float], None] = time.sleep) -> None:
         """Evaluates each new checkpoint until the final one, then `finish`es.

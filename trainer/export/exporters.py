@@ -62,11 +62,12 @@ class Publishing(abc.ABC):
         """Returns the intervals of the `metrics` of a checkpoint, by split, or why none."""
         return {split: reported.find_intervals(found, {}) for split, found in metrics.items()}
 
-    def check_model(self, estimator: Any, *, evaluated: bool) -> None:
-        """Raises `UsageError` if no model could be exported, or evaluated for it, before it is
-        trained in vain. `evaluated` says that the graph of an evaluation predicts what slices
-        need."""
-        model_check.build_served(estimator, serving_graph.in_scope(self._receiver()))
+    def check_model(self, estimator: Any, *, evaluated: bool) -> Sequence[str]:
+        """Returns the variables that exports read from a checkpoint. Raises `UsageError` if no
+        model could be exported, or evaluated for it, before it is trained in vain. `evaluated` says
+        that the graph of an evaluation predicts what slices need."""
+        receiver = serving_graph.in_scope(self._receiver())
+        return model_check.build_served(estimator, receiver).variables
 
     @abc.abstractmethod
     def _receiver(self) -> Any:
@@ -213,18 +214,16 @@ class Publisher(Publishing):
             "manifest.sha256": f"{self._records.manifest.sha256}\n",
         }
 
-    def check_model(self, estimator: Any, *, evaluated: bool) -> None:
-        """Raises `UsageError` if no model could be exported, or evaluated by slices for it. What
-        the models here serve is known, and its graph would take long to build."""
-        shipped, by_served = (
-            model_config.shipped(self._job.model),
-            self._has_slices and not evaluated,
-        )
-        if shipped is None or shipped.own_network or by_served:
-            receiver = serving_graph.in_scope(self._receiver())
-            served = model_check.build_served(estimator, receiver)
-            if by_served:
-                model_check.check_slices(self._job, served)
+    def check_model(self, estimator: Any, *, evaluated: bool) -> Sequence[str]:
+        """As of all; but what the models here serve and read is known, and its graph would take
+        long to build: of these nothing is returned."""
+        by_served = self._has_slices and not evaluated
+        if not (model_config.is_own(self._job.model) or by_served):
+            return ()
+        served = model_check.build_served(estimator, serving_graph.in_scope(self._receiver()))
+        if by_served:
+            model_check.check_slices(self._job, served.shapes)
+        return served.variables
 
     @property
     def _has_slices(self) -> bool:

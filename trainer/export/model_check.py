@@ -3,12 +3,14 @@ known once the graph of an export is built."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from pipeline import config, errors
+from trainer.checkpoints import saving
 from trainer.heads import heads
 from trainer.input import grouping
 from trainer.metrics import slice_metrics
@@ -17,9 +19,16 @@ _MODE = tf.estimator.ModeKeys.PREDICT
 _GIVES = f"model_fn in mode {_MODE!r}"
 
 
-def build_served(estimator: Any, receiver: Callable[[], Any]) -> Mapping[str, tf.TensorShape]:
-    """Returns the shape of each output of the model that a `serving_input_fn` feeds. Builds its
-    graph, but runs nothing.
+@dataclasses.dataclass(frozen=True)
+class ServedModel:
+    """The shape of each output of a model to export, and the variables it reads."""
+
+    shapes: Mapping[str, tf.TensorShape]
+    variables: Sequence[str]
+
+
+def build_served(estimator: Any, receiver: Callable[[], Any]) -> ServedModel:
+    """Returns the model that a `serving_input_fn` feeds. Builds its graph, but runs nothing.
 
     Raises `UsageError` if no such model could be exported.
     """
@@ -28,6 +37,7 @@ def build_served(estimator: Any, receiver: Callable[[], Any]) -> Mapping[str, tf
         features = receiver().features
         try:
             spec = estimator.model_fn(features, None, _MODE, estimator.config)
+            variables = saving.restored_names(spec)
         except errors.PipelineError:
             raise
         except Exception as error:
@@ -43,7 +53,7 @@ def build_served(estimator: Any, receiver: Callable[[], Any]) -> Mapping[str, tf
                 f"{_GIVES}: {name!r} is one value for a whole batch; predictions must have a row "
                 "for each example, by which an export is compared with Estimator.predict"
             )
-    return shapes
+    return ServedModel(shapes, variables)
 
 
 def check_slices(job: config.Config, served: Mapping[str, tf.TensorShape]) -> None:

@@ -41,18 +41,27 @@ class VariablesHook(tf.compat.v1.train.SessionRunHook):
     """The chief's: it looks at the graph before any variable is made."""
 
     def __init__(
-        self, run: RunFolder, task: topology.Task, reporter: Reporter, *, how: str
+        self,
+        run: RunFolder,
+        task: topology.Task,
+        reporter: Reporter,
+        *,
+        how: str,
+        needed: Callable[[], Mapping[str, Iterable[str]]] = dict,
     ) -> None:
-        """`how` is the name of the optimizer."""
+        """`how` is the name of the optimizer; `needed` returns the variables that other modes of
+        the model read, by mode."""
         self._run, self._task, self._reporter, self._how = run, task, reporter, how
+        self._needed = needed
 
     def begin(self) -> None:
-        """Notes what a step touches. Raises `UsageError` if the variables are larger than the
-        memory that is there for them."""
+        """Notes what a step touches. Raises `UsageError` if variables that are needed are not
+        trained, or are larger than the memory that is there for them."""
         trained = [_describe(variable) for variable in _v1.trainable_variables()]
         if line := touched(self._how, trained):
             self._reporter.add_note(line)
         every = [_describe(variable) for variable in _v1.global_variables()]
+        _check_needed(self._needed(), {one.name for one in every})
         check_memory(every, self._memory_of_servers(sum(one.bytes for one in every)))
 
     def _memory_of_servers(self, needed: int) -> Mapping[int | None, tuple[str, int]]:
@@ -72,6 +81,16 @@ class VariablesHook(tf.compat.v1.train.SessionRunHook):
             }
 
         return _awaited(known, count, patience=_PATIENCE if needed > _LITTLE else 0.0)
+
+
+def _check_needed(needed: Mapping[str, Iterable[str]], saved: set[str]) -> None:
+    for mode, names in needed.items():
+        if lacking := sorted(set(names) - saved):
+            raise errors.UsageError(
+                f"model_fn in mode {mode!r} has variables that mode 'train' does not have "
+                f"({', '.join(lacking)}), so no checkpoint has them; its variables must have the "
+                "same names in every mode"
+            )
 
 
 def touched(how: str, variables: Iterable[_Variable]) -> str | None:

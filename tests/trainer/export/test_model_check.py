@@ -15,6 +15,7 @@ from trainer.monitoring.status_reporter import Reporter
 OF_SIZE = re.sub(r"(?ms)^features:.*?^model:", "features: {size: {}}\nmodel:", small_table.CONFIG)
 KERAS = "model={name: keras, params: {network: 'tests.trainer.user_code:small_network'}}"
 SLICES, GROUP, LOSS = "eval.slices=[carrier]", "eval.group=day", "eval.metric=loss"
+AVERAGE = "train.optimizer.average=0.9"
 _v1 = tf.compat.v1
 
 
@@ -40,9 +41,12 @@ mean = _answering(lambda p: {"prediction": p, "mean": tf.reduce_mean(p)})
 broken = _answering(lambda p: {"prediction": p}["none of these"])
 
 
-def _check(folder, model, *overrides):
+def _table(folder, model, *overrides):
     name = model if model.startswith("model=") else f"model={{name: '{model}'}}"
-    table = small_table.Table(folder, name, *overrides, text=OF_SIZE)
+    return small_table.Table(folder, name, *overrides, text=OF_SIZE)
+
+
+def _check(table):
     evaluation = RunEvaluator(
         table.job,
         table.run,
@@ -51,6 +55,7 @@ def _check(folder, model, *overrides):
         reporter=Reporter(table.run, "chief-0", 20),
     )
     evaluation.check_model()
+    return evaluation
 
 
 @pytest.mark.parametrize(
@@ -69,7 +74,7 @@ def _check(folder, model, *overrides):
 )
 def test_what_no_export_could_serve_is_refused(tmp_path, model, overrides, text):
     with pytest.raises(errors.UsageError, match=text):
-        _check(tmp_path, f"{__name__}:{model}", LOSS, *overrides)
+        _check(_table(tmp_path, f"{__name__}:{model}", LOSS, *overrides))
 
 
 @pytest.mark.parametrize(
@@ -85,4 +90,21 @@ def test_what_no_export_could_serve_is_refused(tmp_path, model, overrides, text)
     ],
 )
 def test_what_exports_can_serve_is_taken(tmp_path, model, overrides):
-    _check(tmp_path, model, *overrides)
+    _check(_table(tmp_path, model, *overrides))
+
+
+@pytest.mark.parametrize(
+    "model", [f"{__name__}:probability", f"{user_code.__name__}:classifier", KERAS]
+)
+def test_variables_that_an_own_model_reads_are_in_its_checkpoints(tmp_path, model):
+    table = _table(tmp_path, model, LOSS)
+    needed = _check(table).needed
+    saved = {name for name, _ in tf.train.list_variables(table.checkpoint)}
+    for mode in ("eval", "infer"):
+        assert len(needed[mode]) >= 3 and saved >= set(needed[mode])
+
+
+@pytest.mark.parametrize("settings", [[AVERAGE], ["model={name: linear}"]])
+def test_of_a_saver_of_its_own_and_of_shipped_models_nothing_is_known(tmp_path, settings):
+    found = _check(_table(tmp_path, f"{__name__}:probability", LOSS, *settings)).needed
+    assert not any(found.values())

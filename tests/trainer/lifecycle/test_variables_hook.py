@@ -42,6 +42,26 @@ def _begin(run, cluster, name="adam", rows=1_000_000):
     return run_folder.read_statuses(run)["chief-0"].note
 
 
+def _train_with(run, needed):
+    with tf.Graph().as_default(), placement.cut(2, 1000):
+        for name in ("w", "cut"):
+            v1.get_variable(name, [1000, 16], use_resource=True)
+        v1.get_variable("b", [])
+        reporter = Reporter(run, "chief-0", 10)
+        task = topology.Task("chief", 0)
+        VariablesHook(run, task, reporter, how="sgd", needed=lambda: needed).begin()
+
+
+def test_a_variable_of_another_mode_alone_is_refused_before_the_first_step(run):
+    _train_with(run, {"eval": ["w", "cut"], "infer": ["w"]})
+    with pytest.raises(
+        errors.UsageError,
+        match=r"^model_fn in mode 'eval' has variables that mode 'train' does not have "
+        r"\(late, later\), so no checkpoint has them; its variables must have the same names",
+    ):
+        _train_with(run, {"infer": ["b"], "eval": ["later", "w", "late"]})
+
+
 def _servers(run, *memories, hosts=("a", "b")):
     for index, (size, host) in enumerate(zip(memories, hosts, strict=True)):
         status = Status(f"ps-{index}", 1, host, "serving", 0.0, memory=size)
