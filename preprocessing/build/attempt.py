@@ -114,6 +114,7 @@ class Attempt:
             from preprocessing.runners import beam_options
 
             beam = beam_options.build(self.options.pipeline_options, self.options.num_workers)
+            beam_options.check_complete(beam)
             local = beam_options.is_local(beam)
             workers = f", workers: {beam_options.workers(beam)}" if local else ""
             print(f"running on Beam's {beam_options.runner_name(beam)}{workers}", flush=True)

@@ -7,6 +7,7 @@ import io
 import logging
 import multiprocessing
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from apache_beam.options.pipeline_options import (
     DirectOptions,
@@ -14,8 +15,9 @@ from apache_beam.options.pipeline_options import (
     SetupOptions,
     StandardOptions,
 )
+from apache_beam.options.pipeline_options_validator import PipelineOptionsValidator
 from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
-from apache_beam.runners.runner import PipelineRunner
+from apache_beam.runners.runner import PipelineRunner, create_runner
 
 from pipeline import errors
 from preprocessing.runners.process_runner import ProcessRunner
@@ -25,6 +27,8 @@ from preprocessing.runners.process_runner import ProcessRunner
 LOCAL_RUNNER = "FnApiRunner"
 # The others that are let through; `docs/engines.md` says which of them has been tried.
 _ELSEWHERE = ("PortableRunner", "FlinkRunner", "SparkRunner", "DataflowRunner", "PrismRunner")
+# Those for which Beam starts a job server on this machine.
+_OWN_SERVER = ("FlinkRunner", "SparkRunner", "PrismRunner")
 _RUNNERS = (LOCAL_RUNNER, *_ELSEWHERE)
 # And what Beam has, or did, that cannot run these pipelines, by a part of the name.
 _UNFIT = {
@@ -64,6 +68,20 @@ def build(arguments: Sequence[str], num_workers: int) -> PipelineOptions:
     return options
 
 
+def check_complete(options: PipelineOptions) -> None:
+    """Raises `UsageError` for options that Dataflow cannot do without, in one line: Beam has one
+    for each."""
+    if runner_name(options) != "DataflowRunner":
+        return
+    found = PipelineOptionsValidator(options, create_runner("DataflowRunner")).validate()
+    if found:
+        listed = " ".join(" ".join(str(one).split()) for one in found)
+        raise errors.UsageError(
+            f"--pipeline_options: --runner=DataflowRunner: {listed} Give them as options too, or "
+            "use CLUSTER=gcp, which does"
+        )
+
+
 def _check_workers(count: int, processors: int) -> None:
     """Refuses what would fill the memory with processes that wait for a processor."""
     most = _EACH * processors
@@ -93,11 +111,37 @@ def runner(options: PipelineOptions) -> PipelineRunner | str:
     One local worker lives in this process. More are processes of their own, those of Beam's
     `--direct_running_mode=multi_processing`. Threads are Beam's.
     """
+    if runner_name(options) in _OWN_SERVER:
+        return _with_server(runner_name(options))
     if not is_local(options):
         return runner_name(options)
     if workers(options) == 1 or options.view_as(DirectOptions).direct_running_mode != "in_memory":
         return FnApiRunner()
     return ProcessRunner()
+
+
+def _with_server(name: str) -> PipelineRunner:
+    """Returns a runner that says in one line why its job server does not start. Beam downloads
+    that, and starts it by Java or as a program."""
+    made: Any = create_runner(name)
+    start = made.create_job_service
+
+    def create_job_service(options: PipelineOptions) -> Any:
+        try:
+            return start(options)
+        except Exception as error:
+            said = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+            line = f"--pipeline_options: --runner={name}: its job server does not start: {said}. "
+            if "Java must be installed" in said:
+                raise errors.UsageError(f"{line}Install Java, then run the same command") from None
+            raise errors.RetryableError(
+                f"{line}Look at the network, or start a job server yourself and use "
+                "--runner=PortableRunner (docs/engines.md); then run the same command again"
+            ) from None
+
+    made.create_job_service = create_job_service
+    runner: PipelineRunner = made
+    return runner
 
 
 def runner_name(options: PipelineOptions) -> str:

@@ -7,6 +7,7 @@ import multiprocessing
 import pathlib
 import re
 
+import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import (
     DirectOptions,
@@ -14,11 +15,12 @@ from apache_beam.options.pipeline_options import (
     PipelineOptions,
     SetupOptions,
 )
+from apache_beam.runners.portability import job_server
 from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
 from apache_beam.runners.runner import create_runner
 
 from pipeline import errors
-from preprocessing.runners import beam_options
+from preprocessing.runners import beam_options, error_transport
 from preprocessing.runners.process_runner import ProcessRunner
 
 
@@ -61,7 +63,7 @@ def test_the_options_the_docs_give_are_those_of_beam(runner):
     given, *_ = re.findall(rf"--pipeline_options=(--runner={runner}\S+)", ENGINES.read_text())
     flags = given.split(",")
     options = beam_options.build(flags, 1)
-    assert beam_options.runner(options) == runner and not beam_options.is_local(options)
+    assert beam_options.runner_name(options) == runner and not beam_options.is_local(options)
     wanted = dict(flag.removeprefix("--").split("=", 1) for flag in flags)
     found = PipelineOptions.from_dictionary(options.get_all_options(drop_default=True))
     found = found.get_all_options()
@@ -135,3 +137,34 @@ def test_a_runner_that_cannot_run_this_is_refused_in_one_line(given, why):
     assert line.startswith(f"--pipeline_options: --runner={given}, {why}")
     assert "; use FnApiRunner, PortableRunner, FlinkRunner, SparkRunner, DataflowRunner" in line
     assert "\n" not in line
+
+
+def test_dataflow_without_its_options_is_refused_in_one_line():
+    with pytest.raises(
+        errors.UsageError, match=r"Missing required option: project\. Miss"
+    ) as caught:
+        beam_options.check_complete(beam_options.build(["--runner=DataflowRunner"], 1))
+    assert "\n" not in str(caught.value) and "CLUSTER=gcp" in str(caught.value)
+
+
+@pytest.mark.parametrize("runner", ["SparkRunner", "FlinkRunner", "PrismRunner"])
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [
+        ("Unable to fetch it:\nName or service not known", errors.RetryableError),
+        ("Java must be installed on this system", errors.UsageError),
+    ],
+)
+def test_a_job_server_that_does_not_start_is_one_line(runner, said, kind, monkeypatch):
+    def fail(self):
+        raise RuntimeError(said)
+
+    monkeypatch.setattr(job_server.StopOnExitJobServer, "start", fail)
+    options = beam_options.build([f"--runner={runner}"], 1)
+    pipeline = beam.Pipeline(beam_options.runner(options), options)
+    _ = pipeline | beam.Create([1])
+    with pytest.raises(
+        kind, match=rf"--runner={runner}: its job server does not start: "
+    ) as caught:
+        error_transport.run(pipeline)
+    assert " ".join(said.split()) in str(caught.value) and "\n" not in str(caught.value)
