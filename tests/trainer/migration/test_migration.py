@@ -58,18 +58,15 @@ def _fresh(path, rows):
 @pytest.mark.parametrize(
     "model",
     [
-        slow("{name: linear}"),
         slow("{name: linear, params: {task: regression}}"),
         "{name: linear, params: {task: regression, offset: 300, scale: 20}}",
         slow("{name: dnn, params: {hidden_units: [6, 4], batch_norm: true, dropout: 0.1}}"),
         slow("{name: dnn, params: {classes: 3, activation: tanh}}"),
-        "{name: dnn_linear_combined, params: {hidden_units: [8]}}",
-        slow("{name: deepfm, params: {hidden_units: [8]}}"),
         slow("{name: dcn, params: {hidden_units: [8], dropout: 0.1, rank: 3}}"),
     ],
 )
-def test_canned_models(tmp_path, model):
-    """With columns whose names TensorFlow would not have, missing and unseen values."""
+def test_settings_of_models(tmp_path, model):
+    """With names of columns that TensorFlow would not have, missing and unseen values."""
     scene = Scene(tmp_path, f"model={model}")
     found = scene.publish()
     assert found.new
