@@ -240,7 +240,7 @@ def _train(process: Process, parts: experiment.Experiment) -> None:
     if parts.position is not None and parts.position.ends_with_chief:
         _await_end(process)
     if task.is_chief:
-        declare_done(job, run, parts.stop.reason)
+        declare_done(job, run, parts.stop.reason, is_final=parts.stop.is_final)
         if parts.board is not None:
             parts.board.write_end()
         if not task.cluster:
@@ -346,7 +346,9 @@ def stopped(run: RunFolder, task: topology.Task, reporter: Reporter) -> errors.S
     return errors.StoppedError(f"stopped, saved at step {step}. Run the same command to resume.")
 
 
-def declare_done(job: config.Config, run: RunFolder, reason: str | None) -> None:
+def declare_done(
+    job: config.Config, run: RunFolder, reason: str | None, *, is_final: bool = False
+) -> None:
     """Says that training is over, unless it made fewer steps than it should without a reason: input
     that ends early looks like success to the framework
     (docs/tensorflow-pitfalls.md#empty-input-counts-as-success)."""
@@ -364,4 +366,5 @@ def declare_done(job: config.Config, run: RunFolder, reason: str | None) -> None
         )
     if reason is None and job.train.pauses_at(step):
         reason = f"{run_folder.PAUSED} at step {step}"
-    run.write(run_folder.TRAINING_DONE, {"final_step": step, "reason": reason or "steps"})
+    done = {"final_step": step, "reason": reason or "steps"}
+    run.write(run_folder.TRAINING_DONE, {**done, "final": True} if is_final else done)

@@ -156,11 +156,11 @@ def _read_request() -> _SearchRequest:
 
 def _refuse_ends(job: config.Config) -> None:
     """Raises `UsageError` for settings by which a trial would end before its rung."""
-    for key in ("pause_step", "max_seconds"):
-        if getattr(job.train, key) is not None:
+    for key in space.ENDS:
+        if getattr(job.train, key.removeprefix("train.")) is not None:
             raise errors.UsageError(
-                f"train.{key}: the search decides how long trials train, and this ends them "
-                f'earlier; take it out of the config, or set SET="train.{key}=null"'
+                f"{key}: the search decides how long trials train, and this ends them earlier; "
+                f'take it out of the config, or set SET="{key}=null"'
             )
 
 

@@ -195,14 +195,16 @@ RECORD = "run.json"
 # What the launcher of a script writes at each start: {"command": [word], "folder": path,
 # "model_dir": path or null}.
 SCRIPT = "command.json"
-# What the chief writes when training is over: {"final_step": int, "reason": str}. By it the
-# evaluator knows which checkpoint is the last, and roles started by hand find the end.
+# What the chief writes when training is over: {"final_step": int, "reason": str}, and "final": true
+# if the same command would end again at once. By it the evaluator knows which checkpoint is the
+# last, and roles started by hand find the end.
 TRAINING_DONE = "TRAINING_DONE.json"
 # What a reason begins with if there are more steps to make: `train.pause_step`.
 PAUSED = "paused"
 # What says that a run began as a copy: {"of": run, "step": int, of the checkpoint it began with}.
 COPIED = "copied.json"
-# What asks the chief to end training: {"reason": str}. Written by `make stop` and early stopping.
+# What asks the chief to end training: {"reason": str}, and "final": true as above. Written by
+# `make stop` and early stopping.
 STOP = "STOP.json"
 # What asks a launcher for another number of workers; it removes it. {"workers": int}
 SCALE = "SCALE.json"

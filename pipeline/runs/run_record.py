@@ -354,15 +354,23 @@ def close(
         write(run, record)
 
 
+# What reasons began with when `TRAINING_DONE.json` had no "final".
 _FINAL_REASONS = ("early stopping", "deadline")
+
+
+def ended_for_good(record: RunRecord, run: RunFolder) -> bool:
+    """Tells if training ended before its last step for a reason that would end it again at once:
+    nothing improves, or its seconds are used up."""
+    done = run.read(run_folder.TRAINING_DONE) or {}
+    return bool(done.get("final")) or record.reason.startswith(_FINAL_REASONS)
 
 
 def finished(job: config.Config, run: RunFolder) -> RunRecord | None:
     """Returns the record of a run that has nothing left to do, otherwise `None`: a model that is
     no longer there is exported again.
 
-    One that ended because nothing improved, or because its seconds were used up, would end again at
-    once, unless the config has changed; after `make stop` there is more to do.
+    One that `ended_for_good` has more to do only if the config has changed; after `make stop` there
+    is more to do.
     """
     record, result = read(run), run.read(run_folder.RESULT)
     if record is None or result is None or record.status != "done":
@@ -376,5 +384,5 @@ def finished(job: config.Config, run: RunFolder) -> RunRecord | None:
         return record
     if job.train.epochs is not None and (result.get("epochs") or 0.0) >= job.train.epochs:
         return record
-    stays = record.reason.startswith(_FINAL_REASONS) and run.read_config() == job
+    stays = ended_for_good(record, run) and run.read_config() == job
     return record if stays else None

@@ -29,6 +29,8 @@ _RANGE, _CHOICES = ("low", "high", "step", "log"), "choices"
 _SHAPES = "{low: 1e-4, high: 1e-1, log: true}, {low: 8, high: 64, step: 8} or {choices: [a, b]}"
 # Digits of a sampled number: more would only make it longer to paste.
 _DIGITS = 4
+# Keys by which a trial would end before the step that the search gives it.
+ENDS = ("train.pause_step", "train.max_seconds")
 # Keys that, like all keys below them, would make trials something else than trials of one job.
 _FIXED = {
     "name": "all trials are of one config",
@@ -37,10 +39,9 @@ _FIXED = {
     "labels": "trials with different labels cannot be compared",
     "eval": "all trials are evaluated in the same way",
     "train.seed": "it decides the order of records, which is the same in all trials",
-    "train.steps": "the search decides how long trials train",
-    "train.epochs": "the search decides how long trials train",
-    "train.pause_step": "the search decides how long trials train",
-    "train.max_seconds": "the search decides how long trials train",
+    **dict.fromkeys(
+        ("train.steps", "train.epochs", *ENDS), "the search decides how long trials train"
+    ),
 }
 # How much the loss of one of several labels counts: the label stays what it is.
 _FREE = re.compile(r"labels\.[^.]+\.weight")

@@ -77,6 +77,8 @@ def test_an_end_without_a_reason_is_no_success(finished, tmp_path):
     roles.declare_done(finished.job, run, "stop requested")
     done = run.read(run_folder.TRAINING_DONE)
     assert done == {"final_step": 200, "reason": "stop requested"}
+    roles.declare_done(finished.job, run, "early stopping: no better", is_final=True)
+    assert run.read(run_folder.TRAINING_DONE)["final"] is True
 
 
 def test_a_process_that_waits_for_the_chief_makes_progress_when_the_chief_does(run, monkeypatch):

@@ -200,7 +200,7 @@ class BestExporter(tf.estimator.Exporter):
         alike = early_stopping.made_under(evaluations, self._settings)
         reason = early_stopping.reason_to_stop(alike, self._job.eval)
         if reason is not None:
-            self._run.write(run_folder.STOP, {"reason": reason})
+            self._run.write(run_folder.STOP, {"reason": reason, "final": True})
 
 
 def check_metric(metric: str, reported: Iterable[str]) -> None:

@@ -44,7 +44,8 @@ def poll_interval(run: RunFolder, task: topology.Task) -> float:
 
 
 class StopHook(tf.compat.v1.train.SessionRunHook):
-    """Ends training after the step under way when there is a reason to; `reason` says which.
+    """Ends training after the step under way when there is a reason to; `reason` says which, and
+    `is_final` whether the same command would end again at once.
 
     The chief's `CheckpointSaverHook` then saves as at any end, so no step is lost. `max_seconds`
     are those of the run, over all its starts, each from its first session on; what comes before,
@@ -74,6 +75,7 @@ class StopHook(tf.compat.v1.train.SessionRunHook):
         looking = Tolerance("looking for a request to stop", clock=clock)
         self._looking, self._writing, self._patience = looking, writing, patience
         self.reason: str | None = None
+        self.is_final = False
         self.failure: errors.RetryableError | None = None
 
     def after_create_session(self, session: Any, coord: Any) -> None:
@@ -99,6 +101,7 @@ class StopHook(tf.compat.v1.train.SessionRunHook):
             return "signal"
         now = self._clock()
         if self._time is not None and self._time.seconds >= self._max_seconds:
+            self.is_final = True
             return f"deadline: train.max_seconds={self._max_seconds:g}"
         if now - self._looked < self._interval:
             return None
@@ -106,6 +109,7 @@ class StopHook(tf.compat.v1.train.SessionRunHook):
         with self._looking.survived():
             marker = self._run.read(self._marker)
             if marker is not None:
+                self.is_final = bool(marker.get("final"))
                 return str(marker["reason"])
         return self._find_failure()
 

@@ -159,7 +159,7 @@ def test_what_is_asked_of_each_server_is_added_up_over_processes(run, job):
 @pytest.mark.parametrize(
     ("reason", "finished"),
     [("early stopping: nothing improves", True), ("stop requested", False), ("deadline: 5", True)],
-)
+)  # of earlier versions, whose files have no "final"
 def test_a_run_that_ended_early_is_finished_only_if_it_would_end_again_at_once(
     run, job, published, reason, finished
 ):
@@ -170,6 +170,18 @@ def test_a_run_that_ended_early_is_finished_only_if_it_would_end_again_at_once(
     assert (run_record.finished(job, run) is not None) is finished
     changed = config_file.load("mnist", ["train.batch_size=64"])
     assert run_record.finished(changed, run) is None
+
+
+def test_a_run_that_ended_for_good_is_finished_whatever_its_reason_is_called(run, job, published):
+    storage.write_text(run.config_path, config_file.dump(job))
+    record = run_record.begin(job, run).model_copy(update={"status": "done", "reason": "enough"})
+    run_record.write(run, record)
+    run.write(run_folder.RESULT, {**RESULT, "final_step": 100})
+    done = {"final_step": 100, "reason": "enough"}
+    run.write(run_folder.TRAINING_DONE, done)
+    assert run_record.finished(job, run) is None
+    run.write(run_folder.TRAINING_DONE, {**done, "final": True})
+    assert run_record.finished(job, run) is not None
 
 
 @pytest.mark.parametrize(

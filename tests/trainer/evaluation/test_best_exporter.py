@@ -159,7 +159,9 @@ def test_early_stopping_counts_evaluations_under_equal_settings(scene, monkeypat
     monkeypatch.setattr(best_exporter.BestExporter, "publish", lambda *_, **__: None)
     scene.evaluated(100, 0.9, PATIENCE)
     scene.evaluated(200, 0.8, PATIENCE)
-    assert scene.run.read(run_folder.STOP)["reason"].startswith("early stopping: accuracy has not")
+    request = scene.run.read(run_folder.STOP)
+    assert request["reason"].startswith("early stopping: accuracy has not")
+    assert request["final"] is True
     scene.run.remove(run_folder.STOP)
     scene.evaluated(300, 0.7, PATIENCE, *changed)
     assert (scene.run.read(run_folder.STOP) is not None) is stops

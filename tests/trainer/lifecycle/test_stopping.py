@@ -87,6 +87,18 @@ def test_a_deadline_begins_with_the_first_session(tmp_path):
     assert not stepping.stops_at(5089.9)
     assert stepping.stops_at(5090.0)
     assert stepping.hook.reason == "deadline: train.max_seconds=90"
+    assert stepping.hook.is_final
+
+
+@pytest.mark.parametrize(
+    ("marker", "is_final"),
+    [({"reason": "stop requested"}, False), ({"reason": "enough", "final": True}, True)],
+)
+def test_a_request_to_stop_says_if_it_is_final(tmp_path, marker, is_final):
+    RunFolder(str(tmp_path)).write(run_folder.STOP, marker)
+    stepping = Stepping(tmp_path, is_chief=True)
+    assert stepping.stops_at(1060.0)
+    assert (stepping.hook.reason, stepping.hook.is_final) == (marker["reason"], is_final)
 
 
 def test_a_deadline_counts_the_seconds_of_earlier_chiefs(tmp_path):
