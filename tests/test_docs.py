@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from pipeline.config import config_file, reference
 from pipeline.models import MODELS
+from pipeline.places import PLACES
 from pipeline.steps import STEPS
 from preprocessing.sources import SOURCES
 from tests.pipeline.feature_tables import contents, make
@@ -52,6 +53,19 @@ def test_every_model_is_documented():
     text = (DOCS / "models.md").read_text()
     missing = [name for name in MODELS if f"`{name}`" not in text]
     assert not missing, f"docs/models.md: say what {missing} is for"
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/how-to.md", "mkdocs.yml"])
+def test_every_page_of_a_place_is_linked(page):
+    """The page of a place links its section of the config."""
+    pages = {path.name: path.read_text() for path in DOCS.glob("*.md") if path.name != "config.md"}
+    linked = (ROOT / page).read_text()
+    missing = []
+    for name in (name for name, place in PLACES.items() if place.settings):
+        own = [file for file, text in pages.items() if re.search(rf"config\.md#{name}\b", text)]
+        if not any(file in linked for file in own):
+            missing.append(name)
+    assert not missing, f"{page}: link the pages in docs/ of {missing}, by their files"
 
 
 def _anchors(text):

@@ -79,6 +79,8 @@ class Strategy:
         return self.replicas[1] > 1
 
 
+# Errors suggest the first that fits, and texts list them in this order: put a special case behind
+# the general one.
 STRATEGIES: Mapping[str, Strategy] = {
     "none": Strategy("one process, no tf.distribute strategy", averages=True),
     "one_device": Strategy(
