@@ -75,6 +75,8 @@ def test_early_stopping_ends_every_process(rig):
         "eval.early_stopping={patience: 2, min_delta: 1.0}",
     )
     assert rig.boss.reason.startswith("early stopping: accuracy has not improved by more than 1")
+    done = run_folder.RunFolder(str(rig.path)).read(run_folder.TRAINING_DONE)
+    assert done["final"] is True
     assert 20 <= result["final_step"] < 100000
     assert result["metrics"]["test"]["global_step"] == result["final_step"]
     assert rig.restarts == []
