@@ -10,6 +10,9 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python.training import sync_replicas_optimizer
 
+# The index of a row that is none of the table.
+_COUNTS = -1
+
 
 def sum_by_row(gradient: Any) -> Any:
     """Returns a gradient that has each row once, added up; one that is not by row as it is."""
@@ -28,16 +31,30 @@ def are_distinct(indices: Any) -> bool:
 
 
 class _AveragingAccumulator(tf.compat.v1.SparseConditionalAccumulator):
-    """Adds up gradients of some rows each, and gives their sum over the number of gradients."""
+    """Adds up gradients of some rows each, and gives their sum over the number of gradients.
+
+    These may be more than were waited for, so each brings a row of ones, to be counted by.
+    """
 
     def __init__(self, dtype: Any, **kwargs: Any) -> None:
         super().__init__(dtype, reduction_type="SUM", **kwargs)
 
+    def apply_indexed_slices_grad(self, grad: Any, local_step: Any = 0, name: Any = None) -> Any:
+        """Returns the op that adds a gradient, unless it is of a step before."""
+        one = tf.ones(tf.concat([[1], tf.shape(grad.values)[1:]], 0), grad.values.dtype)
+        values = tf.concat([one, grad.values], 0)
+        indices = tf.concat([[tf.cast(_COUNTS, grad.indices.dtype)], grad.indices], 0)
+        counted = tf.IndexedSlices(values, indices, grad.dense_shape)
+        return super().apply_indexed_slices_grad(counted, local_step, name)
+
     def take_indexed_slices_grad(self, num_required: int, name: str | None = None) -> Any:
-        """Returns the average of so many gradients. A row that some do not have counts as 0 there;
-        one may be there several times, to be added up."""
+        """Returns the average of so many gradients or more. A row that some do not have counts as
+        0 there; one may be there several times, to be added up."""
         taken = super().take_indexed_slices_grad(num_required, name)
-        return tf.IndexedSlices(taken.values / num_required, taken.indices, taken.dense_shape)
+        counts = tf.reshape(tf.equal(taken.indices, _COUNTS), [-1])
+        number = tf.reduce_mean(tf.reduce_sum(tf.boolean_mask(taken.values, counts), 0))
+        rows = tf.boolean_mask(taken.values, ~counts) / number
+        return tf.IndexedSlices(rows, tf.boolean_mask(taken.indices, ~counts), taken.dense_shape)
 
 
 @contextlib.contextmanager
