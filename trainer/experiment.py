@@ -270,17 +270,20 @@ def _listeners(script: ScriptSpecs | None) -> tuple[Any, ...]:
 
 
 def _after_save(process: Process, records: Source) -> list[saving.AfterSave]:
-    run, reporter = process.run, process.reporter
-    janitor = Janitor(run.path, process.job.train.keep_checkpoints)
+    job, run, reporter = process.job, process.run, process.reporter
+    janitor = Janitor(run.path, job.train.keep_checkpoints)
+    counted = (
+        []
+        if isinstance(records, OwnInput)
+        else [
+            epoch_ends.EpochEnds(run.path, records.blocks("train"), reporter, cluster=job.cluster)
+        ]
+    )
     return [
         lambda step, seconds: janitor.clean(),
         skipped.Saved(run),
         trace_hook.CheckpointTimes(run.path, reporter),
-        *(
-            []
-            if isinstance(records, OwnInput)
-            else [epoch_ends.EpochEnds(run.path, records.blocks("train"), reporter)]
-        ),
+        *counted,
     ]
 
 

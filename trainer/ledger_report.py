@@ -32,11 +32,12 @@ def main() -> None:
     record = run_record.read(run)
     launch = f", launch {record.launches}" if record and record.launches > 1 else ""
     print(f"run {run.name}, step {found.step:,}{launch}: records of split train")
-    troubles = report.troubles(blocks, counts, report.dropping(job.cluster))
+    dropped = report.dropping(job.cluster)
+    troubles = report.troubles(blocks, counts, dropped)
     cut_off = launches.cut_off(record, accounts.read(run)) if record else 0
     unseen = report.not_counted(job.cluster, len(record.restarts) if record else 0, cut_off)
     left_out = quarantine.describe(quarantine.left_out(excluded, contents))
-    for line in (*report.table(found), *troubles, *unseen, *left_out):
+    for line in (*report.table(found, dropped), *troubles, *unseen, *left_out):
         print(line)
 
 

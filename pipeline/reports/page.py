@@ -186,7 +186,10 @@ def _ledger(facts: Facts) -> str:
     head = ("epoch", "due", "once", "more", "never", "skipped", "left")
     rows = [[f"{row.get(name, 0):,}" for name in head] for row in counts[-20:]]
     older = f"The last 20 of {len(counts):,} epochs. " if len(counts) > 20 else ""
-    note = f"{older}How often records have trained the model, by the newest checkpoint."
+    backup = facts.job.cluster.backup_workers
+    what = "were handed out" if backup else "have trained the model"
+    late = f" Late gradients were dropped (cluster.backup_workers={backup})." if backup else ""
+    note = f"{older}How often records {what}, by the newest checkpoint.{late}"
     return document.section(
         "Ledger",
         document.table(head, rows, right=range(7)),

@@ -131,12 +131,13 @@ class RunRecord(pydantic.BaseModel):
     scalings: list[WorkerChange] = []
     # Per epoch, by the newest checkpoint's own count: records due; applied once, more often, or
     # never; skipped because they cannot be read; left to be read. Of more than a thousand epochs
-    # the first ones are one row, by the number of the last of them.
+    # the first ones are one row, by the number of the last of them. With `cluster.backup_workers`
+    # these are records that were handed out: late gradients are dropped.
     input: list[dict[str, int]] | None = None
     # A digest of how often each block of records was applied: equal for runs of one build and seed
     # that were trained on the same records. `None` of an input that is not counted.
     input_sha256: str | None = None
-    # Task to records it has applied, once training has ended.
+    # Task to records it has applied (or was handed out), once training has ended.
     readers: dict[str, int] = {}
     # Split to cause to records that it did without: `quarantine.left_out`.
     left_out: dict[str, dict[str, int]] = {}

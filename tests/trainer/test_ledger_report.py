@@ -43,8 +43,9 @@ def test_it_does_not_say_applied_of_gradients_that_may_be_dropped(
     cluster = "cluster={strategy: parameter_server_sync, workers: 3, backup_workers: 2}"
     storage.write_text(run.config_path, config_file.dump(small_records.config(cluster)))
     output = commands.run(REPORT, f"--storage={small_records.storage}", "--run=dropping")
-    verdict, dropped = output.splitlines()[-2:]
-    assert verdict == "every record that has been read was handed in exactly once"
+    readers, verdict, dropped = output.splitlines()[-3:]
+    assert readers.startswith("handed out to chief-0 ")
+    assert verdict == "every record that has been read was handed out exactly once"
     assert dropped.startswith("each step applied the first 2 of 4 gradients and dropped the rest")
 
 

@@ -7,6 +7,7 @@ import dataclasses
 
 import tensorflow as tf
 
+from pipeline import config
 from trainer.checkpoints import checkpoint_files
 from trainer.exactly_once import report
 from trainer.input import epoch_order
@@ -24,8 +25,16 @@ class EpochEnds:
     start: epochs that had ended by then are not reported again.
     """
 
-    def __init__(self, model_dir: str, blocks: epoch_order.Blocks, reporter: Reporter) -> None:
+    def __init__(
+        self,
+        model_dir: str,
+        blocks: epoch_order.Blocks,
+        reporter: Reporter,
+        *,
+        cluster: config.Cluster,
+    ) -> None:
         self._model_dir, self._blocks, self._reporter = model_dir, blocks, reporter
+        self._cluster = cluster
         self._known: int | None = None
         self._lines: collections.deque[str] = collections.deque(maxlen=_LINES_IN_STATUS)
 
@@ -39,8 +48,9 @@ class EpochEnds:
         known = len(ended) if self._known is None else self._known
         self._known = max(known, len(ended))
         for epoch in ended[known:]:
-            tf.get_logger().info(report.line(epoch))
-            self._lines.append(report.line(epoch))
+            line = report.line(epoch, self._cluster)
+            tf.get_logger().info(line)
+            self._lines.append(line)
         self._write(found, ended[known:])
         self._reporter.note(input=found.newest(_IN_STATUS), epochs=list(self._lines))
 

@@ -62,9 +62,11 @@ def _reader(rank: int) -> str:
     return f"{topology.WORKER}-{rank - 1}" if rank else f"{topology.CHIEF}-0"
 
 
-def line(epoch: epoch_order.Epoch) -> str:
+def line(epoch: epoch_order.Epoch, cluster: config.Cluster) -> str:
     """Says what has become of an epoch."""
-    parts = [f"{epoch.once:,} of {epoch.due:,} records applied once"]
+    backup = cluster.backup_workers
+    done = "handed out" if backup else "applied"
+    parts = [f"{epoch.once:,} of {epoch.due:,} records {done} once"]
     for number, what in (
         (epoch.more, "more than once"),
         (epoch.never, "never"),
@@ -72,12 +74,13 @@ def line(epoch: epoch_order.Epoch) -> str:
         (epoch.left, "left unread"),
     ):
         parts += [f"{number:,} {what}"] if number else []
-    return f"epoch {epoch.epoch}: {', '.join(parts)}"
+    late = f"; late gradients are dropped (cluster.backup_workers={backup})" if backup else ""
+    return f"epoch {epoch.epoch}: {', '.join(parts)}{late}"
 
 
-def table(found: RecordUsage) -> Iterator[str]:
+def table(found: RecordUsage, dropped: str | None = None) -> Iterator[str]:
     """Yields the account as text, a line an epoch and one for all; of many epochs in a row that
-    say the same, the first and the last."""
+    say the same, the first and the last. `dropped` is what `dropping` says."""
     yield "".join(f"{name:>{_WIDTH}}" for name in _COLUMNS)
     rows = [[getattr(epoch, name) for name in _COLUMNS] for epoch in found.epochs]
     for _, alike in itertools.groupby(rows, key=lambda row: row[1:]):
@@ -92,7 +95,8 @@ def table(found: RecordUsage) -> Iterator[str]:
     total = [sum(column) for column in zip(*(row[1:] for row in rows), strict=True)]
     yield f"{'all':>{_WIDTH}}" + _cells(total or [0] * len(_COLUMNS[1:]))
     shares = ", ".join(f"{name} {records:,}" for name, records in found.readers.items())
-    yield f"applied by {shares}" if shares else "nothing has been applied yet"
+    done = "handed out to" if dropped else "applied by"
+    yield f"{done} {shares}" if shares else "nothing has been applied yet"
 
 
 def _cells(numbers: list[int]) -> str:
@@ -107,7 +111,7 @@ def dropping(cluster: config.Cluster) -> str | None:
     return (
         f"each step applied the first {used} of {used + cluster.backup_workers} gradients and "
         f"dropped the rest (cluster.backup_workers={cluster.backup_workers}), whose records count "
-        "as applied here"
+        "as handed out here"
     )
 
 
@@ -140,14 +144,15 @@ def troubles(
     if blocks.excluded is not None:
         behind &= ~blocks.excluded
     shards = np.unique(blocks.shard[(excess != 0) | behind]).tolist()
+    done = "handed out" if dropped else "applied"
     if not shards:
-        done = "handed in" if dropped else "applied"
         yield f"every record that has been read was {done} exactly once"
     for shard in shards[:_SHARDS]:
         of_shard = np.flatnonzero(blocks.shard == shard)
         wrong = of_shard[(excess != 0)[of_shard] | behind[of_shard]]
         named = [
-            f"block {block} at byte {blocks.offset[block]}: {_error(excess[block], epochs[block])}"
+            f"block {block} at byte {blocks.offset[block]}: "
+            f"{_error(excess[block], epochs[block], done)}"
             for block in wrong[:_BLOCKS]
         ]
         more = [f"{len(wrong) - _BLOCKS:,} more blocks"] if len(wrong) > _BLOCKS else []
@@ -158,7 +163,7 @@ def troubles(
         yield dropped
 
 
-def _error(excess: int, epochs: int) -> str:
+def _error(excess: int, epochs: int, done: str) -> str:
     if not excess:
         return f"epoch {epochs} not read to its end"
-    return f"{abs(excess):,} records {'applied again' if excess > 0 else 'left out'}"
+    return f"{abs(excess):,} records {f'{done} again' if excess > 0 else 'left out'}"

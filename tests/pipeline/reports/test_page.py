@@ -40,6 +40,16 @@ def test_every_part_is_there(tmp_path):
     assert "steps: 200" in text and "57,000" in text
 
 
+def test_records_whose_gradients_may_be_dropped_are_not_reported_as_trained_on(tmp_path):
+    note = "How often records have trained the model, by the newest checkpoint.<"
+    assert note in _page(scene.make(tmp_path))
+    sync = "cluster={strategy: parameter_server_sync, workers: 2, backup_workers: 1}"
+    text = _page(scene.make(tmp_path, "dropping", sync))
+    assert "have trained the model" not in text
+    assert "How often records were handed out" in text
+    assert "Late gradients were dropped (cluster.backup_workers=1)." in text
+
+
 def test_the_time_is_that_of_all_launches(tmp_path):
     run = scene.make(tmp_path)
     record = run_record.read(run)

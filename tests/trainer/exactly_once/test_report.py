@@ -14,6 +14,8 @@ from trainer.exactly_once import epoch_ends, report, saved_counts
 from trainer.input import epoch_order
 from trainer.monitoring.status_reporter import Reporter
 
+DROPPING = config.Cluster(strategy="parameter_server_sync", workers=2, backup_workers=1)
+
 
 def _blocks(number=3, shards=1, excluded=None):
     of_block = np.arange(number) * shards // number
@@ -85,7 +87,15 @@ def test_of_thousands_of_epochs_the_first_are_one_row():
     ],
 )
 def test_an_epoch_in_a_line(epoch, text):
-    assert report.line(epoch) == text
+    assert report.line(epoch, config.Cluster()) == text
+
+
+def test_an_epoch_whose_late_gradients_are_dropped_was_not_applied():
+    epoch = epoch_order.Epoch(0, 30, 28, 2, 0, 0, 0)
+    assert report.line(epoch, DROPPING) == (
+        "epoch 0: 28 of 30 records handed out once, 2 more than once; "
+        "late gradients are dropped (cluster.backup_workers=1)"
+    )
 
 
 @pytest.fixture
@@ -96,7 +106,7 @@ def reporter(tmp_path):
 @pytest.fixture
 def ends(tmp_path, reporter):
     with tf.Graph().as_default():  # writers of summaries ask for one
-        yield epoch_ends.EpochEnds(str(tmp_path), _blocks(), reporter)
+        yield epoch_ends.EpochEnds(str(tmp_path), _blocks(), reporter, cluster=config.Cluster())
 
 
 def _status(tmp_path, reporter):
@@ -149,6 +159,16 @@ def test_epochs_are_summaries(tmp_path, ends, reporter):
     ]
     ended = {tag: value for step, tag, value in found if tag != "input/epochs"}
     assert ended == {"input/once": 30, "input/more": 0, "input/never": 0, "input/skipped": 0}
+
+
+def test_an_epoch_that_ends_with_backup_workers_is_not_reported_as_applied(tmp_path, reporter):
+    with tf.Graph().as_default():
+        ends = epoch_ends.EpochEnds(str(tmp_path), _blocks(), reporter, cluster=DROPPING)
+        for step, applied in ((0, [0, 0, 0]), (5, [10, 10, 10])):
+            _save(tmp_path, step, _counts(applied))
+            ends(step, 0.0)
+    (line,) = _status(tmp_path, reporter).epochs
+    assert line.startswith("epoch 0: 30 of 30 records handed out once; late gradients are dropped")
 
 
 def test_before_the_first_checkpoint_nothing_is_reported(tmp_path, ends, reporter):
@@ -207,19 +227,20 @@ def test_waiting_for_all_gradients_drops_none():
     assert report.dropping(config.Cluster(strategy="parameter_server_sync", workers=2)) is None
 
 
-def test_records_whose_gradients_may_be_dropped_were_handed_in():
-    cluster = config.Cluster(strategy="parameter_server_sync", workers=2, backup_workers=1)
-    dropped = report.dropping(cluster)
+def test_records_whose_gradients_may_be_dropped_were_handed_out():
+    dropped = report.dropping(DROPPING)
     assert dropped == (
         "each step applied the first 2 of 3 gradients and dropped the rest "
-        "(cluster.backup_workers=1), whose records count as applied here"
+        "(cluster.backup_workers=1), whose records count as handed out here"
     )
     assert list(report.troubles(_blocks(), _counts([12, 10, 20]), dropped)) == [
-        "every record that has been read was handed in exactly once",
+        "every record that has been read was handed out exactly once",
         dropped,
     ]
     twice = report.troubles(_blocks(), _counts([12, 10, 20], [10, 10, 20]), dropped)
-    assert list(twice) == ["shard-0: block 0 at byte 7: 2 records applied again", dropped]
+    assert list(twice) == ["shard-0: block 0 at byte 7: 2 records handed out again", dropped]
+    usage = report.RecordUsage(7, [epoch_order.Epoch(0, 30, 30, 0, 0, 0, 0)], {"chief-0": 30})
+    assert list(report.table(usage, dropped))[-1] == "handed out to chief-0 30"
 
 
 @pytest.mark.parametrize(
