@@ -5,6 +5,7 @@
 - Asking Slurm: `commands`; what its answers mean: `advice` (what to do), `waits` (whether a job
   ever starts).
 - In the allocation: `main` (one part of a job), `batch` (the first node), `requeues`, `steps`,
-  `check` (a node), `ranks`, `agent` (a process); what they print: `output`.
+  `step_watch` and `step_end` (one that hangs), `check` (a node), `ranks`, `agent` (a process); what
+  they print: `output`.
 - Workers that join: `joined`, `places`, `relay`.
 """

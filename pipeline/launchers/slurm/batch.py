@@ -29,6 +29,7 @@ from pipeline.launchers.slurm import (
     output,
     places,
     requeues,
+    step_watch,
     steps,
 )
 from pipeline.launchers.slurm.settings import Slurm
@@ -38,7 +39,7 @@ from pipeline.records import builds
 from pipeline.runs import fatal, run_folder, run_record
 from pipeline.runs.run_folder import RunFolder
 from pipeline.runs.run_record import Restart, RunRecord
-from pipeline.supervision import exit_reason, restart_policy, watchdog
+from pipeline.supervision import exit_reason, restart_policy
 
 _PREPROCESSING = (sys.executable, "-m", "pipeline.run_module", "preprocessing.main")
 
@@ -56,12 +57,7 @@ class JobAttempt:
         self._policy = restart_policy.Policy("gang")
         self._recoveries: list[restart_policy.Recovery] = []
         self._noted: dict[str, int] = {}
-        limits = watchdog.HangLimits(
-            job.config.cluster.watchdog_seconds, job.config.cluster.watchdog_start_seconds
-        )
-        files = functools.partial(watchdog.checkpoint_files, job.run)
-        self._watchdog = watchdog.Watchdog(limits, files)
-        self._hang: watchdog.Hang | None = None
+        self._tasks = step_watch.task_names(job.counts)
 
     def work(self) -> None:
         """Returns when the run is done. Raises the `PipelineError` of what went wrong."""
@@ -121,19 +117,20 @@ class JobAttempt:
         """Runs all processes once; returns false if they are to be started again."""
         for name in (agent.CLUSTER, agent.LOST, run_folder.TRAINING_DONE, agent.RESTARTS, "status"):
             self._run.remove(name)
-        self._noted, self._hang = {}, None
+        self._noted = {}
         command = allocation.command(gpus=Slurm.of(self._job.config).gpus)
         with (
             self._places.open(first),
             steps.started(command, allocation.variables(first)) as step,
         ):
-            self._follow(step)
+            watch = step_watch.StepWatch(self._job, self._number, step)
+            self._follow(step, watch)
         self._run.remove(agent.CLUSTER)
         self._observe()
         self._check_stop()
         self._check_fatal()
         lost = self._run.read(agent.LOST)
-        is_done = lost is None and self._hang is None and step.returncode == 0
+        is_done = lost is None and watch.cause is None and step.returncode == 0
         if is_done and self._run.read(run_folder.RESULT) is not None:
             return True
         if not requeues.has_job(self._run, self._number, wait=self._pause):
@@ -142,28 +139,26 @@ class JobAttempt:
             raise errors.PipelineError(
                 f"all processes exited with 0, but there is no {run_folder.RESULT}"
             )
-        self._start_again(lost, step.returncode)
+        self._start_again(lost, step.returncode, hang=watch.cause)
         return False
 
-    def _follow(self, step: subprocess.Popen[bytes]) -> None:
+    def _follow(self, step: subprocess.Popen[bytes], watch: step_watch.StepWatch) -> None:
         """Returns when the step has ended; asks it to once the job is asked to."""
-        asked, looking = False, tolerance.Tolerance("reading what the processes report")
+        looking = tolerance.Tolerance("reading what the processes report")
         while step.poll() is None:
             self._stop.wait(_POLL)
             with looking.survived():
                 self._places.look()
                 self._observe()
-                self._end_hanging()
-                self._end_failed()
-            if self._stop.count and not asked:
-                asked = True
-                print("asked to end: all processes save", flush=True)
-                steps.signal_step(self._number, "TERM")
+                watch.look()
+            if self._stop.count:
+                watch.stop()
+            watch.proceed()
 
     def _observe(self) -> None:
         """Takes note of processes that were started again, and of what it has cost."""
         statuses = run_folder.read_statuses(self._run)
-        for name in (*self._tasks(), *self._places.names):
+        for name in (*self._tasks, *self._places.names):
             found = (self._run.read(f"{agent.RESTARTS}/{name}.json") or {}).get("restarts", [])
             for one in found[self._noted.get(name, 0) :]:
                 self._note_restart(one, name)
@@ -195,40 +190,8 @@ class JobAttempt:
             if status.continued is None or status.continued["time"] <= lost
         }
 
-    def _tasks(self) -> list[str]:
-        counts = self._job.counts
-        return [f"{role}-{i}" for role in topology.ROLES for i in range(counts.get(role, 0))]
-
-    def _end_hanging(self) -> None:
-        """Kills a step that makes no progress."""
-        training_over = self._run.read(run_folder.TRAINING_DONE) is not None
-        wanted = () if training_over else topology.TRAINING_ROLES
-        statuses = run_folder.read_statuses(self._run)
-        roles = (*wanted, topology.EVALUATOR)
-        pids = {  # workers that have joined look after themselves
-            name: statuses[name].pid
-            for name in self._tasks()
-            if name.rpartition("-")[0] in roles
-            and name in statuses
-            and statuses[name].state not in run_folder.ENDED
-        }
-        hang = self._watchdog.look(statuses, pids, time.monotonic())
-        if hang is not None:
-            self._hang = hang
-            steps.signal_step(self._number, "KILL")
-
-    def _end_failed(self) -> None:
-        """Ends a step in which one process has failed for good; the others would wait for it."""
-        if self._fatal() is not None:
-            steps.signal_step(self._number, "TERM")
-
-    def _fatal(self) -> dict[str, Any] | None:
-        found = self._run.read(fatal.MARKER)
-        ours = found is not None and found["submission"] == os.environ.get(fatal.SUBMISSION)
-        return found if ours else None
-
     def _check_fatal(self) -> None:
-        found = self._fatal()
+        found = step_watch.find_fatal(self._run)
         if found is not None:
             text = f"{found['task']}: {found['error']}"
             raise errors.of_exit_code(int(found["exit_code"]), text)
@@ -241,13 +204,15 @@ class JobAttempt:
                 f"stopped by {self._stop.name}, {saved}. Run the same command again to resume."
             )
 
-    def _start_again(self, lost: dict[str, Any] | None, code: int) -> None:
-        """Takes note of a lost step. Raises the `PipelineError` of one that is not to be started
-        again."""
+    def _start_again(
+        self, lost: dict[str, Any] | None, code: int, *, hang: str | None = None
+    ) -> None:
+        """Takes note of a lost step, which was ended for a `hang` if there is one. Raises the
+        `PipelineError` of one that is not to be started again."""
         name = lost["task"] if lost else "chief-0"
         cause = lost["cause"] if lost else f"its Slurm step ended with exit code {code}"
-        if self._hang is not None:
-            cause = self._hang.cause
+        if hang is not None:
+            cause = hang
         elif lost is None and code in errors.FINAL_CODES:  # a task failed before it could record it
             error = output.last_error(self._run) or "see make logs ROLE=slurm"
             raise errors.of_exit_code(code, f"{cause}: {error}")

@@ -212,15 +212,24 @@ def started(command: list[str], variables: dict[str, str]) -> Iterator[subproces
         process.wait()
 
 
-def signal_step(job: str, name: str) -> None:
-    """Sends a signal such as `TERM` to all tasks of the steps of a job. If the controller does not
-    answer, Slurm itself ends them in the end."""
-    with contextlib.suppress(errors.PipelineError):
+def listed(job: str) -> list[str]:
+    """Returns the numbers of the steps of a job that Slurm has not seen the end of. Raises what
+    `commands.ask` does."""
+    said = commands.ask("squeue", "--steps", "--noheader", f"--jobs={job}", "--format=%i")
+    return [step for step in said.split() if step.rpartition(".")[2].isdigit()]
+
+
+def signal_step(job: str, name: str) -> bool:
+    """Sends a signal such as `TERM` to all tasks of the steps of a job; there may be none. Returns
+    false if the controller does not answer."""
+    try:
         # By the numbers of the steps: KILL for a job is taken for its cancelling.
-        listed = commands.ask("squeue", "--steps", "--noheader", f"--jobs={job}", "--format=%i")
-        steps = [step for step in listed.split() if step.rpartition(".")[2].isdigit()]
-        if steps:
-            commands.ask("scancel", f"--signal={name}", *steps)
+        found = listed(job)
+        if found:
+            commands.ask("scancel", f"--signal={name}", *found)
+    except errors.PipelineError:
+        return False
+    return True
 
 
 def _cause(said: str) -> str:

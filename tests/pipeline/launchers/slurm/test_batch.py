@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import pathlib
+import sys
+import time
 import types
 
 import pytest
 
 from pipeline import errors
 from pipeline.jobs import job as jobs
-from pipeline.launchers.slurm import batch, commands
+from pipeline.launchers.slurm import agent, batch, commands
 from pipeline.processes.fork_client import StopRequest
 from pipeline.runs import run_record
 
@@ -48,13 +51,13 @@ def test_a_step_that_was_lost_is_started_again(attempt, monkeypatch):
     ]
 
 
-def run_step(attempt):
-    """Runs a step whose srun ends with 0, as it does when Slurm ends the job."""
+def run_step(attempt, command=("true",)):
+    """Runs a step whose srun is a command: one that ends with 0, as when Slurm ends the job."""
     attempt._places = types.SimpleNamespace(
         names=(), open=lambda first: contextlib.nullcontext(), look=lambda: None
     )
     allocation = types.SimpleNamespace(
-        command=lambda gpus: ["true"], variables=lambda first: dict(os.environ)
+        command=lambda gpus: [*command], variables=lambda first: dict(os.environ)
     )
     return attempt._one_step(allocation, 9000)
 
@@ -73,6 +76,34 @@ def test_a_step_without_a_result(attempt, monkeypatch, state, restarts, kind, wo
     with pytest.raises(kind, match=words):
         run_step(attempt)
     assert attempt._record.restarts == []
+
+
+def test_a_step_whose_srun_never_ends_is_lost(tmp_path, monkeypatch, capsys):
+    """Slurm does not list it any more, and the message that a task has ended was lost."""
+    options = ["cluster.strategy=parameter_server_sync", "cluster.watchdog_seconds=0.2"]
+    job = jobs.plan("mnist", options, run="r", storage_root=str(tmp_path))
+    record = run_record.begin(job.config, job.run)
+    attempt = batch.JobAttempt(job, record, "7", stop=StopRequest())
+    lost = agent.Lost("7.0.0", "worker-0", -9, "killed by SIGKILL", worked=True, final=False)
+    looks = []
+
+    def wait(self, seconds):
+        looks.append(seconds)
+        assert len(looks) < 500, "it is followed for ever"
+        job.run.write(agent.LOST, dataclasses.asdict(lost))
+        time.sleep(0.02)
+
+    monkeypatch.setattr(StopRequest, "wait", wait)
+
+    def ask(*words):
+        return "7.batch\n" if words[0] == "squeue" else SHOWN.format("RUNNING", 0)
+
+    monkeypatch.setattr(commands, "ask", ask)
+    assert not run_step(attempt, [sys.executable, "-c", "import time; time.sleep(600)"])
+    assert [one.cause for one in record.restarts] == ["killed by SIGKILL"]
+    said = capsys.readouterr().out.splitlines()
+    assert "srun still waits for the step: terminating srun" in said
+    assert said[-1] == "worker-0: killed by SIGKILL; starting all processes again"
 
 
 @pytest.mark.parametrize(
