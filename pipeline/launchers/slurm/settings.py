@@ -13,9 +13,8 @@ from pipeline.sections import Like, NotNegative, PlaceSection, Positive
 Word = Annotated[str, Like(r"^[A-Za-z0-9_.][^\s'\"]*$", "gpu")]
 TimeLimit = Annotated[str, Like(r"^(\d+-)?\d{1,2}:\d{2}:\d{2}$", "1-12:00:00")]
 # Indexes as sbatch takes them for an array, and how many of it may run at once.
-Indexes = Annotated[
-    str, Like(r"^\d{1,4}(-\d{1,4})?(,\d{1,4}(-\d{1,4})?)*(%[1-9]\d{0,3})?$", "0-4%2")
-]
+_RANGE = r"\d{1,4}(-\d{1,4}(:[1-9]\d{0,3})?)?"
+Indexes = Annotated[str, Like(rf"^{_RANGE}(,{_RANGE})*(%[1-9]\d{{0,3}})?$", "0-4%2")]
 # Each run has a lock while they are submitted, and a process has about a thousand files.
 _MOST_RUNS = 500
 # A line of a script: whatever sbatch takes, and nothing that ends the line.
@@ -84,8 +83,9 @@ class Slurm(PlaceSection):
     """Last of these ports."""
     array: Indexes | None = None
     """Indexes of an array of runs, as sbatch takes them: `0-4%2` is five runs, of which at most two
-    train at once. To the name of each its index is added, and to its `train.seed`, too. Not set:
-    one run. See [Slurm](slurm.md#several-seeds)."""
+    train at once. `0-10:5` is 0, 5 and 10; `"3"`, in quotes, is one run. There may be 500 runs. To
+    the name of each its index is added, and to its `train.seed`, too. Not set: one run. See
+    [Slurm](slurm.md#several-seeds)."""
     options: tuple[Option, ...] = ()
     """Other options of sbatch, one an item, such as `--exclusive`; none that the pipeline gives
     itself."""
@@ -104,9 +104,15 @@ class Slurm(PlaceSection):
 
     @pydantic.field_validator("array", mode="before")
     @classmethod
-    def _array_is_no_number(cls, value: Any) -> Any:
-        if isinstance(value, int):
-            raise ValueError(f"got {value}: must be indexes; 0-4 are five runs, 4-4 is one")
+    def _array_is_a_text(cls, value: Any) -> Any:
+        if type(value) is int:  # it may be meant as how many
+            raise ValueError(
+                f"got {value}: must be a text; '{value}' is one run, 0-4 are five runs"
+            )
+        if not isinstance(value, str | None):
+            raise ValueError(
+                f"got {value!r}: must be a text such as 0-4%2, or 0-10:5 for every fifth"
+            )
         return value
 
     @pydantic.field_validator("array")
@@ -162,10 +168,11 @@ def _read_indexes(array: str) -> list[int]:
     or too many."""
     found: set[int] = set()
     for part in array.partition("%")[0].split(","):
-        first, _, last = part.partition("-")
+        ends, _, step = part.partition(":")
+        first, _, last = ends.partition("-")
         if int(last or first) < int(first):
             raise ValueError(f"{part!r}: must not end before it begins")
-        found.update(range(int(first), int(last or first) + 1))
+        found.update(range(int(first), int(last or first) + 1, int(step or 1)))
     if len(found) > _MOST_RUNS:
         raise ValueError(f"{array!r}: {len(found):,} runs; must be at most {_MOST_RUNS}")
     return sorted(found)

@@ -38,6 +38,12 @@ def test_the_array_of_some_runs_has_the_same_bound(wanted):
     assert Slurm.of(elements.only(wanted, [4, 1]).config).array == "1,4%2"
 
 
+def test_some_runs_of_an_array_with_a_step(tmp_path):
+    wanted = jobs.plan("mnist", ["slurm.array=0-10:5%2"], run="r", storage_root=str(tmp_path))
+    assert elements.only(wanted, [0, 5, 10]) is wanted
+    assert Slurm.of(elements.only(wanted, [5, 10]).config).array == "5,10%2"
+
+
 def test_names_in_a_line():
     assert elements.list_names("r", [7, 0, 2, 1]) == "r-0 to r-2, r-7"
 

@@ -39,7 +39,16 @@ def test_other_options_are_left_to_the_user():
 
 @pytest.mark.parametrize(
     ("array", "indexes"),
-    [("0-4%2", [0, 1, 2, 3, 4]), ("7,1-2,2", [1, 2, 7]), ("'3'", [3]), ("null", [])],
+    [
+        ("0-4%2", [0, 1, 2, 3, 4]),
+        ("7,1-2,2", [1, 2, 7]),
+        ("'3'", [3]),
+        ('"3"', [3]),
+        ("0-10:5", [0, 5, 10]),
+        ("1-8:3%2", [1, 4, 7]),
+        ("0-4:2,9", [0, 2, 4, 9]),
+        ("null", []),
+    ],
 )
 def test_indexes_of_an_array(array, indexes):
     assert config_file.load("mnist", [f"slurm.array={array}"]).slurm.indexes == indexes
@@ -48,9 +57,13 @@ def test_indexes_of_an_array(array, indexes):
 @pytest.mark.parametrize(
     ("array", "words"),
     [
-        ("5", "got 5: must be indexes; 0-4 are five runs"),
+        ("5", "got 5: must be a text; '5' is one run, 0-4 are five runs"),
+        ("0-3:", "got {'0-3': None}: must be a text such as 0-4%2, or 0-10:5 for every fifth"),
+        ("[0, 1]", "got [0, 1]: must be a text such as 0-4%2"),
         ("4-0", "'4-0': must not end before it begins"),
-        ("0-9:3", "must look like '0-4%2', got '0-9:3'"),
+        ("4-0:2", "'4-0:2': must not end before it begins"),
+        ("0-9:0", "must look like '0-4%2', got '0-9:0'"),
+        ("3:2", "must look like '0-4%2', got '3:2'"),
         ("0-4%0", "must look like '0-4%2'"),
         ("0-500", "'0-500': 501 runs; must be at most 500"),
     ],
