@@ -2,7 +2,8 @@
 
 - Files: `run_folder` (names and paths), `run_record` (run.json), `record_parts`, `history`,
   `accounts` (where the time went), `launches`, `presence`, `server_loads`, `scalings`, `tags`.
-- Which run: `run_search`, `run_list`, `run_lock`, `liveness`, `other_model`, `resuming`.
+- Which run: `run_search`, `run_list`, `array_names`, `run_lock`, `liveness`, `other_model`,
+  `resuming`.
 - Requests to a run: `stopping`, `scale_request`; answers: `status_report`.
 - Logs: `log_writer`, `log_reader`.
 - Exports: `exported`, `export_files`.

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from pipeline import errors, storage
+from pipeline.runs import array_names
 from pipeline.runs.run_folder import RECORD, RunFolder, run_folder, saved_step
 
 if TYPE_CHECKING:
@@ -55,8 +56,12 @@ def find_run(
                 f"run {run!r}: has no config.yaml, so it is not a run; make runs "
                 f"STORAGE={shlex.quote(storage_root)} lists all runs"
             )
+        hint = errors.nearest(run, known)
+        if indexes := array_names.indexes_in(run, known):
+            runs = array_names.list_names(run, indexes)
+            hint = f", which has {runs}: give one of these"
         raise errors.UsageError(
-            f"run {run!r}: not in {storage.parent(folder.path)!r}{errors.nearest(run, known)}; "
+            f"run {run!r}: not in {storage.parent(folder.path)!r}{hint}; "
             f"make runs STORAGE={shlex.quote(storage_root)} lists all runs"
         )
     if wanted is not None and (why := _why_other(folder, wanted)):

@@ -17,7 +17,7 @@ from pipeline.launchers import remote_jobs, remote_records, rescaling
 from pipeline.launchers.remote import State
 from pipeline.launchers.slurm import commands, elements, script
 from pipeline.launchers.slurm.settings import Slurm
-from pipeline.runs import run_lock, run_record
+from pipeline.runs import array_names, run_lock, run_record
 
 if TYPE_CHECKING:
     from pipeline.launchers.slurm.launcher import SlurmLauncher
@@ -111,7 +111,7 @@ class _Array:
         numbers = dict.fromkeys(
             name.removeprefix(commands.JOB).partition("_")[0] for name in self._names.values()
         )
-        runs = elements.list_names(self._name, self._names)
+        runs = array_names.list_names(self._name, self._names)
         return f"Slurm job {', '.join(numbers)} ({runs})"
 
     def follow(self) -> None:
@@ -136,7 +136,7 @@ class _Array:
                 new.setdefault(text, []).append(index)
                 self._shown[index] = text
         for text, indexes in new.items():
-            print(f"{elements.list_names(self._name, indexes)}: {text}", flush=True)
+            print(f"{array_names.list_names(self._name, indexes)}: {text}", flush=True)
 
     def _take_note(self, index: int, state: State) -> None:
         """Shows and keeps how a run has ended, if it has."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 
 from pipeline import errors
 from pipeline.jobs import job as jobs
@@ -48,20 +48,6 @@ def only(job: Job, indexes: Collection[int]) -> Job:
     array = f"{','.join(map(str, sorted(indexes)))}{percent}{at_once}"
     asked = slurm.model_copy(update={"array": array})
     return dataclasses.replace(job, config=job.config.model_copy(update={"slurm": asked}))
-
-
-def list_names(array: str, indexes: Iterable[int]) -> str:
-    """Returns the names of runs of an array in a line, such as `r-0 to r-4, r-7`."""
-    ranges: list[list[int]] = []
-    for index in sorted(indexes):
-        if ranges and index == ranges[-1][-1] + 1:
-            ranges[-1].append(index)
-        else:
-            ranges.append([index])
-    return ", ".join(
-        f"{array}-{found[0]}" + (f" to {array}-{found[-1]}" if len(found) > 1 else "")
-        for found in ranges
-    )
 
 
 def index_of(variables: Mapping[str, str]) -> int:

@@ -172,6 +172,19 @@ def test_a_folder_that_is_no_run_is_not_called_absent(tmp_path):
         run_search.find_run(str(tmp_path), "empty-one")
 
 
+def test_the_name_of_an_array_gives_those_of_its_runs(tmp_path):
+    _runs(tmp_path, ("ar-0", "mnist"), ("ar-2", "mnist"), ("ar-1", "mnist"), ("arc", "mnist"))
+    with pytest.raises(
+        errors.UsageError,
+        match=r"^run 'ar': not in '.*/runs', which has ar-0 to ar-2: give one of these; ",
+    ):
+        run_search.find_run(str(tmp_path), "ar")
+    with pytest.raises(
+        errors.UsageError, match=r"'art': not in .*/runs' \(did you mean 'arc'\?\);"
+    ):
+        run_search.find_run(str(tmp_path), "art")
+
+
 def test_a_run_that_failed_before_it_trained_is_not_the_newest_with_a_model(tmp_path):
     _runs(tmp_path, ("good", "mnist"), ("bad", "mnist"), ("dead", "mnist"))
     for name, ended in ("good", "done"), ("bad", "failed"), ("dead", "failed"):

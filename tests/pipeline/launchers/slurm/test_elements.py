@@ -44,10 +44,6 @@ def test_some_runs_of_an_array_with_a_step(tmp_path):
     assert Slurm.of(elements.only(wanted, [5, 10]).config).array == "5,10%2"
 
 
-def test_names_in_a_line():
-    assert elements.list_names("r", [7, 0, 2, 1]) == "r-0 to r-2, r-7"
-
-
 def test_the_index_of_a_job():
     assert elements.index_of({"SLURM_ARRAY_TASK_ID": "3"}) == 3
     with pytest.raises(errors.UsageError, match=r"this script is of an array. Give it to sbatch$"):
