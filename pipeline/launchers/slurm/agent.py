@@ -148,7 +148,7 @@ class Agent:
             self._stop.wait(0.2)
             if time.monotonic() - looked >= self._look_seconds:
                 looked = time.monotonic()
-                if self._is_left_over():
+                if self._is_left_over() or self._is_lost():
                     self._over = True
                     process.kill()
                 elif self._hangs():
@@ -206,7 +206,8 @@ class Agent:
         return self._run.read(run_folder.TRAINING_DONE) is not None
 
     def _is_lost(self) -> bool:
-        """True if another task has ended this step: there is nothing to save then."""
+        """True if another task has ended this step: there is nothing to save then. Slurm, which
+        ends all tasks, may not have learned of it."""
         with contextlib.suppress(errors.PipelineError):
             found = self._run.read(LOST)
             return found is not None and found["step"] == step_of(os.environ)

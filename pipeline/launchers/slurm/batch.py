@@ -140,6 +140,7 @@ class JobAttempt:
                 f"all processes exited with 0, but there is no {run_folder.RESULT}"
             )
         self._start_again(lost, step.returncode, hang=watch.cause)
+        steps.end_left_over(self._number, wait=self._pause)
         return False
 
     def _follow(self, step: subprocess.Popen[bytes], watch: step_watch.StepWatch) -> None:

@@ -27,6 +27,8 @@ _TRIES = 20
 _VARIABLES = "--export=ALL"
 # How often nodes are looked at while they or the controller do not answer, and seconds in between.
 _LOOKS, _PAUSE = 30, 10.0
+# How often steps that are left over are killed, and seconds in between.
+_ENDINGS, _BETWEEN = 100, 3.0
 # Errors of Python, and those that mean that a program is not there.
 _RAISED = re.compile(r"^\w+(?:Error|Exception): .*$", re.M)
 _MISSING = re.compile(r"execve\(\)|\b(?:ModuleNotFound|Import)Error\b|can't open file")
@@ -230,6 +232,19 @@ def signal_step(job: str, name: str) -> bool:
     except errors.PipelineError:
         return False
     return True
+
+
+def end_left_over(job: str, *, wait: Callable[[float], object] = time.sleep) -> None:
+    """Returns when no step of a job is left. One whose srun was killed while the controller did not
+    answer keeps its processors, and its tasks run on; it is killed. A node that is lost is waited
+    for in vain: then it is up to the next step."""
+    for _ in range(_ENDINGS):
+        with contextlib.suppress(errors.PipelineError):
+            found = listed(job)
+            if not found:
+                return
+            commands.ask("scancel", "--signal=KILL", *found)
+        wait(_BETWEEN)
 
 
 def _cause(said: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 import sys
@@ -148,6 +149,23 @@ def test_a_task_of_an_earlier_start_ends(task, monkeypatch):
     assert task("time.sleep(600)", stopped_by=start_again, look_seconds=0) == (0, 1)
     monkeypatch.setenv("SLURM_RESTART_COUNT", "1")
     assert task("sys.exit(0)") == (0, 2)
+
+
+@pytest.mark.parametrize("strategy", [ASYNCHRONOUS, GANG])
+def test_a_task_of_a_step_that_another_has_ended_ends(task, strategy):
+    """Slurm may not have learned of it, and would leave this one waiting."""
+
+    def lose_another(count):
+        def wait():
+            real.wait_for(count.exists, lambda: "never started")
+            lost = agent.Lost("7.0.0", "chief-0", -9, "killed", worked=True, final=False)
+            task.run.write(agent.LOST, dataclasses.asdict(lost))
+
+        threading.Thread(target=wait, daemon=True).start()
+
+    options = {"strategy": strategy, "stopped_by": lose_another, "look_seconds": 0}
+    assert task("time.sleep(600)", **options) == (0, 1)
+    assert task.run.read(agent.LOST)["task"] == "chief-0"
 
 
 def test_steps_have_names_of_their_own():

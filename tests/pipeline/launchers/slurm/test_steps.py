@@ -203,3 +203,30 @@ def test_a_signal_is_for_the_steps_alone(monkeypatch):
     monkeypatch.setattr(commands, "ask", ask)
     steps.signal_step("7", "KILL")
     assert asked[1:] == [("scancel", "--signal=KILL", "7.0", "7.1")]
+
+
+def test_a_step_that_is_left_over_is_killed(monkeypatch):
+    """Its srun was ended while the controller was away."""
+    answers = ["away", "7.batch\n7.0\n", "7.batch\n7.0\n", "7.batch\n"]
+    killed, waited = [], []
+
+    def ask(*words):
+        if words[0] == "scancel":
+            killed.append(words[1:])
+            return ""
+        said = answers.pop(0)
+        if said == "away":
+            raise errors.RetryableError("Unable to contact slurm controller")
+        return said
+
+    monkeypatch.setattr(commands, "ask", ask)
+    steps.end_left_over("7", wait=waited.append)
+    assert killed == [("--signal=KILL", "7.0")] * 2
+    assert len(waited) == 3
+
+
+def test_a_step_that_cannot_be_killed_is_left_to_the_next(monkeypatch):
+    monkeypatch.setattr(commands, "ask", lambda *words: "7.0\n")
+    waited = []
+    steps.end_left_over("7", wait=waited.append)
+    assert sum(waited) == 300
