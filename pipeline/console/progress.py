@@ -50,6 +50,7 @@ class Progress:
         self._start = self._logged = clock()
         self._done = self._first = 0
         self._notes: tuple[str, ...] = ()
+        self._is_stalled = False
 
     def __enter__(self) -> Progress:
         return self
@@ -80,10 +81,10 @@ class Progress:
         """Adds `count` finished units; `notes` are shown behind the figures."""
         self.reach(self._done + count, *notes)
 
-    def reach(self, done: int, *notes: str) -> None:
+    def reach(self, done: int, *notes: str, is_stalled: bool = False) -> None:
         """Says that `done` units are finished in all. Of `notes` the first are the last to be left
-        out where there is little room."""
-        self._done, self._notes = done, notes
+        out where there is little room. Work that is stalled has no rate and no time left."""
+        self._done, self._notes, self._is_stalled = done, notes, is_stalled
         self._area.show("bar", self)
         now = self._clock()
         if not self._area.is_shown and now - self._logged >= self._patience(now):
@@ -127,11 +128,13 @@ class Progress:
         """Returns how long the rest takes at the rate so far, if that is known."""
         seconds = self._clock() - self._start
         made = self._done - self._first
-        if self._total is None or made <= 0 or seconds <= 0:
+        if self._is_stalled or self._total is None or made <= 0 or seconds <= 0:
             return ""
         return f"{duration(max(0, self._total - self._done) * seconds / made)} left"
 
     def _rate(self, unit: str = "") -> str:
+        if self._is_stalled:
+            return ""
         seconds = self._clock() - self._start
         made = max(0, self._done - self._first)
         rate = made / seconds if seconds > 0 else 0.0

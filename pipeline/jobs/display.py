@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import sys
+import time
 from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import TextIO
@@ -46,11 +48,18 @@ class Display:
         stream: TextIO | None = None,
         progress: Callable[..., Progress] = Progress,
         is_script: bool = False,
+        stall_seconds: float = math.inf,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """How many steps a script makes may stay unknown, and what it does after them does."""
+        """How many steps a script makes may stay unknown, and what it does after them does. After
+        `stall_seconds` without progress that is shown in place of the time left."""
         # Unknown until the chief has counted the steps of train.epochs.
         self._max_steps = max_steps
         self._is_script = is_script
+        self._stall_seconds, self._clock = stall_seconds, clock
+        # How far the processes that train are, and since when.
+        self._reached: object = None
+        self._reached_at = clock()
         self._stream = sys.stdout if stream is None else stream
         self._make_progress = progress
         self._progress: Progress | None = None
@@ -107,7 +116,17 @@ class Display:
         elif over:
             self._end_bar(step)
         elif not self._finishing:
-            self._progress.reach(step, *_notes(training))
+            silent = self._find_silence(training)
+            is_stalled = silent >= self._stall_seconds
+            notes = [f"no progress for {duration(silent)}"] if is_stalled else _notes(training)
+            self._progress.reach(step, *notes, is_stalled=is_stalled)
+
+    def _find_silence(self, training: list[Status]) -> float:
+        """Returns for how many seconds no process that trains has made progress."""
+        reached = [(s.task, s.pid, s.state, s.step, s.work) for s in training]
+        if reached != self._reached:
+            self._reached, self._reached_at = reached, self._clock()
+        return self._clock() - self._reached_at
 
     def _end_bar(self, steps: int) -> None:
         if self._progress is not None and not self._finishing:

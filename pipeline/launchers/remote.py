@@ -329,7 +329,9 @@ class RemoteLauncher(base.Launcher):
         """Returns the state of a job when it has ended. Raises the `PipelineError` of why it cannot
         be followed any more."""
         before = ""
-        with display.Display(job.config.train.planned_steps) as shown:
+        stall_seconds = job.config.cluster.watchdog_seconds
+        steps = job.config.train.planned_steps
+        with display.Display(steps, stall_seconds=stall_seconds) as shown:
             while True:
                 state = self.patiently(lambda: self.look(name))
                 if str(state) != before:

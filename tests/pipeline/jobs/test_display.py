@@ -76,6 +76,26 @@ def test_a_process_that_evaluates_between_steps_is_shown_to_do_so(shown, stream)
     assert line.endswith(" left, exporting, checking the exported model")
 
 
+def test_a_run_without_progress_has_no_time_left(stream):
+    """It would grow for as long as the run stands still."""
+    now = [0.0]
+
+    def progress(*args, **options):
+        return Progress(*args, **options, clock=lambda: now[0])
+
+    options = {"stall_seconds": 120.0, "clock": lambda: now[0]}
+    with Display(100, stream=stream, progress=progress, **options) as shown:
+        for seconds, step in ((0, 0), (10, 40), (119, 40), (60, 40), (60, 41)):
+            now[0] += seconds
+            shown.show(status("chief-0", step=step, loss=0.5))
+    assert stream.getvalue().splitlines() == [
+        "training: 40 of 100 steps, 4.0/s, 15 s left, loss 0.5000",
+        "training: 40 of 100 steps, 0.3/s, 3 min 14 s left, loss 0.5000",
+        "training: 40 of 100 steps, no progress for 2 min 59 s",
+        "training: 41 of 100 steps, 0.2/s, 5 min 58 s left, loss 0.5000",
+    ]
+
+
 def test_each_evaluation_is_reported_once(shown, stream):
     evaluation = {"step": 50, "global_step": 50.0, "accuracy": 0.98765, "loss": 0.1}
     for _ in range(2):
