@@ -7,20 +7,23 @@ A command submits those that are neither done nor at work, and follows all that 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from pipeline import errors, storage
+from pipeline import errors, redaction, storage
 from pipeline.jobs import display, run_setup
 from pipeline.jobs.job import Job
 from pipeline.launchers import remote_jobs, remote_records, rescaling
-from pipeline.launchers.remote import State
+from pipeline.launchers.remote import Phase, State
 from pipeline.launchers.slurm import commands, elements, script
 from pipeline.launchers.slurm.settings import Slurm
 from pipeline.runs import array_names, run_lock, run_record
 
 if TYPE_CHECKING:
     from pipeline.launchers.slurm.launcher import SlurmLauncher
+
+# What gives the lines that a job has put out since the last call.
+_Output = Callable[[], list[str]]
 
 
 def run(launcher: SlurmLauncher, job: Job, *, started: float) -> None:
@@ -38,8 +41,9 @@ def run(launcher: SlurmLauncher, job: Job, *, started: float) -> None:
             del runs[index]
     if not runs:
         return
-    names = _jobs_of(launcher, job, runs)
-    array = _Array(launcher, runs, names, name=job.name, started=started)
+    outputs = {index: launcher.new_output(one) for index, one in runs.items()}
+    names = _jobs_of(launcher, job, runs, outputs=outputs)
+    array = _Array(launcher, runs, names, outputs=outputs, name=job.name, started=started)
     print(f"{array.title}: Ctrl-C leaves it running", flush=True)
     try:
         array.follow()
@@ -53,7 +57,9 @@ def run(launcher: SlurmLauncher, job: Job, *, started: float) -> None:
     array.raise_failures()
 
 
-def _jobs_of(launcher: SlurmLauncher, job: Job, runs: dict[int, Job]) -> dict[int, str]:
+def _jobs_of(
+    launcher: SlurmLauncher, job: Job, runs: dict[int, Job], *, outputs: Mapping[int, _Output]
+) -> dict[int, str]:
     """Returns the name of the job of each run; submits those that have none."""
     with contextlib.ExitStack() as held:
         for index in set(runs) - set(_at_work(job, runs)):  # of others the chief has the lock
@@ -61,6 +67,7 @@ def _jobs_of(launcher: SlurmLauncher, job: Job, runs: dict[int, Job]) -> dict[in
         names = _at_work(job, runs)
         for index, name in names.items():
             run_setup.note_job(runs[index], name)
+            outputs[index]()  # has been shown before
         missing = [index for index in runs if index not in names]
 
         def submit(_: list[Job], submission: str) -> list[str]:
@@ -97,10 +104,12 @@ class _Array:
         runs: Mapping[int, Job],
         names: Mapping[int, str],
         *,
+        outputs: Mapping[int, _Output],
         name: str,
         started: float,
     ) -> None:
         self._launcher, self._runs, self._name, self._started = launcher, runs, name, started
+        self._outputs = dict(outputs)
         self._names = dict(sorted(names.items()))  # of those that have not ended
         self._shown: dict[int, str] = {}
         self._failures: dict[int, errors.PipelineError] = {}
@@ -115,12 +124,14 @@ class _Array:
         return f"Slurm job {', '.join(numbers)} ({runs})"
 
     def follow(self) -> None:
-        """Returns when all jobs have ended; shows each state of a job that is new."""
+        """Returns when all jobs have ended; shows each state of a job that is new, and what the job
+        has put out."""
         while True:
             states = self._launcher.patiently(
                 lambda: self._launcher.look_at_all(self._names.values())
             )
             self._show(states)
+            self._show_output(states)
             for index, name in [*self._names.items()]:
                 self._take_note(index, states[name])
             if not self._names:
@@ -138,6 +149,13 @@ class _Array:
         for text, indexes in new.items():
             print(f"{array_names.list_names(self._name, indexes)}: {text}", flush=True)
 
+    def _show_output(self, states: Mapping[str, State]) -> None:
+        """Shows what jobs have put out since the last look, such as that a process was lost."""
+        for index, name in self._names.items():
+            if states[name].phase is not Phase.WAITING:
+                for line in self._outputs[index]():
+                    print(f"{self._runs[index].name}: {redaction.redact(line)}", flush=True)
+
     def _take_note(self, index: int, state: State) -> None:
         """Shows and keeps how a run has ended, if it has."""
         job, name = self._runs[index], self._names[index]
@@ -148,6 +166,7 @@ class _Array:
             other = rescaling.successor(self._launcher, job.run, name)
             if other is not None:
                 self._names[index] = other
+                self._outputs[index] = self._launcher.new_output(job)
                 return
             record = self._launcher.finish(job, name, state, started=self._started)
             line = f"done: {display.describe_result(record)}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import pathlib
 from collections.abc import Callable
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from pipeline import errors
 from pipeline.jobs import job as jobs
 from pipeline.launchers import base
-from pipeline.launchers.slurm import commands, elements, launcher, waits
+from pipeline.launchers.slurm import commands, elements, launcher, script, waits
 from pipeline.runs import run_folder, run_record
 
 
@@ -24,12 +25,14 @@ class Controller:
     submitted: list[str] = dataclasses.field(default_factory=list)
     cancelled: list[str] = dataclasses.field(default_factory=list)
     found: dict[int, str] = dataclasses.field(default_factory=dict)
+    on_look: Callable[[], None] = lambda: None
 
     def submit(self, text):
         self.submitted.append(text)
         return str(40 + len(self.submitted))
 
     def states(self, array):
+        self.on_look()
         words = self.looks.pop(0).split()
         if words == ["^C"]:
             raise KeyboardInterrupt
@@ -115,6 +118,47 @@ def test_the_same_command_submits_the_runs_that_did_not_end_well(controller, wan
     assert "run r-0 is already finished" in capsys.readouterr().out
     go(wanted)
     assert len(controller.submitted) == 2
+
+
+def reports(wanted, index, *lines):
+    """Returns what a job prints at each look, one line after another."""
+    rest = list(lines)
+
+    def act():
+        if rest:
+            path = pathlib.Path(elements.folder_of(wanted.run, index).log_path(script.LOG))
+            with path.open("a") as log:
+                log.write(f"{rest.pop(0)}\n")
+
+    return act
+
+
+LOST = "chief-0: killed by SIGKILL at step 7; starting it again now"
+
+
+def test_what_a_job_reports_is_shown_once_with_the_name_of_its_run(controller, wanted, capsys):
+    controller.looks = ["0:RUNNING 1:RUNNING 2:PENDING"] * 3 + ["^C"]
+    controller.on_look = reports(wanted, 1, "job 41_1", LOST)
+    with pytest.raises(errors.StoppedError):
+        go(wanted)
+    shown = capsys.readouterr().out
+    assert f"r-0 to r-1: running\nr-2: pending\nr-1: job 41_1\nr-1: {LOST}\n" in shown
+    assert shown.count(LOST) == 1
+
+
+def test_a_command_that_follows_again_shows_what_is_new(controller, wanted, capsys):
+    controller.looks = ["0:RUNNING 1:RUNNING 2:RUNNING", "^C"]
+    controller.on_look = reports(wanted, 1, "job 41_1")
+    with pytest.raises(errors.StoppedError):
+        go(wanted)
+    assert "r-1: job 41_1\n" in capsys.readouterr().out
+    controller.looks = ["0:COMPLETED 1:FAILED 2:COMPLETED"]
+    controller.ends = closes(wanted, run_1=75)
+    controller.on_look = reports(wanted, 1, LOST)
+    with pytest.raises(errors.RetryableError):
+        go(wanted)
+    shown = capsys.readouterr().out
+    assert f"r-1: {LOST}\nr-0: done" in shown and "r-1: job 41_1" not in shown
 
 
 def test_ctrl_c_leaves_the_runs_and_the_same_command_follows_them(controller, wanted, capsys):
