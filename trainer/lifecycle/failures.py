@@ -57,9 +57,9 @@ def _as_ours(error: Exception) -> Exception:
         return known
     if (variable := checkpoint_files.lacking_variable(error)) is not None:
         return errors.ModelError(
-            f"the checkpoint lacks the variable {variable!r}: model_fn makes it in one mode only, "
-            "or has changed since the checkpoint was saved; its variables must have the same names "
-            "in every mode. Fix it, and choose a new RUN="
+            f"the checkpoint lacks the variable {variable!r}, which model_fn makes in one mode "
+            "only, or did not make when the checkpoint was saved; its variables must have the same "
+            "names in every mode. Fix it, and choose a new RUN="
         )
     first_line = errors.first_line(error)
     kinds: list[tuple[Any, type[errors.PipelineError], str]] = [

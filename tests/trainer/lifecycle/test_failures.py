@@ -66,7 +66,7 @@ def test_a_variable_that_a_checkpoint_lacks_is_never_there_the_next_time(run, tm
             tf.compat.v1.get_variable(name, initializer=1.0)
         saver = tf.compat.v1.train.Saver()
         reporter = Reporter(run, "evaluator-0", 10)
-        lacks = r"^the checkpoint lacks the variable 'scope/late': model_fn makes it in one mode"
+        lacks = r"^the checkpoint lacks the variable 'scope/late', which model_fn makes in one mode"
         with pytest.raises(errors.ModelError, match=lacks), failures.report_failures(reporter):
             saver.restore(session, saved)
     assert run_folder.read_statuses(run)["evaluator-0"].exit_code == 70
