@@ -40,6 +40,18 @@ def authenticating(cluster: real.Slurm) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def away(cluster: real.Slurm) -> Iterator[None]:
+    """Has nobody reach the munged of a cluster, within the block."""
+    socket = cluster.config.parent / "munge" / "socket"
+    elsewhere = socket.with_name("elsewhere")
+    socket.rename(elsewhere)
+    try:
+        yield
+    finally:
+        elsewhere.rename(socket)
+
+
+@contextlib.contextmanager
 def running(cluster: real.Slurm, name: str) -> Iterator[pathlib.Path]:
     """Runs a munged with a new key, in a folder of the cluster, and yields its socket."""
     root = cluster.config.parent / name

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import pathlib
+import signal
 
 import pytest
 
@@ -21,6 +24,10 @@ def cluster(tmp_path_factory):
             "slurmdbd mariadb-server-core mariadb-client-core munge"
         )
     made = real.Slurm(tmp_path_factory.mktemp("munge"))
+    # A node counts as lost while nobody reaches munge; these tests are not about that.
+    text = made.config.read_text()
+    assert "SlurmdTimeout=20" in text
+    made.config.write_text(text.replace("SlurmdTimeout=20", "SlurmdTimeout=300"))
     with munge.authenticating(made), accounting.running(made):
         accounting.change(made, "add", "cluster", "test")
         accounting.change(made, "add", "account", "team")
@@ -49,6 +56,27 @@ def test_a_run_trains_and_its_job_is_accounted(run):
         ),
         run.describe,
     )
+
+
+def test_a_worker_that_is_lost_while_munge_is_away(run, slow):
+    """Its srun never learns of that; without a worker no step is made."""
+    process = slow(
+        "cluster.strategy=parameter_server_sync", "cluster.workers=1", "slurm.nodes=2",
+        "cluster.watchdog_seconds=20", "train.epochs=null", "train.steps=60",
+        "train.save_steps=20", "train.batch_size=32", pace=0.2,
+    )  # fmt: skip
+    run.has_made(22)
+    before = run_folder.read_statuses(run.folder)
+    gang = ("chief-0", "worker-0")
+    with munge.away(run.cluster):
+        os.kill(before["worker-0"].pid, signal.SIGKILL)
+        log = pathlib.Path(run.folder.log_path("slurm"))
+        real.wait_for(lambda: "Failed to send MESSAGE_TASK_EXIT" in log.read_text(), run.describe)
+    run.wait_until(lambda found: all(n in found and found[n].pid != before[n].pid for n in gang))
+    run.hurry_steps()
+    ended(run, process)
+    check_done(run, 60)
+    assert [f"{one.role}-{one.index}" for one in run.record.restarts] == ["worker-0"]
 
 
 @pytest.mark.parametrize(
