@@ -11,6 +11,15 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+# By kind: the file with the schemas, and the name there.
+DEFINITIONS = {
+    "ConfigMap": ("kubernetes-1.31.json", "io.k8s.api.core.v1.ConfigMap"),
+    "NetworkPolicy": ("kubernetes-1.31.json", "io.k8s.api.networking.v1.NetworkPolicy"),
+    "Service": ("kubernetes-1.31.json", "io.k8s.api.core.v1.Service"),
+    "Job": ("kubernetes-1.31.json", "io.k8s.api.batch.v1.Job"),
+    "JobSet": ("jobset-0.12.0.json", "JobSet"),
+    "PodTemplate": ("kubernetes-1.31.json", "io.k8s.api.core.v1.PodTemplateSpec"),
+}
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _WORD = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 _LABELS = ("labels", "matchLabels", "nodeSelector", "selector")

@@ -16,7 +16,7 @@ from pipeline import errors, versions
 from pipeline.config import config_file
 from pipeline.launchers.k8s import launcher, manifest
 from tests.pipeline.jobs.jobs import plan
-from tests.pipeline.launchers.k8s import jobset_rules
+from tests.pipeline.launchers.k8s import jobset_rules, object_rules
 from tests.support import json_schema
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[3] / "golden" / "k8s"
@@ -46,14 +46,6 @@ CASES = {
     "everything": EVERYTHING,
     "plain-jobs": ("k8s.kind=job", "cluster.workers=2"),
     "tfjob": ("k8s.kind=tfjob", *EVERYTHING),
-}
-DEFINITIONS = {
-    "ConfigMap": ("kubernetes-1.31.json", "io.k8s.api.core.v1.ConfigMap"),
-    "NetworkPolicy": ("kubernetes-1.31.json", "io.k8s.api.networking.v1.NetworkPolicy"),
-    "Service": ("kubernetes-1.31.json", "io.k8s.api.core.v1.Service"),
-    "Job": ("kubernetes-1.31.json", "io.k8s.api.batch.v1.Job"),
-    "JobSet": ("jobset-0.12.0.json", "JobSet"),
-    "PodTemplate": ("kubernetes-1.31.json", "io.k8s.api.core.v1.PodTemplateSpec"),
 }
 
 
@@ -94,14 +86,14 @@ def test_objects_fit_the_schemas_of_kubernetes_and_jobset(case):
     schemas = json_schema.Schemas(GOLDEN / "schemas")
     for one in documents(case):
         if one["kind"] != "TFJob":
-            assert schemas.errors(one, *DEFINITIONS[one["kind"]]) == []
+            assert schemas.errors(one, *object_rules.DEFINITIONS[one["kind"]]) == []
         if one["kind"] == "JobSet":
             assert jobset_rules.refusals(one) == []
             for of_role in one["spec"]["replicatedJobs"]:
                 job = {"apiVersion": "batch/v1", "kind": "Job", **of_role["template"]}
-                assert schemas.errors(job, *DEFINITIONS["Job"]) == []
+                assert schemas.errors(job, *object_rules.DEFINITIONS["Job"]) == []
     for template in pod_templates(case):
-        assert schemas.errors(template, *DEFINITIONS["PodTemplate"]) == []
+        assert schemas.errors(template, *object_rules.DEFINITIONS["PodTemplate"]) == []
 
 
 def test_a_schema_finds_what_is_wrong():
@@ -110,7 +102,7 @@ def test_a_schema_finds_what_is_wrong():
     job_set["spec"]["failurePolicy"]["rules"][0]["action"] = "Explode"
     job_set["spec"]["sucessPolicy"] = {}
     job_set["spec"]["replicatedJobs"][0]["template"]["spec"]["completions"] = "1"
-    assert schemas.errors(job_set, *DEFINITIONS["JobSet"]) == [
+    assert schemas.errors(job_set, *object_rules.DEFINITIONS["JobSet"]) == [
         ".spec.failurePolicy.rules[0].action: 'Explode' is none of ['FailJobSet', "
         "'RestartJobSet', 'RestartJobSetAndIgnoreMaxRestarts', 'RestartJob', "
         "'RestartJobAndIgnoreMaxRestarts']",

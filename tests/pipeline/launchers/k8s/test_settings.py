@@ -16,13 +16,6 @@ from tests.pipeline.launchers.k8s import jobset_rules, object_rules
 from tests.support import json_schema
 
 SCHEMAS = json_schema.Schemas(pathlib.Path(__file__).parents[3] / "golden" / "k8s" / "schemas")
-DEFINITIONS = {
-    "ConfigMap": ("kubernetes-1.31.json", "io.k8s.api.core.v1.ConfigMap"),
-    "NetworkPolicy": ("kubernetes-1.31.json", "io.k8s.api.networking.v1.NetworkPolicy"),
-    "Service": ("kubernetes-1.31.json", "io.k8s.api.core.v1.Service"),
-    "Job": ("kubernetes-1.31.json", "io.k8s.api.batch.v1.Job"),
-    "JobSet": ("jobset-0.12.0.json", "JobSet"),
-}
 NAMES = st.sampled_from(["a", "a.b", "a..b", "a-.b", "-a", "A", "a" * 63, "a" * 70, "a" * 254, ""])
 WORDS = st.sampled_from(["y", "1e3", "A_b.c", "a" * 63, "a" * 64, "_a", "a.", "a b", "a/b", ""])
 OWN = ["estimator-pipeline/run", "app.kubernetes.io/name"]
@@ -113,8 +106,8 @@ def test_what_is_accepted_is_what_kubernetes_accepts(key, job):
         documents = manifest.documents(dataclasses.replace(job, config=config), "5f2c41aa00112233")
         for one in documents:
             assert list(object_rules.refusals(one)) == []
-            if one["kind"] in DEFINITIONS:
-                assert SCHEMAS.errors(one, *DEFINITIONS[one["kind"]]) == []
+            if one["kind"] in object_rules.DEFINITIONS:
+                assert SCHEMAS.errors(one, *object_rules.DEFINITIONS[one["kind"]]) == []
             if one["kind"] == "JobSet":
                 assert jobset_rules.refusals(one) == []
 
