@@ -120,9 +120,14 @@ class Run:
 
         real.wait_for(holds, self.describe, seconds=280)
 
-    def has_made(self, step: int) -> None:
-        """Returns when the chief has made that many steps."""
-        self.wait_until(lambda found: "chief-0" in found and (found["chief-0"].step or 0) >= step)
+    def has_made(self, step: int, *others: str) -> None:
+        """Returns when the chief has made that many steps, and `others` run: where each steps by
+        itself, they may start later than that."""
+        self.wait_until(
+            lambda found: (
+                found.keys() >= {"chief-0", *others} and (found["chief-0"].step or 0) >= step
+            )
+        )
 
     def hurry_steps(self) -> None:
         """Has the steps take no longer than they must, once a test has seen what it is about."""

@@ -33,7 +33,7 @@ def test_a_killed_worker_comes_back_and_time_that_is_up_saves_and_resumes(run, s
         "cluster.strategy=parameter_server", "cluster.workers=1", "slurm.nodes=2",
         "train.epochs=null", "train.steps=200", "train.save_steps=20", pace=0.2,
     )  # fmt: skip
-    run.has_made(22)
+    run.has_made(22, "worker-0")
     killed = run_folder.read_statuses(run.folder)["worker-0"].pid
     assert f"/job_{run.job}/step_" in pathlib.Path(f"/proc/{killed}/cgroup").read_text()
     os.kill(killed, signal.SIGKILL)

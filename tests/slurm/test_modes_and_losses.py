@@ -44,7 +44,7 @@ def test_killed_roles_of_a_mode_are_started_again(run, slow, mode, victims, othe
     run.name = f"{mode}-killed"
     settings = (*SHORT, "train.steps=400", f"cluster.strategy={mode}", "slurm.nodes=2")
     process = slow(*settings, pace=0.3)
-    run.has_made(22)
+    run.has_made(22, "evaluator-0", *victims)
     first = run_folder.read_statuses(run.folder)
     for victim in victims:
         killed = run_folder.read_statuses(run.folder)[victim].pid
