@@ -21,7 +21,7 @@ from pipeline.runs import evaluator_patience, fatal, run_folder, run_lock
 from pipeline.runs.run_folder import RunFolder
 from trainer import experiment
 from trainer.checkpoints import checkpoint_files, cleanup, saving
-from trainer.distribution import session_manager
+from trainer.distribution import request_numbers, session_manager
 from trainer.exactly_once import changed_records
 from trainer.experiment import Process
 from trainer.input import damaged
@@ -66,6 +66,8 @@ def run(
     with failures.report_failures(reporter), event_files.written_here(run.path, shown_at):
         if gpus.PROMISED in os.environ:
             gpus.check_promised(os.environ, len(tf.config.list_physical_devices("GPU")))
+        if task.cluster:
+            request_numbers.make_unique()
         if task.is_chief:
             records = _open(process)
             _warn(run, records, reporter)

@@ -7,6 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from trainer.distribution import request_numbers
 from trainer.exactly_once import counters, dispatcher, saved_counts
 
 ENTRY = f"{__name__}:take_for_ever"
@@ -16,6 +17,7 @@ RANK, WIDTH, CHUNK = 1, 12, 2
 def session(target: str, job: str) -> tuple[dispatcher.Dispatcher, Any, Any]:
     """Returns the dispatcher of the reader, the op that makes the ledger, and a session, of a
     process of the cluster that needs the parameter server only."""
+    request_numbers.make_unique()
     placed = tf.compat.v1.train.replica_device_setter(1, worker_device=job)
     with tf.Graph().as_default() as graph, tf.compat.v1.device(placed):
         reached = counters.variable(saved_counts.REACHED, [4], tf.int32, saved=True)
