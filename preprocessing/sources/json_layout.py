@@ -9,7 +9,9 @@ import re
 from pipeline import errors
 
 _LINES = "source jsonl reads one object a line"
-_ENDINGS = (".json", ".json.gz", ".jsonl", ".jsonl.gz", ".ndjson")
+_ENDINGS = tuple(
+    f".{name}{packed}" for name in ("json", "jsonl", "ndjson") for packed in ("", ".gz", ".zip")
+)
 _OF_CSV = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".csv.zip", ".tsv.zip")
 _ARRAY = re.compile(rb"\s*\[\s*[\[{]")
 # An object whose member is a list of objects; the other members are single values.

@@ -78,6 +78,12 @@ def test_lines_are_distinguished_from_csv(text, path, found):
     assert json_layout.is_lines(text.encode(), path) is found
 
 
+@pytest.mark.parametrize("path", ["x.json", "x.json.gz", "x.jsonl.zip", "x.ndjson.gz"])
+def test_an_array_of_single_values_is_known_by_the_name_of_its_file(path):
+    assert "is one JSON array" in _refused("[1, 2]\n", path)
+    assert not json_layout.is_lines(b"[1, 2]\n", "x.txt")
+
+
 def test_other_json_is_refused_where_lines_are_looked_for():
     with pytest.raises(errors.DataError, match="is one JSON array"):
         json_layout.is_lines(b'[{"a": 1}]', "x")
