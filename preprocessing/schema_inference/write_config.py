@@ -39,7 +39,8 @@ _WIDE = 100
 # Sources in which a list may be one text.
 _LISTS_AS_TEXT = ("avro", "csv", "orc", "parquet")
 _ENDINGS = re.compile(
-    r"(\.(csv|tsv|txt|jsonl|ndjson|json|parquet|pq|orc|avro|gz|zip|yaml|yml))+$", re.IGNORECASE
+    r"(\.(csv|tsv|txt|jsonl|ndjson|json|parquet|pq|orc|avro|tfrecords?|gz|zip|yaml|yml))+$",
+    re.IGNORECASE,
 )
 
 

@@ -20,6 +20,8 @@ from tests.preprocessing.schema_inference.proposals import check, propose
         ("data/sales/*.parquet", "sales"),
         ("gs://bucket/x/part-*.jsonl", "part"),
         ("configs/mine.yaml", "mine"),
+        ("data/clicks.tfrecord.gz", "clicks"),
+        ("data/clicks.tfrecords", "clicks"),
         ("???", "table"),
     ],
 )
