@@ -16,8 +16,8 @@ import tensorflow as tf
 from pipeline.config import config_file, reference
 from pipeline.models import MODELS
 from pipeline.places import PLACES
+from pipeline.source_table import SOURCES
 from pipeline.steps import STEPS
-from preprocessing.sources import SOURCES
 from tests.pipeline.feature_tables import contents, make
 from trainer import models, optimizers
 from trainer.export import serving_graph
@@ -47,6 +47,26 @@ def test_every_source_is_documented():
     text = (DOCS / "raw-data.md").read_text()
     missing = [name for name in SOURCES if f"\n| `{name}` |" not in text]
     assert not missing, f"docs/raw-data.md#sources: add a row for {missing}"
+
+
+@pytest.mark.parametrize(
+    ("page", "sentence"),
+    [
+        ("raw-data.md", r"`make schema DATA=.*?It writes"),
+        ("serving.md", r"File types are .*? file\. "),
+    ],
+)
+def test_every_kind_of_file_that_is_recognised_is_documented(page, sentence):
+    (named,) = re.findall(sentence, (DOCS / page).read_text().replace("\n", " "))
+    missing = [kind.called for kind in SOURCES.values() if kind.called not in named]
+    assert not missing, f"docs/{page}: name {missing} in {named!r}"
+
+
+def test_every_source_with_columns_in_paths_is_documented():
+    text = (DOCS / "raw-data.md").read_text()
+    (named,) = re.findall(r"Of files in folders .*?have a column", text, re.S)
+    wanted = {name for name, kind in SOURCES.items() if kind.in_folders}
+    assert set(re.findall(r"`(\w+)`", named)) == wanted, f"docs/raw-data.md: {named!r}"
 
 
 def test_every_model_is_documented():

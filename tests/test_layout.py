@@ -24,7 +24,7 @@ FORBIDDEN = {
 # is a part of its own, on which the config stands; the rest is `launchers.*`.
 LAYERS = {
     "pipeline": (
-        ("packages", "redaction", "run_module", "sections"),
+        ("packages", "redaction", "run_module", "sections", "source_table"),
         ("errors",),
         ("launchers.*.settings", "places"),
         (
@@ -87,6 +87,7 @@ CENTRES = {
         "places",
         "redaction",
         "sections",
+        "source_table",
         "versions",
     },
     "preprocessing": set(),

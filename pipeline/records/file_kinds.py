@@ -1,7 +1,8 @@
-"""Which kind of file begins with which bytes: the only table of them.
+"""Which kind of file begins with which bytes.
 
-Names of files do not count. TFRecord has no such bytes, but a checksum of its first length, which
-says more than two or three bytes do: it is looked at first, as a length may look like the mark of
+The marks of files that a source reads are in `pipeline.source_table`, all others here. Names
+of files do not count. TFRecord has no such bytes, but a checksum of its first length, which says
+more than two or three bytes do: it is looked at first, as a length may look like the mark of
 another kind.
 """
 
@@ -13,6 +14,7 @@ import re
 from typing import Literal
 
 from pipeline.records import tfrecord
+from pipeline.source_table import SOURCES
 
 # Bytes of a file that say its kind.
 HEAD_BYTES = 4096
@@ -40,8 +42,9 @@ _AS_PARQUET = "save it as Parquet first"
 _NO_TABLE = "it holds no table that can be read"
 _PLAIN = "unpack it first; of packed files gz and zip are read"
 
-TFRECORD = FileKind("tfrecord", "rows", "TFRecord")
-IDX = FileKind("idx", "rows", "IDX")
+# Those that a source reads, by its name.
+ROWS = {name: FileKind(name, "rows", kind.called) for name, kind in SOURCES.items() if kind.binary}
+TFRECORD = ROWS["tfrecord"]
 GZIP = FileKind("gzip", "packed", "packed by gzip")
 ZIP = FileKind("zip", "packed", "a zip archive")
 _ZLIB = FileKind("zlib", "packed", "packed by zlib", _PLAIN)
@@ -49,12 +52,9 @@ _ZLIB = FileKind("zlib", "packed", "packed by zlib", _PLAIN)
 # Behind a mark that is a word, which may begin a table of text, too: other bytes than text follow.
 _NO_TEXT = rb"(?=.*[\0-\x08\x0e-\x1a\x1c-\x1f])"
 _KINDS = tuple(
-    (re.compile(mark, re.DOTALL), kind)
+    (re.compile(mark + (_NO_TEXT if mark.isalnum() else b""), re.DOTALL), kind)
     for mark, kind in (
-        (rb"PAR1" + _NO_TEXT, FileKind("parquet", "rows", "Parquet")),
-        (rb"ORC" + _NO_TEXT, FileKind("orc", "rows", "ORC")),
-        (rb"Obj\x01", FileKind("avro", "rows", "Avro")),
-        (rb"\0\0\x08[\x01-\x04]", IDX),
+        *((SOURCES[name].mark, kind) for name, kind in ROWS.items() if SOURCES[name].mark),
         (re.escape(PNG_MARK), FileKind("png", "picture", "a PNG image", _FOLDER)),
         (rb"\xff\xd8\xff", FileKind("jpeg", "picture", "a JPEG image", _FOLDER)),
         (rb"GIF8[79]a", FileKind("gif", "other", "a GIF image", _PICTURES)),
@@ -70,10 +70,7 @@ _KINDS = tuple(
         (rb"\x04\x22\x4d\x18", FileKind("LZ4", "packed", "packed by LZ4", _PLAIN)),
         (rb".{257}ustar", FileKind("tar", "packed", "a tar archive", _PLAIN)),
         (rb"ARROW1\0\0", FileKind("arrow", "other", "an Arrow (Feather) file", _AS_PARQUET)),
-        (
-            rb"FEA1" + _NO_TEXT,
-            FileKind("feather", "other", "a Feather file of version 1", _AS_PARQUET),
-        ),
+        (rb"FEA1", FileKind("feather", "other", "a Feather file of version 1", _AS_PARQUET)),
         (rb"\x89HDF", FileKind("hdf5", "other", "an HDF5 file", _SAVE)),
         (rb"\x93NUMPY", FileKind("numpy", "other", "a NumPy array", _SAVE)),
         (rb"\x80[\x02-\x05]", FileKind("pickle", "other", "a Python pickle", _SAVE)),

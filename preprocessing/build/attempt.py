@@ -11,7 +11,7 @@ from typing import Any
 from pipeline import config, storage
 from pipeline.config.date_rules import Unruled
 from pipeline.records import builds, manifest
-from preprocessing import sources
+from pipeline.source_table import SOURCES
 from preprocessing.build import enough, fingerprint, finished, in_place, reporting, resume
 from preprocessing.build.background_hash import Hashes
 from preprocessing.rows import placement
@@ -72,7 +72,7 @@ class Attempt:
     def _needs_cloud(self) -> bool:
         """True if Beam may be asked for Google Cloud, by its flags or by a transform of the
         user's."""
-        return bool(self.options.pipeline_options) or self.data.source not in sources.SOURCES
+        return bool(self.options.pipeline_options) or self.data.source not in SOURCES
 
     def _dataflow_job(self) -> dataflow_job.DataflowJob | None:
         if self.options.follower is None:

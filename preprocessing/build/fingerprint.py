@@ -7,11 +7,11 @@ import threading
 
 from pipeline import config, errors, storage
 from pipeline.records import builds, manifest
+from pipeline.source_table import SOURCES
 from preprocessing.sources.base import RawFile
 
 # Raised when the same config and files would give other bytes than before.
 FORMAT = 5
-TEXT_SOURCES = ("csv", "jsonl")
 _READ_BYTES = 1 << 20
 # More files than this (images) are named by folder, or the manifest would grow with the data.
 MAX_LISTED = 1000
@@ -51,8 +51,9 @@ def _format(data: config.Data) -> int:
     as NaN and infinite values were numbers; and those of a sample, whose manifest had labels in
     the order of their counts in the sample."""
     floats = any(column.type == "float32" for column in data.columns.values())
-    texts, sampled = 3 * (data.source in TEXT_SOURCES), data.sample is not None
-    return FORMAT + bool(data.csv.thousands) + texts + floats + sampled
+    texts = data.source in SOURCES and SOURCES[data.source].text
+    sampled = data.sample is not None
+    return FORMAT + bool(data.csv.thousands) + 3 * texts + floats + sampled
 
 
 def fingerprint(data: config.Data, found: tuple[manifest.SourceFile, ...]) -> str:

@@ -26,10 +26,10 @@ from importlib import metadata
 
 from pipeline import config, errors, storage, versions
 from pipeline.console import figures
+from pipeline.source_table import SOURCES
 from pipeline.storage import strict_json
 from preprocessing.build import fingerprint
 from preprocessing.shards import pieces, record_folders, scanned, spill
-from preprocessing.sources import SOURCES
 from preprocessing.sources.base import Chunk, RawFile, Source
 
 _NOTE = "made-of.json"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 
+from pipeline.source_table import SOURCES
 from preprocessing.schema_inference.profile import ColumnProfile, Survey
 from preprocessing.schema_inference.yaml_lines import scalar
 
-# Sources in which a column may be bytes and no text: then this share of values is no UTF-8.
-_WITH_BYTES, _BYTES = ("avro", "orc", "parquet", "tfrecord"), 0.01
+# A column of a source that is no text may be bytes: then this share of values is no UTF-8.
+_BYTES = 0.01
 
 
 def unusable(column: ColumnProfile, source: str) -> str | None:
@@ -16,7 +17,7 @@ def unusable(column: ColumnProfile, source: str) -> str | None:
     if not column.values:
         return "has no values"
     refused = column.about.refused if column.kind == "string" else 0
-    if source in _WITH_BYTES and refused >= _BYTES * column.values:
+    if not SOURCES[source].text and refused >= _BYTES * column.values:
         return "holds bytes that are not UTF-8 text"
     if column.holes:
         return "holds lists with values missing in them"

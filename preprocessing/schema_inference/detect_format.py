@@ -8,6 +8,7 @@ import dataclasses
 import io
 import itertools
 import json
+import pkgutil
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from pipeline import config, errors, storage
-from preprocessing import sources
+from pipeline.source_table import SOURCES
 from preprocessing.schema_inference import (
     detect_encoding,
     detect_examples,
@@ -27,7 +28,7 @@ from preprocessing.schema_inference import (
 from preprocessing.schema_inference.detect_encoding import Encoding
 from preprocessing.schema_inference.profile import EXACT, KINDS
 from preprocessing.schema_inference.raw_format import Guess
-from preprocessing.sources import avro, files, json_layout, orc, parquet, partitions
+from preprocessing.sources import files, json_layout, partitions
 
 # Unpacked bytes, and rows of them, by which a dialect is recognised.
 _HEAD, _ROWS = 1 << 20, 200
@@ -37,7 +38,6 @@ _BOOLEANS = "true and false"
 _WHOLE, _HUGE = "whole", "huge"
 _CALLED = {_WHOLE: "float", _HUGE: "int"}
 _LISTS = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
-_SCHEMAS = {"parquet": parquet.schema, "orc": orc.schema, "avro": avro.schema}
 ONLY_LISTS = "all columns are lists, and a label is one value; add a column to predict"
 # Characters of a name; YAML has keys of up to 1,024, in which some are written as two.
 _NAME = 500
@@ -65,19 +65,21 @@ def sniff(path: str, *, has_header: bool | None = None) -> Guess:
         # Who writes many files leaves some of them empty.
         found.insert(0, next((path for path in found if storage.size(path)), found[0]))
     kind = detect_kind.kind_of(found[0])
-    if kind in _SCHEMAS:
-        guess = _table(kind, pattern, found[0])
-    elif kind == "tfrecord":
-        guess = detect_examples.sniff(pattern, found[0])
-    elif kind == "idx":
-        raise errors.DataError(f"{found[0]!r}: is IDX; name one file of images, or the folder")
-    else:
+    if kind not in SOURCES:
         guess = _text(pattern, found, has_header)
+    elif SOURCES[kind].pixels:
+        raise errors.DataError(
+            f"{found[0]!r}: is {SOURCES[kind].called}; name one file of images, or the folder"
+        )
+    elif SOURCES[kind].schema:
+        guess = _table(kind, pattern, found[0])
+    else:
+        guess = detect_examples.sniff(pattern, found[0])
     if has_header is not None and guess.source != "csv":
         raise errors.UsageError(
             f"HEADER={has_header:d} is for CSV, and {found[0]!r} is {guess.source}; leave it out"
         )
-    if guess.source in sources.IN_FOLDERS:
+    if SOURCES[guess.source].in_folders:
         for name in partitions.common(found):
             if name in guess.kinds:
                 guess.remarks.append(
@@ -136,7 +138,7 @@ def _refuse_recoded(encoding: Encoding, path: str) -> None:
 
 
 def _table(kind: str, pattern: str, path: str) -> Guess:
-    guess, schema = Guess(kind, pattern), _SCHEMAS[kind](path)
+    guess, schema = Guess(kind, pattern), pkgutil.resolve_name(SOURCES[kind].schema)(path)
     times = collections.Counter(schema.names)
     for field in schema:
         listed = any(is_one(field.type) for is_one in _LISTS)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 import zipfile
-from typing import Literal, cast
 
 from pipeline import errors, storage
 from pipeline.records import file_kinds
+from pipeline.source_table import SOURCES
 from preprocessing.schema_inference import detect_encoding
 from preprocessing.sources import files
 from preprocessing.sources.image_folder import ENDINGS
-
-Kind = Literal["parquet", "orc", "avro", "tfrecord", "idx", "text"]
 
 _UNPACKED = (file_kinds.GZIP, file_kinds.ZIP)
 _OFFICE = "[Content_Types].xml"
@@ -21,14 +19,14 @@ _CONTROL_SHARE = 0.05
 _WHITE = b"\t\n\v\f\r\x1b"
 
 
-def kind_of(path: str) -> Kind:
-    """Returns what a file is. Raises `DataError` saying what it is and what to do, if it is known
-    and no source reads it, or if it is neither known nor text."""
+def kind_of(path: str) -> str:
+    """Returns the source that reads a file, or `text`. Raises `DataError` saying what it is and
+    what to do, if it is known and no source reads it, or if it is neither known nor text."""
     with files.translated(path), storage.open_file(path) as raw:
         head = raw.read(file_kinds.HEAD_BYTES)
     kind = file_kinds.detect(head)
     if kind is not None and kind.family == "rows":
-        return cast(Kind, kind.name)
+        return kind.name
     if kind is file_kinds.ZIP:
         _refuse_documents(path)
     if kind not in _UNPACKED:
@@ -37,19 +35,19 @@ def kind_of(path: str) -> Kind:
         inside = stream.read(file_kinds.HEAD_BYTES)
     if kind in _UNPACKED:
         within = file_kinds.detect(inside)
-        if within in (file_kinds.TFRECORD, file_kinds.IDX):
-            return cast(Kind, within.name)
         if within in _UNPACKED:
             raise errors.DataError(f"{path!r}: is packed twice; unpack it once first")
         if within is not None and within.family == "rows":
+            if SOURCES[within.name].packed:
+                return within.name
             raise errors.DataError(f"{path!r}: is {within.what}, packed; unpack it first")
         _refuse(within, path)
     if _is_binary(inside):
+        called = (kind.called for kind in SOURCES.values())
         raise errors.DataError(
             f"{path!r}: is neither text nor a known kind of file (it begins with "
-            f"{inside[:8]!r}). Sources read CSV, JSON lines, Parquet, ORC, Avro, TFRecord, IDX "
-            "and folders of images; other data by data.source: package.module:Class, see "
-            "docs/sources.md"
+            f"{inside[:8]!r}). Sources read {', '.join(filter(None, called))} and folders of "
+            "images; other data by data.source: package.module:Class, see docs/sources.md"
         )
     return "text"
 

@@ -6,10 +6,8 @@ import dataclasses
 from typing import Any
 
 from pipeline import config
+from pipeline.source_table import SOURCES
 from preprocessing.schema_inference.profile import Kind
-
-# Sources that read a column as the one type it was seen to have; others read any as text.
-_TYPED = ("jsonl", "tfrecord")
 
 # Items of a list that is only looked at.
 _ANY = 2**31 - 1
@@ -41,7 +39,7 @@ class Guess:
         """Returns a section that refuses no row a source can read. Not all columns are lists."""
         columns = {
             name: config.Column(
-                type=kinds[0] if self.source in _TYPED else "string",
+                type=kinds[0] if SOURCES[self.source].typed else "string",
                 shape=(self.shapes[name],) if name in self.shapes else (),
                 missing="allow",
                 list=name in self.lists,

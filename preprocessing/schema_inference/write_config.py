@@ -11,6 +11,7 @@ import yaml
 
 from pipeline import errors, storage
 from pipeline.config import config_file, feature_check
+from pipeline.source_table import SOURCES
 from preprocessing import sources
 from preprocessing.schema_inference import (
     damage,
@@ -36,12 +37,8 @@ from preprocessing.sources.base import MissingColumn
 _SHARE, _SHARE_OF_FEW, _MANY = 0.1, 0.2, 200
 # Columns from which on each number is one input only.
 _WIDE = 100
-# Sources in which a list may be one text.
-_LISTS_AS_TEXT = ("avro", "csv", "orc", "parquet")
-_ENDINGS = re.compile(
-    r"(\.(csv|tsv|txt|jsonl|ndjson|json|parquet|pq|orc|avro|tfrecords?|gz|zip|yaml|yml))+$",
-    re.IGNORECASE,
-)
+_OF_DATA = "|".join(ending for kind in SOURCES.values() for ending in kind.endings)
+_ENDINGS = re.compile(rf"(\.({_OF_DATA}|txt|gz|zip|yaml|yml))+$", re.IGNORECASE)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -202,7 +199,7 @@ def _surveyed(guess: Guess) -> Survey:
 
 def _separators(guess: Guess, found: Survey, labels: Sequence[str]) -> dict[str, str]:
     """Returns what separates the items of texts that are lists, by column, where that is new."""
-    if guess.source not in _LISTS_AS_TEXT:
+    if SOURCES[guess.source].typed:
         return {}
     others = {n: c for n, c in found.columns.items() if n not in (*labels, *guess.separators)}
     marks = {name: suggest_lists.separator(column) for name, column in others.items()}

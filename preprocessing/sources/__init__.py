@@ -1,5 +1,7 @@
 """Chooses the kind of raw data: one of ours by name, or a class of the user's own.
 
+The table of ours is `pipeline.source_table`.
+
 - Formats, one module each: `csv`, `jsonl`, `parquet`, `orc`, `avro`, `tfrecord`, `tfds`, `idx`,
   `image_folder`; `in_place` for TFRecords that are not copied, `ptransform` for a user's own.
 - What they share: `base` (the interface), `files`, `keys`, `partitions`, `together`.
@@ -13,26 +15,10 @@ from __future__ import annotations
 import sys
 
 from pipeline import config, errors, packages
+from pipeline.source_table import SOURCES
 from preprocessing.sources import partitions
 from preprocessing.sources.base import SIZES, Sizes, Source
 from preprocessing.sources.quiet_imports import quiet
-
-# Name in the config -> module and class; modules are imported only when chosen.
-SOURCES = {
-    "avro": "preprocessing.sources.avro:AvroSource",
-    "csv": "preprocessing.sources.csv:CsvSource",
-    "idx": "preprocessing.sources.idx:IdxSource",
-    "image_folder": "preprocessing.sources.image_folder:ImageFolderSource",
-    "jsonl": "preprocessing.sources.jsonl:JsonlSource",
-    "orc": "preprocessing.sources.orc:OrcSource",
-    "parquet": "preprocessing.sources.parquet:ParquetSource",
-    "tfds": "preprocessing.sources.tfds:TfdsSource",
-    "tfrecord": "preprocessing.sources.tfrecord:TfrecordSource",
-}
-
-
-# Those whose files may have columns in their paths.
-IN_FOLDERS = ("avro", "csv", "jsonl", "orc", "parquet")
 
 
 def choose(data: config.Data, sizes: Sizes = SIZES) -> Source:
@@ -42,8 +28,8 @@ def choose(data: config.Data, sizes: Sizes = SIZES) -> Source:
     docs/sources.md). Raises `UsageError` for anything else.
     """
     name = data.source
-    path = SOURCES.get(name, name)
-    module_name, colon, attribute = path.partition(":")
+    kind = SOURCES.get(name)
+    module_name, colon, attribute = (kind.reader if kind else name).partition(":")
     if not colon:
         raise errors.UsageError(
             f"data.source: {name!r} is not one of {', '.join(sorted(SOURCES))}"
@@ -69,7 +55,7 @@ def choose(data: config.Data, sizes: Sizes = SIZES) -> Source:
         source.sizes = sizes
         return source
 
-    return partitions.wrap(make, data) if name in IN_FOLDERS else make(data)
+    return partitions.wrap(make, data) if kind and kind.in_folders else make(data)
 
 
 def _is_transform(found: object) -> bool:

@@ -8,7 +8,6 @@ import contextlib
 import glob
 import gzip
 import io
-import re
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
@@ -17,15 +16,14 @@ from typing import IO
 from pipeline import config, errors, storage
 from pipeline.config.splits import SplitName
 from pipeline.records import file_kinds
+from pipeline.source_table import SOURCES
 from preprocessing.sources.base import RawFile
 
 # How many times as large as it is a packed file is taken to be; of much text it is less.
 _PACKED = 10
 _ENCRYPTED = 1  # the bit of it in the flags of a zip's member
 # How files of rows are called.
-_OF_DATA = re.compile(
-    r"\.(csv|tsv|jsonl|ndjson|json|parquet|pq|orc|avro|tfrecords?)(\.(gz|zip))?$", re.IGNORECASE
-)
+_OF_DATA = tuple(suffix for kind in SOURCES.values() for suffix in kind.suffixes)
 # Encodings in which a byte of a newline or a quote means nothing else, and that need no recoding.
 _AS_IT_IS = ("utf-8", "utf-8-sig", "ascii")
 
@@ -33,7 +31,7 @@ _AS_IT_IS = ("utf-8", "utf-8-sig", "ascii")
 def likely(endings: Iterable[str]) -> str:
     """Returns of the endings of files the one that data have: a known one, of most of the files."""
     counts = collections.Counter(endings)
-    return max(sorted(counts), key=lambda ending: (bool(_OF_DATA.search(ending)), counts[ending]))
+    return max(sorted(counts), key=lambda one: (one.lower().endswith(_OF_DATA), counts[one]))
 
 
 def find(data: config.Data, split: SplitName) -> list[RawFile]:

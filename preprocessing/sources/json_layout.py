@@ -7,12 +7,9 @@ import json
 import re
 
 from pipeline import errors
+from pipeline.source_table import SOURCES
 
 _LINES = "source jsonl reads one object a line"
-_ENDINGS = tuple(
-    f".{name}{packed}" for name in ("json", "jsonl", "ndjson") for packed in ("", ".gz", ".zip")
-)
-_OF_CSV = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".csv.zip", ".tsv.zip")
 _ARRAY = re.compile(rb"\s*\[\s*[\[{]")
 # An object whose member is a list of objects; the other members are single values.
 _VALUE = rb'\s*(?:"(?:[^"\\]|\\.)*"|[-+.\w]+)\s*'
@@ -28,7 +25,7 @@ _PLAIN_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 def is_lines(head: bytes, path: str, *, one_row: bool = False) -> bool:
     """Tells if text that begins with `head` is JSON lines, and not CSV. Nothing else
     counts of `.csv` and `.tsv`. Raises `DataError` as `refuse` does."""
-    if path.lower().endswith(_OF_CSV):
+    if path.lower().endswith(SOURCES["csv"].suffixes):
         return False
     refuse(head, path, one_row=one_row)
     return head.lstrip()[:1] == b"{"
@@ -38,7 +35,8 @@ def refuse(head: bytes, path: str, *, one_row: bool = False) -> None:
     """Raises `DataError` for a file that begins with `head`, and is one JSON array, one object that
     holds the rows, or objects of several lines each. `one_row` tells that an object in one line may
     be a row, whatever it holds."""
-    if _ARRAY.match(head) or (head.lstrip()[:1] == b"[" and path.endswith(_ENDINGS)):
+    called_so = path.endswith(SOURCES["jsonl"].suffixes)
+    if _ARRAY.match(head) or (called_so and head.lstrip()[:1] == b"["):
         raise errors.DataError(f"{path!r}: is one JSON array; {_LINES} (jq -c '.[]' makes these)")
     text = head.lstrip()
     if text[:1] != b"{":

@@ -14,6 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pipeline import config, errors, storage
 from pipeline.config import date_rules, splits
 from pipeline.records import feature_plan, file_kinds, manifest
+from pipeline.source_table import SOURCES
 from preprocessing import sources
 from preprocessing.schema_inference import detect_kind
 from preprocessing.sources import files, json_layout, lakes, partitions
@@ -249,10 +250,12 @@ def _kind(path: str, job: config.Config) -> str:
     if kind is not None and kind.family == "picture":
         return "pictures"
     if _takes_image(job):
+        by_pixels = sorted(file_kinds.ROWS, key=lambda name: not SOURCES[name].pixels)
+        *called, last = (SOURCES[name].called for name in by_pixels)
         seen = f"is {kind.what}," if kind else f"begins with {head[:4].hex() or 'nothing'}, is"
         raise errors.DataError(
-            f"{path!r}: {seen} neither PNG, JPEG, IDX, "
-            "Parquet, ORC, Avro nor TFRecord; only these hold images"
+            f"{path!r}: {seen} neither PNG, JPEG, {', '.join(called)} nor {last}; only these hold "
+            "images"
         )
     detect_kind.kind_of(path)  # raises for what is neither text nor known
     with files.open_unpacked(path) as stream:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import threading
 
 import pytest
 
 from pipeline import config, errors
+from pipeline.source_table import SOURCES
 from preprocessing.build import fingerprint
 from preprocessing.sources import base
 from tests.preprocessing import idx_files, tables
@@ -76,13 +78,13 @@ def test_a_new_format_makes_new_records(monkeypatch):
     assert _name() != before
 
 
-@pytest.mark.parametrize("source", ["csv", "jsonl"])
+@pytest.mark.parametrize("source", [name for name, kind in SOURCES.items() if kind.text])
 def test_records_of_texts_that_are_read_otherwise_are_made_again(tmp_path, source, monkeypatch):
     """+5 and NaN are read since then; of other sources nothing has changed."""
     data = tables.make_config(tmp_path / "x", source=source).data
     other = tables.make_config(tmp_path / "x", source="parquet").data
     before = fingerprint.fingerprint(data, ()), fingerprint.fingerprint(other, ())
-    monkeypatch.setattr(fingerprint, "TEXT_SOURCES", ())
+    monkeypatch.setitem(SOURCES, source, dataclasses.replace(SOURCES[source], text=False))
     assert fingerprint.fingerprint(data, ()) != before[0]
     assert fingerprint.fingerprint(other, ()) == before[1]
 

@@ -9,37 +9,18 @@ import sqlite3
 import tarfile
 import zipfile
 
-import fastavro
 import numpy as np
 import pyarrow as pa
 import pyarrow.feather as feather
-import pyarrow.parquet as pq
 import pytest
-from pyarrow import orc
 
 from pipeline import errors
 from pipeline.records import tfrecord
+from pipeline.source_table import SOURCES
 from preprocessing.schema_inference import detect_kind
-from tests.preprocessing import idx_files, pictures
+from tests.preprocessing import idx_files, pictures, raw_files
 
-
-def _parquet() -> bytes:
-    file = io.BytesIO()
-    pq.write_table(pa.table({"a": [1]}), file)
-    return file.getvalue()
-
-
-def _orc() -> bytes:
-    file = io.BytesIO()
-    orc.write_table(pa.table({"a": [1]}), file)
-    return file.getvalue()
-
-
-def _avro() -> bytes:
-    file = io.BytesIO()
-    fields = [{"name": "a", "type": "long"}]
-    fastavro.writer(file, {"type": "record", "name": "row", "fields": fields}, [{"a": 1}])
-    return file.getvalue()
+PARQUET = raw_files.content("parquet", [{"a": 1}])
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gz"])
@@ -59,12 +40,11 @@ def test_what_a_source_reads(tmp_path, content, kind, pack):
     assert detect_kind.kind_of(str(tmp_path / "x")) == kind
 
 
-@pytest.mark.parametrize(
-    ("content", "kind"), [(_parquet, "parquet"), (_orc, "orc"), (_avro, "avro")]
-)
-def test_tables(tmp_path, content, kind):
-    (tmp_path / "x").write_bytes(content())
-    assert detect_kind.kind_of(str(tmp_path / "x")) == kind
+@pytest.mark.parametrize("kind", raw_files.WRITERS)
+def test_tables(tmp_path, kind):
+    (tmp_path / "x").write_bytes(raw_files.content(kind, [{"a": 1, "b": 2}]))
+    found = detect_kind.kind_of(str(tmp_path / "x"))
+    assert found == ("text" if SOURCES[kind].text else kind)
 
 
 def _zip(*names: str) -> bytes:
@@ -101,7 +81,10 @@ def _tar() -> bytes:
         (_tar(), "is a tar archive; unpack it first"),
         (gzip.compress(_tar()), "is a tar archive; unpack it first"),
         (pickle.dumps([1]), "is a Python pickle; "),
-        (gzip.compress(_parquet()), "is Parquet, packed; unpack it first"),
+        (
+            gzip.compress(PARQUET),
+            "is Parquet, packed; unpack it first",
+        ),
         (gzip.compress(gzip.compress(b"a\n")), "is packed twice; unpack it once first"),
         (bytes(range(256)), "is neither text nor a known kind of file"),
     ],

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import pathlib
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from pipeline import errors
+from pipeline.source_table import SOURCES
 from preprocessing import sources
 from preprocessing.rows import validate
 from preprocessing.schema_inference import detect_format, profile
 from preprocessing.sources import partitions
-from tests.preprocessing import table_runs, tables
+from tests.preprocessing import raw_files, table_runs, tables
 
 COLUMNS = {
     "id": {"type": "int64"},
@@ -26,6 +25,7 @@ FOLDERS = (
     "day=2024-06-02/hour=23",
     "day=a%2Fb/hour=__HIVE_DEFAULT_PARTITION__",
 )
+KINDS = [name for name, kind in SOURCES.items() if kind.in_folders]
 EXPECTED = [("2024-06-01", 1), ("2024-06-02", 23), ("a/b", None)]
 
 
@@ -33,13 +33,8 @@ def _write(folder: pathlib.Path, kind: str) -> pathlib.Path:
     for index, name in enumerate(FOLDERS):
         (folder / name).mkdir(parents=True)
         path = folder / name / f"part.{kind}"
-        ids = range(index * 10, index * 10 + 10)
-        if kind == "parquet":
-            pq.write_table(pa.table({"id": list(ids), "label": [i % 2 for i in ids]}), path)
-        elif kind == "csv":
-            path.write_text("id,label\n" + "".join(f"{i},{i % 2}\n" for i in ids))
-        else:
-            path.write_text("".join(f'{{"id": {i}, "label": {i % 2}}}\n' for i in ids))
+        rows = [{"id": i, "label": i % 2} for i in range(index * 10, index * 10 + 10)]
+        path.write_bytes(raw_files.content(kind, rows))
     return folder
 
 
@@ -47,7 +42,7 @@ def _config(pattern, kind, **data):
     return tables.make_config(pattern, COLUMNS, source=kind, error_budget=1, **data)
 
 
-@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_columns_of_folders_are_columns_of_rows(tmp_path, kind):
     data = _config(_write(tmp_path / "lake", kind) / "day=*" / "hour=*" / f"*.{kind}", kind).data
     source = sources.choose(data)
@@ -106,7 +101,7 @@ def test_a_column_that_not_all_paths_have_is_missing(tmp_path):
         source.plan("train")
 
 
-@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_the_schema_has_them(tmp_path, kind):
     guess = detect_format.sniff(str(_write(tmp_path / "lake", kind)))
     assert guess.pattern == str(tmp_path / "lake" / "day=*" / "hour=*" / f"*.{kind}")

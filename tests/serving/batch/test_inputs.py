@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import gzip
 
-import fastavro
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from PIL import Image
-from pyarrow import orc
 
 from pipeline import errors
 from pipeline.config import config_file
 from pipeline.records import tfrecord
 from serving.batch import inputs
 from tests import exports
-from tests.preprocessing import idx_files
+from tests.preprocessing import idx_files, raw_files
 from tests.trainer import small_table
 
 KIND = exports.CLASSIFIER
@@ -127,38 +123,12 @@ def test_the_budget_is_that_of_the_config_unless_given(job, tmp_path, budget):
     assert _of(tmp_path / "a.csv", job, budget=budget).data.error_budget == (budget or 0)
 
 
-def _parquet(path):
-    pq.write_table(pa.Table.from_pylist(ROWS).drop(["note"]), path)
-
-
-def _orc(path):
-    orc.write_table(pa.Table.from_pylist(ROWS).drop(["note"]), path)
-
-
-def _avro(path):
-    kinds = {"id": "long", "hour": "long", "delay": "double"}
-    names = [name for name in exports.NAMES if name != "note"]
-    fields = [{"name": name, "type": ["null", kinds.get(name, "string")]} for name in names]
-    with path.open("wb") as file:
-        schema = {"type": "record", "name": "row", "fields": fields}
-        fastavro.writer(file, schema, ROWS)
-
-
-def _tfrecord(path):
-    path.write_bytes(tfrecord.frame(b""))
-
-
+# Without the column that is always missing, whose type is not known.
+TABLE = [{name: value for name, value in row.items() if name != "note"} for row in ROWS]
 WRITTEN = {
-    "csv": ("rows", lambda path: path.write_text(exports.text(ROWS))),
-    "csv.gz": (
-        "rows.gz",
-        lambda path: path.write_bytes(gzip.compress(exports.text(ROWS).encode())),
-    ),
-    "jsonl": ("rows.txt", lambda path: path.write_text(exports.json_lines(ROWS))),
-    "parquet": ("rows", _parquet),
-    "orc": ("rows", _orc),
-    "avro": ("rows", _avro),
-    "tfrecord": ("rows", _tfrecord),
+    **{kind: raw_files.content(kind, TABLE) for kind in raw_files.WRITERS},
+    "csv.gz": gzip.compress(exports.text(ROWS).encode()),
+    "tfrecord": tfrecord.frame(b""),
 }
 
 
@@ -175,9 +145,8 @@ def test_a_record_whose_length_looks_like_gz_is_read(job, tmp_path):
 
 @pytest.mark.parametrize("kind", WRITTEN)
 def test_the_content_says_what_a_file_is(job, tmp_path, kind):
-    name, write = WRITTEN[kind]
-    write(tmp_path / name)
-    asked = _of(tmp_path / name, job)
+    (tmp_path / "rows").write_bytes(WRITTEN[kind])
+    asked = _of(tmp_path / "rows", job)
     assert asked.data.source == kind.removesuffix(".gz")
     assert asked.has_label
     assert _count(asked) == (1 if kind == "tfrecord" else 5)
