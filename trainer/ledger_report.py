@@ -32,7 +32,7 @@ def main() -> None:
     record = run_record.read(run)
     launch = f", launch {record.launches}" if record and record.launches > 1 else ""
     print(f"run {run.name}, step {found.step:,}{launch}: records of split train")
-    dropped = report.dropping(job.cluster)
+    dropped = report.dropping(job.cluster, found.dropped)
     troubles = report.troubles(blocks, counts, dropped)
     cut_off = launches.cut_off(record, accounts.read(run)) if record else 0
     unseen = report.not_counted(job.cluster, len(record.restarts) if record else 0, cut_off)

@@ -177,6 +177,6 @@ def _with_hooks(spec: Any) -> Any:
     """Adds the hooks that train ops have asked for. What stays in a collection is written with
     every checkpoint, which hooks cannot be."""
     hooks = tf.compat.v1.get_collection(optimizers.HOOKS)
-    for name in (optimizers.HOOKS, optimizers.WITH_UPDATE):
+    for name in (optimizers.HOOKS, optimizers.WITH_UPDATE, optimizers.WITH_GRADIENTS):
         tf.compat.v1.get_default_graph().clear_collection(name)
     return spec._replace(training_hooks=(*spec.training_hooks, *hooks))

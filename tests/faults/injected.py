@@ -287,6 +287,12 @@ def slowly_restored(features, labels, mode, params):
     return spec._replace(scaffold=tf.compat.v1.train.Scaffold(saver=saver))
 
 
+def dense(features, labels, mode, params):
+    """The witness, whose gradients are of all records."""
+    how = dataclasses.replace(params["optimizer"], dense_rows=witness.NAMES)
+    return witness.model_fn(features, labels, mode, {**params, "optimizer": how})
+
+
 def paused(features, labels, mode, params):
     """The witness, whose workers stand still when an update is applied, before they do anything
     else."""

@@ -173,6 +173,26 @@ def test_a_process_that_pauses_after_a_synchronous_step_is_in_its_checkpoint(rig
         assert witness.applied_in(checkpoint).sum() == step * 3 * BATCH, step
 
 
+# In `make test`, tests/trainer/optimizers/test_places.py has one process.
+@pytest.mark.slow
+@pytest.mark.parametrize("model", [witness.MODEL, "tests.faults.injected:dense"])
+@pytest.mark.parametrize(
+    ("workers", "backup", "pace"),
+    [(1, 1, 0.0), (2, 1, 0.0), (2, 1, {"chief-0": 0.0, "worker-0": 0.0, "worker-1": 0.1})],
+)
+def test_of_gradients_that_come_late_nothing_is_applied_nor_counted_as_such(
+    rig, model, workers, backup, pace
+):
+    cluster = (f"cluster.workers={workers}", f"cluster.backup_workers={backup}")
+    settings = ("cluster.strategy=parameter_server_sync", "train.steps=150", "train.save_steps=50")
+    result = rig.train(*WITNESSED, f"model.name={model}", *cluster, *settings, pace=pace)
+    final = Final(rig)  # fails for a part of a record
+    applied = (1 + workers - backup) * BATCH * result["final_step"]
+    assert final.by_name.sum() == final.counts.applied.sum() == applied
+    assert final.counts.readers.sum() > applied
+    assert sum(row["more"] for row in result["input"]) == 0
+
+
 def _wait_for_end(server):
     while not any(isinstance(event, Ended) for event in server.wait(1.0)):
         pass

@@ -128,9 +128,10 @@ class Variables:
         by = tf.fill(tf.shape(blocks), rank % MOST_READERS)
         return tf.stack([blocks, places, by], axis=1)
 
-    def add(self, reads: tf.Tensor) -> Any:
-        """Returns the op that counts `reads`, of any number of batches."""
-        return _count(self.applied, self.reached, self.readers, reads=reads)
+    def add(self, reads: tf.Tensor, times: tf.Tensor | None = None) -> Any:
+        """Returns the op that counts `reads`, of any number of batches; each as applied so many
+        `times`, once if it is not given."""
+        return _count(self.applied, self.reached, self.readers, reads=reads, times=times)
 
 
 def _count_of_all_replicas(strategy: Any, *values: Any) -> Any:
@@ -149,15 +150,18 @@ def _assign(target: Any, source: Any) -> Any:
     return tf.raw_ops.AssignVariableOp(resource=target.handle, value=source.read_value())
 
 
-def _count(applied: Any, reached: Any, readers: Any, *, reads: tf.Tensor) -> Any:
+def _count(
+    applied: Any, reached: Any, readers: Any, *, reads: tf.Tensor, times: tf.Tensor | None = None
+) -> Any:
     raw = tf.raw_ops
     # On the server, so that all is there or nothing: a kill must not find a part of it counted.
     with tf.device(applied.device):
         blocks, places, by = tf.unstack(reads, num=3, axis=1)  # what was gathered has no shape
         ones = tf.ones_like(blocks)
         many = tf.cast(ones, tf.int64)
+        times = ones if times is None else times
     return tf.group(
-        raw.ResourceScatterAdd(resource=applied.handle, indices=blocks, updates=ones),
+        raw.ResourceScatterAdd(resource=applied.handle, indices=blocks, updates=times),
         raw.ResourceScatterMax(resource=reached.handle, indices=blocks, updates=places),
         raw.ResourceScatterAdd(resource=readers.handle, indices=by, updates=many),
     )

@@ -3,7 +3,9 @@
 A process does not know when the update that its gradients are part of is applied: it continues once
 there is a token for it, and if it stands still just then, the chief may save before it could count.
 So each hands in what there is to count ahead of its gradients, and the update itself counts it:
-there are no tokens for the next step before that, so all that lies here belongs to this one.
+there are no tokens for the next step before that, so all that lies here of gradients which are part
+of an update belongs to this one. Of gradients that are dropped (`cluster.backup_workers`) it is
+counted that their records have been read, not that they were applied.
 """
 
 from __future__ import annotations
@@ -31,31 +33,44 @@ class Pending:
             )
         with tf.device(self._device):
             self._queue = tf.queue.FIFOQueue(
-                -1, [tf.int32], [[batch_size, 3]], shared_name="input/pending", name="input/pending"
+                -1,
+                [tf.int32, tf.bool],
+                [[batch_size, 3], []],
+                shared_name="input/pending",
+                name="input/pending",
             )
 
-    def hand_in(self, reads: tf.Tensor) -> Any:
-        """Returns the op that hands in `Variables.reads` of a batch; gradients go after it."""
+    def reach(self, reads: tf.Tensor) -> Any:
+        """Returns the op that notes how far a step reads, `Variables.reads` of its batch."""
         blocks, places, _ = tf.unstack(reads, num=3, axis=1)
         with tf.device(self._device):
-            farther = tf.raw_ops.ResourceScatterMax(
+            return tf.raw_ops.ResourceScatterMax(
                 resource=self.reached.handle, indices=blocks, updates=places
             )
-        with tf.control_dependencies([farther]):
-            return self._queue.enqueue([reads])
+
+    def hand_in(self, reads: tf.Tensor, is_part: tf.Tensor) -> Any:
+        """Returns the op that hands in what there is to count of a batch, and whether its
+        gradients, which go after it, are part of the update."""
+        with tf.device(self._device):
+            return self._queue.enqueue([reads, is_part])
 
     def count(self) -> Any:
         """Returns the op that counts all that has been handed in."""
-        return self._counts.add(tf.reshape(self.take(), [-1, 3]))
+        reads, are_part = self.take()
+        with tf.device(self._device):
+            every = tf.broadcast_to(are_part[:, tf.newaxis], tf.shape(reads)[:2])
+            times = tf.cast(tf.reshape(every, [-1]), tf.int32)
+            return self._counts.add(tf.reshape(reads, [-1, 3]), times)
 
     def dropped(self) -> Any:
         """Returns the op that forgets what has been handed in and was not counted."""
-        with tf.control_dependencies([self.take()]):
+        with tf.control_dependencies(self.take()):
             return tf.raw_ops.AssignVariableOp(
                 resource=self.reached.handle, value=self._counts.reached.read_value()
             )
 
-    def take(self) -> tf.Tensor:
-        """Takes all that has been handed in, `[batches, batch, 3]`."""
+    def take(self) -> list[tf.Tensor]:
+        """Takes all that has been handed in: `[batches, batch, 3]`, and `[batches]`, whether their
+        gradients are part of an update."""
         with tf.device(self._device):
-            return self._queue.dequeue_many(self._queue.size())
+            return list(self._queue.dequeue_many(self._queue.size()))

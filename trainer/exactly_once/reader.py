@@ -9,6 +9,7 @@ to a checkpoint.
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import time
 from collections.abc import Callable
@@ -95,8 +96,11 @@ class Position:
             self._make_dispatcher()
         admitted = self.dispatcher.let_in()
         if self.together:
+            reads = self.counts.reads(blocks, places, self.task.rank)
             with tf.control_dependencies([admitted]):
-                admitted = self.pending.hand_in(self.counts.reads(blocks, places, self.task.rank))
+                admitted = self.pending.reach(reads)
+            handing_in = functools.partial(self.pending.hand_in, reads)
+            tf.compat.v1.add_to_collection(optimizers.WITH_GRADIENTS, handing_in)
             tf.compat.v1.add_to_collection(optimizers.WITH_UPDATE, self.pending.count)
         with tf.control_dependencies([admitted]):
             return tf.nest.map_structure(tf.identity, batch, expand_composites=True)

@@ -27,11 +27,13 @@ _SHARDS, _BLOCKS = 10, 5
 
 @dataclasses.dataclass(frozen=True)
 class RecordUsage:
-    """What has been read by the global step of a checkpoint: per epoch, and by each process."""
+    """What has been read by the global step of a checkpoint: per epoch, and by each process.
+    `dropped` records of these were not applied, as their gradients came late."""
 
     step: int
     epochs: list[epoch_order.Epoch]
     readers: dict[str, int]
+    dropped: int = 0
 
     @property
     def rows(self) -> list[dict[str, int]]:
@@ -54,8 +56,12 @@ def account(
     counts = saved_counts.counts_in(checkpoint, blocks)
     ranks = np.flatnonzero(counts.readers).tolist()
     readers = {_reader(rank): int(counts.readers[rank]) for rank in ranks}
-    epochs = epoch_order.ledger(blocks, counts.applied, counts.reached)
-    return RecordUsage(checkpoint_files.step_of(checkpoint), epochs, readers), counts
+    dropped = max(0, int(counts.readers.sum() - counts.applied.sum()))
+    # Of which epochs those were that were dropped is not known.
+    read = np.maximum(counts.applied, counts.reached) if dropped else counts.applied
+    epochs = epoch_order.ledger(blocks, read, counts.reached)
+    step = checkpoint_files.step_of(checkpoint)
+    return RecordUsage(step, epochs, readers, dropped), counts
 
 
 def _reader(rank: int) -> str:
@@ -103,15 +109,16 @@ def _cells(numbers: list[int]) -> str:
     return "".join(f"{number:>{_WIDTH},}" for number in numbers)
 
 
-def dropping(cluster: config.Cluster) -> str | None:
-    """Returns what becomes of gradients that come late, or `None` if each step waits for all."""
+def dropping(cluster: config.Cluster, dropped: int) -> str | None:
+    """Returns what has become of gradients that came late, of so many records; `None` if each step
+    waits for all."""
     if not cluster.backup_workers:
         return None
     used = topology.replicas_in_step(cluster)
     return (
-        f"each step applied the first {used} of {used + cluster.backup_workers} gradients and "
-        f"dropped the rest (cluster.backup_workers={cluster.backup_workers}), whose records count "
-        "as handed out here"
+        f"{dropped:,} of the records handed out were not applied: each step applied the first "
+        f"{used} of {used + cluster.backup_workers} gradients and dropped the rest "
+        f"(cluster.backup_workers={cluster.backup_workers})"
     )
 
 
@@ -140,6 +147,8 @@ def troubles(
     have more than an epoch less behind them than others; a bounded number of lines. The last is
     what `dropping` says."""
     excess, epochs = counts.applied - counts.reached, counts.reached // blocks.records
+    if dropped:
+        excess = np.maximum(excess, 0)
     behind = epochs < epochs.max(initial=0) - 1
     if blocks.excluded is not None:
         behind &= ~blocks.excluded

@@ -8,8 +8,9 @@ the global step, and the new ones cannot run in graph mode
 from __future__ import annotations
 
 import dataclasses
+import functools
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -17,7 +18,7 @@ import tensorflow as tf
 from pipeline import config, errors
 from pipeline.cluster import topology
 from pipeline.config import optimizer_config, strategy_table
-from trainer.optimizers import row_gradients, schedules
+from trainer.optimizers import places, row_gradients, schedules
 from trainer.optimizers.rowwise_adam import RowwiseAdam
 
 _train = tf.compat.v1.train
@@ -36,6 +37,9 @@ _BY_NAME: dict[str, Callable[[Any, optimizer_config.Optimizer], Any]] = {
 HOOKS = "pipeline/training_hooks"
 # Functions that return ops: run with each update of all processes together, after it.
 WITH_UPDATE = "pipeline/with_update"
+# Functions of whether the gradients of a process are part of the next update of all together, that
+# return ops: run by each process ahead of handing them in.
+WITH_GRADIENTS = "pipeline/with_gradients"
 # Two functions that return ops, see `turns`.
 _TURNS = "pipeline/turns"
 # Seconds that the chief waits for its queue runners before it closes its session.
@@ -230,11 +234,13 @@ class _Clipping(_Wrapping):
 
 
 class _Accompanied(_Wrapping):
-    """Runs what `WITH_UPDATE` has after the update; the next one waits for that."""
+    """Runs what `WITH_UPDATE` has after the update, and then what `finish` returns; the next one
+    waits for that."""
 
-    def __init__(self, inner: Any) -> None:
+    def __init__(self, inner: Any, finish: Callable[[], Any]) -> None:
         super().__init__(use_locking=False, name="Accompanied")
         self._inner = inner
+        self._finish = finish
 
     @property
     def inner(self) -> Any:
@@ -246,24 +252,41 @@ class _Accompanied(_Wrapping):
         update = super().apply_gradients(*args, **kwargs)
         with tf.control_dependencies([update]):
             others = [make() for make in tf.compat.v1.get_collection(WITH_UPDATE)]
-        return tf.group(update, *others)
+        with tf.control_dependencies([update, *others]):
+            return self._finish()
 
 
 class _Synchronous(tf.compat.v1.train.SyncReplicasOptimizer):
-    """Averages gradients of all processes, and asks for the hooks it needs."""
+    """Averages gradients of all processes, or of the first that come, and asks for the hooks it
+    needs."""
+
+    chief_init_op: Any
+    _chief_queue_runner: Any
 
     def __init__(self, inner: Any, how: Updates) -> None:
         assert how.synchronize is not None
         aggregate, total = how.synchronize
         super().__init__(
-            _Accompanied(inner), replicas_to_aggregate=aggregate, total_num_replicas=total
+            _Accompanied(inner, self._lay_out),
+            replicas_to_aggregate=aggregate,
+            total_num_replicas=total,
         )
         self._is_chief_process = how.is_chief
+        self._waits_for_all = aggregate == total
+        self._places: places.Places | None = None
 
-    def apply_gradients(self, *args: Any, **kwargs: Any) -> Any:
+    def apply_gradients(self, grads_and_vars: Any, global_step: Any = None, **kwargs: Any) -> Any:
         """Returns the update, and leaves the hooks where the Estimator finds them."""
-        with row_gradients.average_over_all():
-            op = super().apply_gradients(*args, **kwargs)
+        pairs = list(grads_and_vars)
+        if not self._waits_for_all:
+            self._places = places.Places(self._replicas_to_aggregate, global_step)
+        gradients = [g for g, _ in pairs if g is not None]
+        # The first accumulator makes the ops, for all.
+        handed_in = functools.cache(lambda: self._hand_in(gradients))
+        with row_gradients.average_over_all(handed_in):
+            op = super().apply_gradients(pairs, global_step, **kwargs)
+        if self._places is not None:
+            self._use(self._places)
         # Needed by every process, not by the chief alone
         # (docs/tensorflow-pitfalls.md#syncreplicasoptimizer). No tokens at the start: with the
         # usual ones the chief makes the first updates out of its own gradients alone.
@@ -274,6 +297,30 @@ class _Synchronous(tf.compat.v1.train.SyncReplicasOptimizer):
         if self._is_chief_process:
             tf.compat.v1.add_to_collection(HOOKS, _EndTogetherHook(self))
         return op
+
+    def _hand_in(self, gradients: Sequence[Any]) -> tf.Tensor:
+        """Returns the step by which the accumulators take the gradients of this process."""
+        with tf.device(self._global_step.device), tf.name_scope(""):
+            taken = tf.constant(True)
+            if self._places is not None:
+                taken = self._places.take(gradients, self._local_step)
+            ops = [make(taken) for make in tf.compat.v1.get_collection(WITH_GRADIENTS)]
+            with tf.control_dependencies(ops):
+                return places.step_if(taken, self._local_step)
+
+    def _lay_out(self) -> Any:
+        return tf.no_op() if self._places is None else self._places.lay_out()
+
+    def _use(self, laid_out: places.Places) -> None:
+        """Lays out places at the start, and lets no process wait for one after the end."""
+        self.chief_init_op = tf.group(self.chief_init_op, laid_out.lay_out())
+        runner = self._chief_queue_runner
+        self._chief_queue_runner = _train.queue_runner.QueueRunner(
+            self._sync_token_queue,
+            runner.enqueue_ops,
+            close_op=runner.close_op,
+            cancel_op=tf.group(runner.cancel_op, laid_out.end()),
+        )
 
     def _let_another(self) -> Any:
         # The step that this process has been let into is the one under way.

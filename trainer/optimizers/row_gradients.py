@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import tensorflow as tf
@@ -58,12 +58,24 @@ class _AveragingAccumulator(tf.compat.v1.SparseConditionalAccumulator):
 
 
 @contextlib.contextmanager
-def average_over_all() -> Iterator[None]:
+def average_over_all(local_step: Callable[[], Any]) -> Iterator[None]:
     """Lets a `SyncReplicasOptimizer` that is built in the body average rows as it does all else
-    (docs/tensorflow-pitfalls.md#syncreplicasoptimizer). It takes no accumulator from outside."""
+    (docs/tensorflow-pitfalls.md#syncreplicasoptimizer). It takes no accumulator from outside.
+
+    Gradients are handed in as of `local_step`, which is called once it may be made.
+    """
+
+    class Dense(tf.compat.v1.ConditionalAccumulator):
+        def apply_grad(self, grad: Any, *_: Any, **__: Any) -> Any:
+            return super().apply_grad(grad, local_step())
+
+    class Sparse(_AveragingAccumulator):
+        def apply_indexed_slices_grad(self, grad: Any, *_: Any, **__: Any) -> Any:
+            return super().apply_indexed_slices_grad(grad, local_step())
+
     usual = sync_replicas_optimizer.data_flow_ops
-    changed = {**vars(usual), "SparseConditionalAccumulator": _AveragingAccumulator}
-    sync_replicas_optimizer.data_flow_ops = types.SimpleNamespace(**changed)
+    changed = {"ConditionalAccumulator": Dense, "SparseConditionalAccumulator": Sparse}
+    sync_replicas_optimizer.data_flow_ops = types.SimpleNamespace(**{**vars(usual), **changed})
     try:
         yield
     finally:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -30,9 +32,10 @@ def made():
         yield counts, made
 
 
-def _put(counts, handed_in, rank, blocks, places):
-    batch = (tf.constant(values, tf.int32) for values in (blocks, places))
-    return handed_in.hand_in(counts.reads(*batch, rank))
+def _put(counts, handed_in, rank, *batch, is_part=True):
+    reads = counts.reads(*(tf.constant(values, tf.int32) for values in batch), rank)
+    with tf.control_dependencies([handed_in.reach(reads)]):
+        return handed_in.hand_in(reads, tf.constant(is_part))
 
 
 def test_what_is_handed_in_is_counted_once(made):
@@ -50,13 +53,28 @@ def test_what_is_handed_in_is_counted_once(made):
         assert session.run(counts.readers)[:3].tolist() == [2, 0, 2]
 
 
+def test_records_of_gradients_that_are_dropped_were_read_and_not_applied(made):
+    counts, handed_in = made
+    puts = [
+        _put(counts, handed_in, 0, [1, 1], [1, 2]),
+        _put(counts, handed_in, 2, [1, 3], [3, 1], is_part=False),
+    ]
+    count = handed_in.count()
+    with tf.compat.v1.train.MonitoredSession() as session:
+        session.run(puts)
+        session.run(count)
+        assert session.run(counts.applied).tolist() == [0, 2, 0, 0]
+        assert session.run(counts.reached).tolist() == [0, 3, 0, 1]
+        assert session.run(counts.readers)[:3].tolist() == [2, 0, 2]
+
+
 def test_a_synchronous_update_counts_before_any_process_continues(made):
     counts, handed_in = made
-    put = _put(counts, handed_in, 0, [1, 2], [1, 1])
+    reads = counts.reads(tf.constant([1, 2]), tf.constant([1, 1]), 0)
+    hand_in = functools.partial(handed_in.hand_in, reads)
+    tf.compat.v1.add_to_collection(optimizers.WITH_GRADIENTS, hand_in)
     tf.compat.v1.add_to_collection(optimizers.WITH_UPDATE, handed_in.count)
-    with tf.control_dependencies([put]):
-        features = tf.identity(1.0)
-    loss = tf.compat.v1.get_variable("w", initializer=0.0) * features
+    loss = tf.compat.v1.get_variable("w", initializer=0.0) * 1.0
     step = optimizers.train_op(loss, optimizers.Updates("sgd", 1.0, synchronize=(1, 1)))
     hooks = tf.compat.v1.get_collection_ref(optimizers.HOOKS)
     needed = list(hooks)

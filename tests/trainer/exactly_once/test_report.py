@@ -59,6 +59,17 @@ def test_an_account_is_by_epoch_and_by_process(tmp_path):
     assert counts.applied.tolist() == [12, 10, 10]
 
 
+def test_records_that_were_dropped_were_read_but_not_applied(tmp_path):
+    saved = _save(tmp_path, 7, _counts([8, 9, 4], [12, 10, 10], readers=(20, 0, 12)))
+    found, counts = report.account(saved, _blocks())
+    assert found.dropped == 11
+    assert [(epoch.once, epoch.more, epoch.never) for epoch in found.epochs] == [
+        (30, 0, 0),
+        (2, 0, 0),
+    ]
+    assert counts.applied.tolist() == [8, 9, 4]
+
+
 def test_of_thousands_of_epochs_the_first_are_one_row():
     """What is written every second stays small."""
     applied = np.array([25_000, 25_003, 25_001])
@@ -224,16 +235,16 @@ def test_what_is_exactly_once_has_no_troubles():
 
 
 def test_waiting_for_all_gradients_drops_none():
-    assert report.dropping(config.Cluster(strategy="parameter_server_sync", workers=2)) is None
+    assert report.dropping(config.Cluster(strategy="parameter_server_sync", workers=2), 0) is None
 
 
 def test_records_whose_gradients_may_be_dropped_were_handed_out():
-    dropped = report.dropping(DROPPING)
+    dropped = report.dropping(DROPPING, 1032)
     assert dropped == (
-        "each step applied the first 2 of 3 gradients and dropped the rest "
-        "(cluster.backup_workers=1), whose records count as handed out here"
+        "1,032 of the records handed out were not applied: each step applied the first 2 of 3 "
+        "gradients and dropped the rest (cluster.backup_workers=1)"
     )
-    assert list(report.troubles(_blocks(), _counts([12, 10, 20]), dropped)) == [
+    assert list(report.troubles(_blocks(), _counts([8, 10, 20], [12, 10, 20]), dropped)) == [
         "every record that has been read was handed out exactly once",
         dropped,
     ]

@@ -34,7 +34,7 @@ def test_rows_are_averaged_over_all_processes_not_over_those_that_have_them(wait
     with tf.Graph().as_default() as graph, tf.compat.v1.Session() as session:
         table = tf.compat.v1.get_variable("table", [ROWS, 2])
         optimizer = optimizers.optimizer(
-            optimizers.Updates("sgd", 1.0, synchronize=(waited_for, len(ASKED)))
+            optimizers.Updates("sgd", 1.0, synchronize=(waited_for, waited_for))
         )
         step = tf.compat.v1.train.get_or_create_global_step()
         rows = tf.compat.v1.placeholder(tf.int64, [None])
