@@ -34,7 +34,8 @@ class SourceKind:
     # True if it reads a column as the type of its values alone; others read any as text, and a text
     # may be a list.
     typed: bool = False
-    # True if folders such as `day=2024-06-01` may name columns of the files in them.
+    # True if folders such as `day=2024-06-01` may name columns of the files in them. The details of
+    # its chunks must have a `file`.
     in_folders: bool = False
 
     @property
