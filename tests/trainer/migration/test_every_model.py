@@ -26,9 +26,9 @@ PARAMS = {
 SETTINGS = {"two_tower": ["eval.metric=average_loss"]}
 # `make test` has cases enough; a new model is among them.
 SLOW = ("dcn", "deepfm", "dnn", "linear", "mmoe", "mnist_cnn", "two_tower")
-# Networks of `keras` are the user's: `test_migration.py`. Sequences, for `din`, are lists, which
-# this table has not: tests/trainer/models/test_din.py.
-ELSEWHERE = ("din", "keras")
+# Networks of the user's own are migrated in `test_migration.py`. Sequences are lists, which this
+# table has not: `tests/trainer/models/test_din.py`.
+HERE = [name for name, kind in MODELS.items() if not (kind.own_network or kind.sequences)]
 OF_IMAGES = """
 name: images
 data:
@@ -64,9 +64,7 @@ def _scene(folder, name):
     return Scene(folder, *overrides, text=CONFIG)
 
 
-@pytest.mark.parametrize(
-    "name", [slow_unless(name not in SLOW, name) for name in MODELS if name not in ELSEWHERE]
-)
+@pytest.mark.parametrize("name", [slow_unless(name not in SLOW, name) for name in HERE])
 def test_its_keras_form_answers_alike(tmp_path, name):
     scene = _scene(tmp_path, name)
     assert scene.publish().rows >= 100
