@@ -78,7 +78,8 @@ class ChaosExperiment:
 
 @dataclasses.dataclass(frozen=True)
 class BaselineRun:
-    """What came of an undisturbed run. `rate` is in steps a second, while it trained."""
+    """What came of an undisturbed run: `whole`, unless its seconds were used up before its last
+    step. `rate` is in steps a second, while it trained."""
 
     path: str
     step: int
@@ -161,7 +162,7 @@ def train_baseline(
         step=step,
         value=metric_of(experiment.job, record),
         rate=step / training if training > 0 else 0.0,
-        whole=not record.reason.startswith("deadline"),
+        whole=not record.reason.startswith(run_folder.DEADLINE),
     )
 
 

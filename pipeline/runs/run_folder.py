@@ -201,6 +201,8 @@ SCRIPT = "command.json"
 TRAINING_DONE = "TRAINING_DONE.json"
 # What a reason begins with if there are more steps to make: `train.pause_step`.
 PAUSED = "paused"
+# What a reason begins with if the seconds of `train.max_seconds` are used up.
+DEADLINE = "deadline"
 # What says that a run began as a copy: {"of": run, "step": int, of the checkpoint it began with}.
 COPIED = "copied.json"
 # What asks the chief to end training: {"reason": str}, and "final": true as above. Written by

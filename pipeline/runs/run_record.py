@@ -356,7 +356,7 @@ def close(
 
 
 # What reasons began with when `TRAINING_DONE.json` had no "final".
-_FINAL_REASONS = ("early stopping", "deadline")
+_FINAL_REASONS = ("early stopping", run_folder.DEADLINE)
 
 
 def ended_for_good(record: RunRecord, run: RunFolder) -> bool:

@@ -102,7 +102,7 @@ class StopHook(tf.compat.v1.train.SessionRunHook):
         now = self._clock()
         if self._time is not None and self._time.seconds >= self._max_seconds:
             self.is_final = True
-            return f"deadline: train.max_seconds={self._max_seconds:g}"
+            return f"{run_folder.DEADLINE}: train.max_seconds={self._max_seconds:g}"
         if now - self._looked < self._interval:
             return None
         self._looked = now
