@@ -91,7 +91,9 @@ FINAL_CODES = (
 
 def of_exit_code(code: int, text: str, *, stopped: bool = False) -> PipelineError:
     """Returns the error that ends this process with the exit code another one ended with; `stopped`
-    if that one was asked to end."""
+    if that one was asked to end. Raises `ValueError` for 0, by which a failure would go unseen."""
+    if code == 0:
+        raise ValueError(f"exit code 0 is of no failure: {text}")
     kinds = (UsageError, DataError, ModelError, StoppedError if stopped else RetryableError)
     error = next((kind for kind in kinds if kind.exit_code == code), PipelineError)(text)
     error.exit_code = code

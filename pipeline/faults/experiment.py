@@ -150,9 +150,9 @@ def train_baseline(
     with progress.Progress(label, total, unit="steps") as shown:
         lost = launched.follow(run, showing(run, shown, seconds), wrong.append)
     if lost or wrong:
-        code = run.codes[-1] if run.codes else errors.RetryableError.exit_code
         raise errors.of_exit_code(
-            code, f"the undisturbed run {run.run.path!r} {'; '.join(wrong)}. See {str(run.log)!r}"
+            _code_of(run),
+            f"the undisturbed run {run.run.path!r} {'; '.join(wrong)}. See {str(run.log)!r}",
         )
     record = _finished(run)
     training = record.seconds.get("training") or 0.0
@@ -164,6 +164,14 @@ def train_baseline(
         rate=step / training if training > 0 else 0.0,
         whole=not record.reason.startswith(run_folder.DEADLINE),
     )
+
+
+def _code_of(run: LaunchedRun) -> int:
+    """Returns the exit code for an undisturbed run in which something was wrong: that of the last
+    launcher that failed; of a run that is done all the same, that of a wrong end."""
+    if not run.codes:
+        return errors.RetryableError.exit_code
+    return next((code for code in reversed(run.codes) if code), errors.ModelError.exit_code)
 
 
 def _set(settings: Iterable[str]) -> list[str]:

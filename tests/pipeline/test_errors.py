@@ -107,6 +107,11 @@ def test_a_code_of_no_error_of_ours_is_kept():
     assert (type(error), error.exit_code, str(error)) == (errors.PipelineError, 3, "text")
 
 
+def test_no_failure_ends_with_0():
+    with pytest.raises(ValueError, match="exit code 0 is of no failure: text"):
+        errors.of_exit_code(0, "text")
+
+
 def test_names_with_newlines_leave_an_error_one_line():
     error = errors.UsageError("--slices 'foo': not one of the columns a\nb, c\x1b[2J, d\u2028é, e")
     assert str(error) == "--slices 'foo': not one of the columns a\\nb, c\\x1b[2J, d\\u2028é, e"

@@ -9,6 +9,7 @@ import types
 
 import pytest
 
+from pipeline import errors
 from pipeline.config import config_file
 from pipeline.console import progress
 from pipeline.faults import actions, experiment, metric_band, promises
@@ -203,6 +204,28 @@ def test_cut_training_has_as_many_checkpoints_as_the_whole(tmp_path):
         "train.epochs=null",
         "train.save_steps=100",
     ]
+
+
+@pytest.mark.parametrize(
+    ("codes", "code"),
+    [([0], 70), ([75, 0], 75), ([65], 65), ([], 75)],  # [] if it hangs
+)
+def test_an_undisturbed_run_in_which_something_was_wrong_is_a_failure(
+    tmp_path, monkeypatch, codes, code
+):
+    """Also if its launcher has ended well, such as one that processes outlive."""
+
+    def follow(run, act, wrong):
+        run.codes = codes
+        wrong("processes outlive the launcher: [17]")
+
+    monkeypatch.setattr(experiment.LaunchedRun, "start", lambda run: None)
+    monkeypatch.setattr(experiment.launched, "follow", follow)
+    job = config_file.load("mnist")
+    asked = experiment.ChaosExperiment(job, [], tmp_path, str(tmp_path / "storage"))
+    with pytest.raises(errors.PipelineError, match="processes outlive the launcher") as caught:
+        experiment.train_baseline(asked, "undisturbed-1", [], label="undisturbed")
+    assert caught.value.exit_code == code
 
 
 def test_training_ends_by_the_fewer_seconds():
