@@ -62,6 +62,9 @@ def test_killed_roles_of_a_mode_are_started_again(run, slow, mode, victims, othe
         assert restarts == [*victims]
     else:
         assert "starting all processes again" in said
+        assert all(one.gang and one.time for one in run.record.restarts)
+        assert run.record.restarts[0].step >= 22
+        assert run.record.restarts[0].steps_lost is not None
 
 
 def test_a_process_that_hangs_is_found(run, slow):

@@ -48,8 +48,8 @@ OUTPUT = "slurm"
 
 @dataclasses.dataclass(frozen=True)
 class Lost:
-    """The process whose end has ended a step; `final` if it must not be started again: then `code`
-    is that of the run."""
+    """The process whose end has ended a step, and when, in Unix time; `final` if it must not be
+    started again: then `code` is that of the run."""
 
     step: str
     task: str
@@ -57,6 +57,7 @@ class Lost:
     cause: str
     worked: bool
     final: bool
+    time: float
 
 
 class Agent:
@@ -97,7 +98,7 @@ class Agent:
             if self._leaves and code not in errors.FINAL_CODES:
                 print(f"{self._task.name}: has left", flush=True)
                 continue
-            loss = member.loss(self._run, code, newest_step=self._newest_step(), unit=self._unit)
+            loss = member.loss(self._run, code, newest_step=newest_step(self._run), unit=self._unit)
             decision = self._policy.decide(loss, time.monotonic())
             if decision.action == "fail" or loss.port_taken or self._unit == "gang":
                 return self._give_up(loss, decision)
@@ -221,10 +222,6 @@ class Agent:
             return found is not None and found["start"] != start_of(os.environ)
         return False
 
-    def _newest_step(self) -> int | None:
-        steps = [status.step for status in run_folder.read_statuses(self._run).values()]
-        return max((step for step in steps if step is not None), default=None)
-
     def _give_up(self, loss: restart_policy.Loss, decision: restart_policy.Decision) -> int:
         """Leaves why the step ends, and returns the exit code that ends it."""
         note = f"; {decision.note}" if decision.note else ""
@@ -232,7 +229,9 @@ class Agent:
         code = decision.code if final else errors.RetryableError.exit_code
         cause = f"{loss.cause.rstrip('.')}{note}"
         own = decision.code if final else loss.code
-        lost = Lost(step_of(os.environ), self._task.name, own, cause, loss.worked, final)
+        lost = Lost(
+            step_of(os.environ), self._task.name, own, cause, loss.worked, final, time.time()
+        )
         with contextlib.suppress(errors.PipelineError):
             if not self._is_lost():  # the first one is the cause of the others
                 self._run.write(LOST, dataclasses.asdict(lost))
@@ -245,13 +244,19 @@ class Agent:
                 "role": self._task.job_name,
                 "index": self._task.task_index,
                 "cause": loss.cause,
-                "step": self._newest_step(),
+                "step": newest_step(self._run),
                 "time": time.time(),
                 "delay": decision.delay,
             }
         )
         with contextlib.suppress(errors.PipelineError):
             self._run.write(f"{RESTARTS}/{self._task.name}.json", {"restarts": self._restarts})
+
+
+def newest_step(run: RunFolder) -> int | None:
+    """Returns the newest step that a process of the current step of the job has reported."""
+    steps = [status.step for status in run_folder.read_statuses(run).values()]
+    return max((step for step in steps if step is not None), default=None)
 
 
 def start_of(variables: Mapping[str, str]) -> str:

@@ -172,9 +172,7 @@ class JobAttempt:
     def _note_restart(self, one: dict[str, Any], name: str) -> None:
         again = f"in {one['delay']:g} s" if one["delay"] else "now"
         print(f"{name}: {one['cause']}; starting it again {again}", flush=True)
-        restart = Restart(
-            role=one["role"], index=one["index"], cause=one["cause"], step=one["step"]
-        )
+        restart = Restart.model_validate(one)
         self._record.restarts.append(restart)
         self._recoveries.append(
             restart_policy.Recovery(
@@ -235,11 +233,21 @@ class JobAttempt:
             note = f"; {decision.note}" if decision.note else ""
             raise errors.of_exit_code(decision.code, f"{name}: {cause}{note}")
         print(f"{name}: {cause}; starting all processes again", flush=True)
-        restart = Restart(role=role, index=int(index), cause=cause, step=reached)
+        newest = agent.newest_step(self._run)
+        when = lost["time"] if lost else time.time()
+        restart = Restart(
+            role=role,
+            index=int(index),
+            cause=cause,
+            step=reached if newest is None else newest,
+            time=when,
+            gang=True,
+        )
         self._record.restarts.append(restart)
-        now = time.time()
-        known = self._read_statuses(now)
-        self._recoveries = [restart_policy.Recovery(restart, wall_time=now, known=known, gang=True)]
+        known = run_folder.read_statuses(self._run)
+        self._recoveries = [
+            restart_policy.Recovery(restart, wall_time=when, known=known, gang=True)
+        ]
         run_record.write(self._run, self._record)
         self._pause(decision.delay)
 

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+import time
 
 import pytest
 
@@ -74,9 +75,11 @@ def test_a_killed_process_is_started_again(task):
 
 @pytest.mark.parametrize("role", ["worker", "chief"])
 def test_a_gang_is_ended_by_the_loss_of_one(task, role):
+    began = time.time()
     assert task("sys.exit(75)", strategy=GANG, role=role) == (75, 1)
     lost = task.run.read(agent.LOST)
     assert lost["task"] == f"{role}-0" and not lost["final"] and lost["step"] == "7.0.0"
+    assert began <= lost["time"] <= time.time()
 
 
 def test_the_exception_that_ended_a_gang_is_known_as_one(task):
@@ -158,7 +161,7 @@ def test_a_task_of_a_step_that_another_has_ended_ends(task, strategy):
     def lose_another(count):
         def wait():
             real.wait_for(count.exists, lambda: "never started")
-            lost = agent.Lost("7.0.0", "chief-0", -9, "killed", worked=True, final=False)
+            lost = agent.Lost("7.0.0", "chief-0", -9, "killed", worked=True, final=False, time=1.0)
             task.run.write(agent.LOST, dataclasses.asdict(lost))
 
         threading.Thread(target=wait, daemon=True).start()

@@ -16,7 +16,8 @@ from pipeline import errors
 from pipeline.jobs import job as jobs
 from pipeline.launchers.slurm import agent, batch, commands
 from pipeline.processes.fork_client import StopRequest
-from pipeline.runs import run_record
+from pipeline.runs import run_folder, run_record
+from pipeline.runs.run_folder import Status
 
 SHOWN = "JobId=7 JobState={} Reason=None Requeue=1 Restarts={} BatchFlag=1"
 
@@ -49,6 +50,61 @@ def test_a_step_that_was_lost_is_started_again(attempt, monkeypatch):
     assert [one.cause for one in attempt._record.restarts] == [
         "its Slurm step ended with exit code 137"
     ]
+
+
+def report(attempt, *, step, time, continued):
+    """Has the chief of a step report, whose process is known by when it continued, and a worker."""
+    continued = {"step": 0, "time": continued}
+    for name in ("chief-0", "worker-0"):
+        status = Status(name, int(continued["time"]), "n1", "training", time, step=step, loss=1.0)
+        run_folder.write_status(attempt._run, dataclasses.replace(status, continued=continued))
+
+
+def test_a_gang_restart_costs_the_steps_since_the_checkpoint(attempt, monkeypatch):
+    """Its record is of the loss, not of when Slurm was there again to start another step."""
+    monkeypatch.setattr(StopRequest, "wait", lambda self, seconds: None)
+    pathlib.Path(attempt._run.path).mkdir(parents=True)
+    pathlib.Path(attempt._run.path, "checkpoint").write_text(
+        'model_checkpoint_path: "model.ckpt-0"\n'
+    )
+    attempt._places = types.SimpleNamespace(names=())
+    report(attempt, step=58, time=1058.0, continued=1000.0)
+    lost = agent.Lost("7.0.0", "ps-0", -9, "killed by SIGKILL", worked=True, final=False, time=1060)
+    attempt._start_again(dataclasses.asdict(lost), 137)
+    attempt._run.remove("status")
+    attempt._observe()
+    report(attempt, step=0, time=1090.0, continued=1090.0)
+    attempt._observe()
+    report(attempt, step=3, time=1100.0, continued=1090.0)
+    attempt._observe()
+    [restart] = run_record.read(attempt._run).restarts
+    assert restart == run_record.Restart(
+        role="ps",
+        index=0,
+        cause="killed by SIGKILL",
+        step=58,
+        steps_lost=58,
+        seconds_to_next_step=40.0,
+        time=1060.0,
+        gang=True,
+    )
+
+
+def test_a_gang_that_is_lost_before_it_reports_continues_from_the_checkpoint(attempt, monkeypatch):
+    monkeypatch.setattr(StopRequest, "wait", lambda self, seconds: None)
+    pathlib.Path(attempt._run.path).mkdir(parents=True)
+    pathlib.Path(attempt._run.path, "checkpoint").write_text(
+        'model_checkpoint_path: "model.ckpt-20"\n'
+    )
+    attempt._start_again(None, 137)
+    [restart] = attempt._record.restarts
+    assert restart.step == 20 and restart.gang and restart.time is not None
+
+
+def test_a_restart_of_one_process_has_the_time_of_its_loss(attempt):
+    one = {"role": "worker", "index": 0, "cause": "killed by SIGKILL", "step": 58, "time": 1060.0}
+    attempt._note_restart(one | {"delay": 0.0}, "worker-0")
+    assert attempt._record.restarts == [run_record.Restart(**one)]
 
 
 def run_step(attempt, command=("true",)):
@@ -84,7 +140,9 @@ def test_a_step_whose_srun_never_ends_is_lost(tmp_path, monkeypatch, capsys):
     job = jobs.plan("mnist", options, run="r", storage_root=str(tmp_path))
     record = run_record.begin(job.config, job.run)
     attempt = batch.JobAttempt(job, record, "7", stop=StopRequest())
-    lost = agent.Lost("7.0.0", "worker-0", -9, "killed by SIGKILL", worked=True, final=False)
+    lost = agent.Lost(
+        "7.0.0", "worker-0", -9, "killed by SIGKILL", worked=True, final=False, time=1.0
+    )
     looks = []
 
     def wait(self, seconds):
