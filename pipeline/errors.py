@@ -10,6 +10,7 @@ import contextlib
 import difflib
 import errno
 import os
+import re
 import traceback
 import unicodedata
 from collections.abc import Iterable, Iterator
@@ -19,6 +20,14 @@ from pipeline import packages
 
 # Control characters, and what ends lines and paragraphs.
 _BREAKS = ("Cc", "Zl", "Zp")
+# What a traceback begins with, in the text of an error too.
+_TRACEBACK = "Traceback (most recent call last):"
+# How a line begins that has the name of an exception.
+_RAISED = re.compile(r"(?:\w+\.)*[A-Z]\w*(?::|$)")
+# What TensorFlow puts before an error: where the op was made, with lines of that program.
+_WHERE_MADE = re.compile(r"^Detected at node .*^Node: '.*?$", re.MULTILINE | re.DOTALL)
+# How many errors follow, and the nodes that failed.
+_NO_CAUSE = re.compile(r"\d+ root error\(s\) found|\[\[")
 
 
 class PipelineError(Exception):
@@ -199,11 +208,31 @@ def nearest(word: str, known: Iterable[str]) -> str:
     return f" (did you mean {folded[matches[0]]!r}?)" if matches else ""
 
 
+def describe(error: BaseException) -> str:
+    """Returns an exception's name and its `first_line`; of an exception in a Python function of the
+    user's that TensorFlow called, those of that one."""
+    line = first_line(error)
+    if _TRACEBACK in str(error) and _RAISED.match(line):
+        return line
+    return f"{type(error).__name__}: {line}"
+
+
 def first_line(error: BaseException) -> str:
-    """Returns the first line of an error that is no heading, as "Graph execution error:" is; the
-    last one, which is what was raised, behind the places that AutoGraph puts before it."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    """Returns the first line of an error that is no heading, as "Graph execution error:" is, no
+    rule and no place in a program; the last one, which is what was raised, behind the places that
+    AutoGraph puts before it. TensorFlow has what a Python function raised ahead of its traceback.
+    """
+    text = _WHERE_MADE.sub("", str(error))
+    head, is_traced, trace = text.partition(_TRACEBACK)
+    lines = _lines_with_words(head)
     if lines and lines[0].startswith("in user code:"):
-        return lines[-1].removeprefix(f"{type(error).__name__}: ")
-    telling = [line for line in lines if not line.endswith(":")]
-    return [*telling, *lines, type(error).__name__][0]
+        return _lines_with_words(text)[-1].removeprefix(f"{type(error).__name__}: ")
+    if is_traced and not lines:
+        raised = [line for line in trace.splitlines() if not line.startswith(" ")]
+        return [*reversed(_lines_with_words("\n".join(raised))), type(error).__name__][0]
+    telling = [line for line in lines if not line.endswith(":") and not _NO_CAUSE.match(line)]
+    return [*telling, *(line.rstrip(":") for line in reversed(lines)), type(error).__name__][0]
+
+
+def _lines_with_words(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if any(map(str.isalnum, line))]

@@ -44,7 +44,7 @@ def main(arguments: list[str]) -> int:
         importlib.import_module(module)
     except BaseException as error:
         traceback.print_exc()
-        said = f"cannot import {module}: {type(error).__name__}: {errors.first_line(error)}"
+        said = f"cannot import {module}: {errors.describe(error)}"
         refused = errors.of_import(error) or errors.PipelineError(said)
         with contextlib.suppress(OSError):
             launcher.send(PreloadFailed(str(refused), refused.exit_code))

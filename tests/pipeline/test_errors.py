@@ -147,3 +147,71 @@ def imported(tmp_path, monkeypatch, name, text):
     with pytest.raises(Exception) as caught:
         importlib.import_module(name)
     return caught.value
+
+
+PLACE = """Graph execution error:
+
+Detected at node 'PyFunc' defined at (most recent call last):
+    File "<string>", line 3, in <module>
+    File "m.py", line 5, in network
+      y = tf.numpy_function(look_up, [x], tf.float32)
+Node: 'PyFunc'
+"""
+# As TensorFlow puts it into an error of its own, if a Python function that it calls fails.
+TRACEBACK = """Traceback (most recent call last):
+
+  File "python/ops/script_ops.py", line 270, in __call__
+    ret = func(*args)
+          ^^^^^^^^^^^
+
+{raised}
+
+
+\t [[{{{{node PyFunc}}}}]]
+
+Original stack trace for 'PyFunc':
+  File "<string>", line 3, in <module>
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (
+            f"{PLACE}=====================\nINVALID_ARGUMENT: From /job:worker/replica:0/task:1:\n"
+            "Input is not invertible.\n\t [[{{node MatrixInverse}}]]",
+            "Input is not invertible.",
+        ),
+        ("=====================\nSocket closed", "Socket closed"),
+        ("From /job:ps/replica:0/task:0:\nSocket closed\nAdditional GRPC", "Socket closed"),
+        ("2 root error(s) found.\n  (0) ABORTED: Socket closed", "(0) ABORTED: Socket closed"),
+        ("=====\n-----", "RuntimeError"),
+        ("", "RuntimeError"),
+        ("Graph execution error:", "Graph execution error"),
+        ('File "m.py" is missing', 'File "m.py" is missing'),
+        ('in user code:\n    File "m.py", line 3\n    RuntimeError: no', "no"),
+    ],
+)
+def test_the_first_line_that_says_something(text, line):
+    assert errors.first_line(RuntimeError(text)) == line
+
+
+@pytest.mark.parametrize("place", [PLACE, PLACE + "From /job:worker/replica:0/task:0:\n", ""])
+@pytest.mark.parametrize(
+    ("raised", "said"),
+    [
+        ("KeyError: 'EMB_LOG'", "KeyError: 'EMB_LOG'"),
+        ("Odd: two\nlines: of it\n\nmore", "Odd: two"),
+        ("ValueError: ", "ValueError"),
+    ],
+)
+def test_what_a_python_function_in_a_graph_raises_is_the_cause(place, raised, said):
+    text = f"{place}{raised}\n{TRACEBACK.format(raised=raised)}"
+    assert errors.describe(RuntimeError(text)) == said
+
+
+def test_other_errors_have_the_name_of_their_class():
+    assert errors.describe(KeyError("x")) == "KeyError: 'x'"
+    assert errors.describe(ValueError(f"{PLACE}Input: bad")) == "ValueError: Input: bad"
+    text = "Traceback (most recent call last):\n  File \"m.py\", line 3\nKeyError: 'x'"
+    assert errors.describe(RuntimeError(text)) == "KeyError: 'x'"

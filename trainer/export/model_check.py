@@ -43,7 +43,7 @@ def build_served(estimator: Any, receiver: Callable[[], Any]) -> ServedModel:
         except Exception as error:
             tf.get_logger().exception("the model cannot be built for an export")
             raise errors.UsageError(
-                f"{_GIVES}: {type(error).__name__}: {errors.first_line(error)}; it must return an "
+                f"{_GIVES}: {errors.describe(error)}; it must return an "
                 "EstimatorSpec with predictions, since each run exports its model"
             ) from error
     shapes = {name: x.shape for name, x in spec.export_outputs[heads.SERVING].outputs.items()}

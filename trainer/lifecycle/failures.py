@@ -35,8 +35,7 @@ def report_failures(reporter: Reporter) -> Iterator[None]:
         reporter.report("stopped", error="stopped", exit_code=errors.RetryableError.exit_code)
         raise
     except Exception as error:
-        said = f"{type(error).__name__}: {errors.first_line(error)}"
-        reporter.report("failed", error=said, exit_code=1, **reporter.reached())
+        reporter.report("failed", error=errors.describe(error), exit_code=1, **reporter.reached())
         raise
 
 

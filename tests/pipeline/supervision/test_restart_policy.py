@@ -125,6 +125,20 @@ def test_the_same_exception_twice_before_any_step_ends_the_run_too(unit, cause):
     assert "the same error twice in a row, before its first step: fix" in decision.note
 
 
+@pytest.mark.parametrize("unit", ["task", "gang"])
+@pytest.mark.parametrize("reached", [None, 17])
+def test_the_same_exception_counts_with_losses_of_other_processes_in_between(unit, reached):
+    policy = Policy(unit)
+    other = topology.Task("worker", 1, WORKER.cluster)
+    losses = [
+        loss(1, "KeyError: 'x'", worked=False, task=task, reached=reached)
+        for task in (other, WORKER, other)
+    ]
+    decisions = [policy.decide(one, 0.0) for one in losses]
+    assert [d.action for d in decisions] == [unit, unit, "fail"]
+    assert decisions[-1].code == 70
+
+
 def test_different_exceptions_before_any_step_end_the_run_as_any_other_failure():
     policy = Policy("task")
     assert policy.decide(loss(1, "KeyError: 'x'", worked=False), 0.0).action == "task"

@@ -110,3 +110,23 @@ def test_an_interrupt_before_training_is_a_stop_too(run):
     with pytest.raises(KeyboardInterrupt), failures.report_failures(reporter):
         raise KeyboardInterrupt
     assert run_folder.read_statuses(run)["worker-0"].state == "stopped"
+
+
+@pytest.mark.parametrize("op", [tf.numpy_function, tf.py_function])
+@pytest.mark.parametrize("key", ["EMB_LOG", ""])
+def test_an_exception_in_an_op_of_the_users_own_is_the_cause(run, op, key):
+    def look_up(_):
+        return {}[key] if key else float("x")
+
+    reporter = Reporter(run, "worker-0", 10)
+    with tf.Graph().as_default():
+        made = op(look_up, [1.0], tf.float32)
+        with (
+            tf.compat.v1.Session() as session,
+            pytest.raises(tf.errors.OpError),
+            failures.report_failures(reporter),
+        ):
+            session.run(made)
+    said = f"KeyError: '{key}'" if key else "ValueError: could not convert string to float: 'x'"
+    status = run_folder.read_statuses(run)["worker-0"]
+    assert (status.error, status.exit_code) == (said, 1)
