@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from pipeline.pages import charts, document
-from pipeline.pages.charts import Frame
+from pipeline.pages.charts import Frame, Point
 from pipeline.pages.document import Markup
 from pipeline.reports import goodput, timeline
 from pipeline.reports.facts import Facts
@@ -13,6 +14,8 @@ from pipeline.reports.facts import Facts
 _WIDE = 480
 # More processes than this would make a page all table.
 _MOST = 50
+# A process has not trained between samples that are more than so many intervals apart.
+_APART = 3
 # A color for each cause, all different.
 CAUSE_COLORS = [
     *(c for c in charts.COLORS if c != charts.GREEN),
@@ -45,17 +48,38 @@ def section(facts: Facts) -> str:
         marks = []
         for n, task in enumerate(tasks):
             color = charts.COLORS[n % len(charts.COLORS)]
-            places = [(s.time, s.tasks[task][1]) for s in samples if task in s.tasks]
-            marks.append(frame.line(places, color, thin=len(tasks) > 4))
-            if len(places) <= charts.FEW:
-                marks.append(frame.dots(places, color))
+            pieces = _pieces(facts, task)
+            few = sum(map(len, pieces)) <= charts.FEW
+            for piece in pieces:
+                marks.append(frame.line(piece, color, thin=len(tasks) > 4))
+                if few or len(piece) == 1:
+                    marks.append(frame.dots(piece, color))
         key = charts.key(zip(charts.COLORS, tasks, strict=False)) if len(tasks) <= 8 else ""
-        note = f"{len(tasks)} processes, sampled every {interval:g} s while they train."
+        note = (
+            f"{len(tasks)} processes, sampled every {interval:g} s while they train. A line is "
+            "broken where its process did not, and between launches."
+        )
         drawn.append(document.figure("Throughput by process", f"{key}{frame.draw(*marks)}", note))
     spent = _spent(record.step_seconds or _of_statuses(facts))
     if spent:
         drawn.append(spent)
     return document.section("Processes", document.figures(*drawn)) if drawn else ""
+
+
+def _pieces(facts: Facts, task: str) -> list[list[Point]]:
+    """Returns how fast a process was, in pieces in which it trained all the time: between launches,
+    and where it has no sample for long, there is nothing."""
+    assert facts.history is not None
+    found: list[list[Point]] = []
+    for sample in facts.history.samples:
+        if task not in sample.tasks:
+            continue
+        before, now = found[-1][-1][0] if found else -math.inf, sample.time
+        begun_since = any(before < launch.began <= now for launch in facts.launches)
+        if begun_since or now - before > _APART * facts.history.interval:
+            found.append([])
+        found[-1].append((now, sample.tasks[task][1]))
+    return found
 
 
 def _of_statuses(facts: Facts) -> dict[str, dict[str, float]]:

@@ -124,6 +124,30 @@ def test_a_process_of_which_there_is_one_sample_is_drawn(tmp_path):
     assert figure.count("<circle") == 2
 
 
+@pytest.mark.parametrize(
+    ("resumed_at", "later", "pieces"),
+    [
+        (None, 0, [5]),
+        (45, 0, [3, 2]),
+        (110, 76, [3, 2]),  # after a pause
+        (None, 76, [3, 2]),  # trains again, in the same launch
+        (65, 10, [4, 1]),
+    ],
+)
+def test_no_line_is_drawn_through_a_time_without_processes(tmp_path, resumed_at, later, pieces):
+    """Of samples at 20, 30, 40, 50 and 60 s those of the second piece are so much later."""
+    found = facts.gather(scene.make(tmp_path), now=scene.BEGAN + 200)
+    for sample in found.history.samples[pieces[0] :]:
+        sample.time += later
+    if resumed_at is not None:
+        (one,) = found.launches
+        again = dataclasses.replace(one, began=scene.BEGAN + resumed_at)
+        found.launches.append(again)
+    figure = page.render(found).partition("Throughput by process")[2].partition("</figure>")[0]
+    lines = re.findall('<path d="M([^"]*)" fill="none"', figure)
+    assert [line.count("L") + 1 for line in lines] == 2 * pieces
+
+
 def test_a_result_of_too_few_records_reports_it(tmp_path):
     found = facts.gather(scene.make(tmp_path), now=scene.BEGAN + 200)
     assert "too few" not in page.render(found)
