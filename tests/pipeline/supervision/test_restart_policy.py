@@ -129,10 +129,11 @@ def test_the_same_exception_twice_before_any_step_ends_the_run_too(unit, cause):
 @pytest.mark.parametrize("reached", [None, 17])
 def test_the_same_exception_counts_with_losses_of_other_processes_in_between(unit, reached):
     policy = Policy(unit)
-    other = topology.Task("worker", 1, WORKER.cluster)
+    cluster = {**WORKER.cluster, "worker": ("h:2", "h:4")}
+    first, second = (topology.Task("worker", index, cluster) for index in (0, 1))
     losses = [
         loss(1, "KeyError: 'x'", worked=False, task=task, reached=reached)
-        for task in (other, WORKER, other)
+        for task in (second, first, second)
     ]
     decisions = [policy.decide(one, 0.0) for one in losses]
     assert [d.action for d in decisions] == [unit, unit, "fail"]
