@@ -29,6 +29,7 @@ from pipeline.launchers.slurm import (
     output,
     places,
     requeues,
+    step_end,
     step_watch,
     steps,
 )
@@ -70,6 +71,7 @@ class JobAttempt:
             os.environ["SLURM_JOB_ID"],
             slurm.cpus,
             scaling.spare_places(self._job.config.cluster),
+            step_end.seconds_per_action(self._job.config.cluster),
         )
         self._places = places.WorkerSlots(allocation, self._record)
         self._run.write(agent.CURRENT, {"start": agent.start_of(os.environ)})
@@ -140,7 +142,7 @@ class JobAttempt:
                 f"all processes exited with 0, but there is no {run_folder.RESULT}"
             )
         self._start_again(lost, step.returncode, hang=watch.cause)
-        steps.end_left_over(self._number, wait=self._pause)
+        step_end.end_left_over(self._number, wait=self._pause)
         return False
 
     def _follow(self, step: subprocess.Popen[bytes], watch: step_watch.StepWatch) -> None:

@@ -6,12 +6,21 @@ waits for ever, and no signal can reach a step that Slurm does not list any more
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import subprocess
 import time
 from collections.abc import Callable
 
-from pipeline.launchers.slurm import steps
+from pipeline import config, errors
+from pipeline.launchers.slurm import commands
+
+# Four actions that end a step, with this share of `cluster.watchdog_seconds` for each of them, but
+# at most so many seconds.
+_SHARE, MOST = 0.25, 30.0
+# How often steps that are left over are killed, and seconds in between.
+_ENDINGS, _BETWEEN = 100, 3.0
+UNLISTED = "Slurm does not list the step any more, but srun waits for it"
 
 
 class Action(enum.IntEnum):
@@ -92,6 +101,64 @@ class StepEnd:
 
     def _send(self) -> None:
         if self._action in (Action.TERM, Action.KILL):
-            self._is_sent = steps.signal_step(self._job, self._action.name)
+            self._is_sent = signal_step(self._job, self._action.name)
         else:
             self._is_sent = True
+
+
+class Listing:
+    """Asks Slurm every `seconds`, and not before, whether it lists a step of a job."""
+
+    def __init__(
+        self, job: str, *, seconds: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._job, self._seconds, self._clock = job, seconds, clock
+        self._asked = clock()
+
+    def is_empty(self) -> bool:
+        """True if Slurm was asked now, and answered that no step is left."""
+        if self._clock() - self._asked < self._seconds:
+            return False
+        self._asked = self._clock()
+        try:
+            return not listed(self._job)
+        except errors.PipelineError:
+            return False
+
+
+def seconds_per_action(cluster: config.Cluster) -> float:
+    """Returns the seconds between two actions that end a step."""
+    return min(MOST, _SHARE * cluster.watchdog_seconds)
+
+
+def listed(job: str) -> list[str]:
+    """Returns the numbers of the steps of a job that Slurm has not seen the end of. Raises what
+    `commands.ask` does."""
+    said = commands.ask("squeue", "--steps", "--noheader", f"--jobs={job}", "--format=%i")
+    return [step for step in said.split() if step.rpartition(".")[2].isdigit()]
+
+
+def signal_step(job: str, name: str) -> bool:
+    """Sends a signal such as `TERM` to all tasks of the steps of a job; there may be none. Returns
+    false if the controller does not answer."""
+    try:
+        # By the numbers of the steps: KILL for a job is taken for its cancelling.
+        found = listed(job)
+        if found:
+            commands.ask("scancel", f"--signal={name}", *found)
+    except errors.PipelineError:
+        return False
+    return True
+
+
+def end_left_over(job: str, *, wait: Callable[[float], object] = time.sleep) -> None:
+    """Returns when no step of a job is left. One whose srun was killed while the controller did not
+    answer keeps its processors, and its tasks run on; it is killed. A node that is lost is waited
+    for in vain: then it is up to the next step."""
+    for _ in range(_ENDINGS):
+        with contextlib.suppress(errors.PipelineError):
+            found = listed(job)
+            if not found:
+                return
+            commands.ask("scancel", "--signal=KILL", *found)
+        wait(_BETWEEN)

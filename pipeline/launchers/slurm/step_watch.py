@@ -9,19 +9,14 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pipeline import errors
 from pipeline.cluster import topology
 from pipeline.config import strategy_table
 from pipeline.jobs.job import Job
-from pipeline.launchers.slurm import agent, steps
+from pipeline.launchers.slurm import agent, step_end
 from pipeline.launchers.slurm.step_end import Action, StepEnd
 from pipeline.runs import fatal, run_folder
 from pipeline.runs.run_folder import RunFolder, Status
 from pipeline.supervision import watchdog
-
-# Four actions that end a step, with this share of `cluster.watchdog_seconds` for each of them, but
-# at most so many seconds.
-_SHARE, _MOST = 0.25, 30.0
 
 
 class StepWatch:
@@ -36,7 +31,7 @@ class StepWatch:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         cluster = job.config.cluster
-        self._run, self._number, self._clock = job.run, number, clock
+        self._run, self._clock = job.run, clock
         self._tasks = task_names(job.counts)
         self._unit = strategy_table.STRATEGIES[cluster.strategy].restart_unit
         self._limit = cluster.watchdog_seconds
@@ -45,10 +40,13 @@ class StepWatch:
         files = functools.partial(watchdog.checkpoint_files, job.run)
         self._watchdog = watchdog.Watchdog(limits, files)
         self._saving = watchdog.Saving(self._limit, files)
-        self._end = StepEnd(process, number, seconds=min(_MOST, _SHARE * self._limit), clock=clock)
+        self._end = StepEnd(
+            process, number, seconds=step_end.seconds_per_action(cluster), clock=clock
+        )
         # By process: its newest sign of life, and when it came by our clock.
         self._signs: dict[str, tuple[object, float]] = {}
-        self._newest_sign = self._asked = clock()
+        self._newest_sign = clock()
+        self._listing = step_end.Listing(number, seconds=run_folder.silence(job.run), clock=clock)
         self.cause: str | None = None
 
     def stop(self) -> None:
@@ -98,8 +96,8 @@ class StepWatch:
                 if now - since >= limit and not _may_be_silent(name, statuses[name]):
                     return f"{name}: no sign of life for {now - since:.0f} s"
         silent = now - self._newest_sign
-        if silent >= run_folder.silence(self._run) and self._is_unlisted(now):
-            return "Slurm does not list the step any more, but srun waits for it"
+        if silent >= run_folder.silence(self._run) and self._is_unlisted():
+            return step_end.UNLISTED
         if self._signs and silent >= limit:
             return f"no process has given a sign of life for {silent:.0f} s"
         return None
@@ -116,15 +114,9 @@ class StepWatch:
                 known, self._newest_sign = (sign, now), now
             self._signs[name] = known
 
-    def _is_unlisted(self, now: float) -> bool:
+    def _is_unlisted(self) -> bool:
         """Tells if Slurm says that a step that has begun is over. It is asked now and then."""
-        if now - self._asked < run_folder.silence(self._run):
-            return False
-        self._asked = now
-        try:
-            return self._run.read(agent.CLUSTER) is not None and not steps.listed(self._number)
-        except errors.PipelineError:
-            return False
+        return self._run.read(agent.CLUSTER) is not None and self._listing.is_empty()
 
 
 def _may_be_silent(name: str, status: Status) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import json
 import os
 import platform
@@ -11,14 +12,16 @@ import re
 import secrets
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import IO, Any
 
 from pipeline import errors, versions
 from pipeline.launchers import program
-from pipeline.launchers.slurm import check, commands, ranks
+from pipeline.launchers.slurm import check, commands, ranks, step_end
 from pipeline.processes import environment
+from pipeline.runs import run_folder
 from pipeline.runs.run_folder import RunFolder
 
 MODULE = "pipeline.launchers.slurm.main"
@@ -27,8 +30,8 @@ _TRIES = 20
 _VARIABLES = "--export=ALL"
 # How often nodes are looked at while they or the controller do not answer, and seconds in between.
 _LOOKS, _PAUSE = 30, 10.0
-# How often steps that are left over are killed, and seconds in between.
-_ENDINGS, _BETWEEN = 100, 3.0
+# Seconds between two looks at whether a check has ended.
+_POLL = 1.0
 # Errors of Python, and those that mean that a program is not there.
 _RAISED = re.compile(r"^\w+(?:Error|Exception): .*$", re.M)
 _MISSING = re.compile(r"execve\(\)|\b(?:ModuleNotFound|Import)Error\b|can't open file")
@@ -71,6 +74,8 @@ class Allocation:
     cpus: int = 1
     # How many workers may join from jobs of their own.
     places: int = 0
+    # Seconds between two actions that end a check that hangs.
+    action_seconds: float = step_end.MOST
 
     @property
     def processes(self) -> int:
@@ -109,46 +114,81 @@ class Allocation:
 
     def _look(self, first: int, wait: Callable[[float], object]) -> list[dict[str, Any]]:
         """Returns what all nodes are like; the controller may be away for a while."""
-        before = ""
+        before, run = "", functools.partial(self._run, wait=wait)
         for _ in range(_LOOKS):
             nonce = secrets.token_hex(8)
             self.run.write(check.SEEN, {"nonce": nonce})
-            done = self._run_check(first)
+            done = run(self._check_command(first))
             found = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
             silent = sorted({node.name for node in self.nodes} - {one["node"] for one in found})
             if not silent:
                 self._check_nodes(found, nonce)
                 return found
             said = f"node {', '.join(silent)}: {_cause(done.stderr) or 'it printed nothing'}"
-            _check_programs(silent, done, said)
+            _check_programs(silent, done, said, run=run)
             if said != before:
                 print(f"{said}; waiting", flush=True)
             before = said
             wait(_PAUSE)
         raise errors.RetryableError(f"{said}. {program.AGAIN}")
 
-    def _run_check(self, first: int) -> subprocess.CompletedProcess[str]:
+    def _check_command(self, first: int) -> list[str]:
         count = str(len(self.nodes))
-        return subprocess.run(
-            [
-                "srun",
-                f"--ntasks={count}",
-                f"--nodes={count}",
-                "--ntasks-per-node=1",
-                "--cpus-per-task=1",
-                _VARIABLES,
-                "--input=none",
-                "--kill-on-bad-exit=0",
-                *self._part("check"),
-                f"--port={first}",
-                f"--ports={self.processes + self.places}",
-            ],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-            start_new_session=True,
-        )
+        return [
+            "srun",
+            f"--ntasks={count}",
+            f"--nodes={count}",
+            "--ntasks-per-node=1",
+            "--cpus-per-task=1",
+            _VARIABLES,
+            "--input=none",
+            "--kill-on-bad-exit=0",
+            *self._part("check"),
+            f"--port={first}",
+            f"--ports={self.processes + self.places}",
+        ]
+
+    def _run(
+        self, command: list[str], *, wait: Callable[[float], object]
+    ) -> subprocess.CompletedProcess[str]:
+        """Returns how a short step has ended, and what it printed. One whose srun waits for a step
+        that Slurm does not list is ended."""
+        with (
+            tempfile.TemporaryFile("w+") as out,
+            tempfile.TemporaryFile("w+") as err,
+            started(command, stdout=out, stderr=err) as process,
+        ):
+            end = step_end.StepEnd(process, self.job, seconds=self.action_seconds)
+            self._follow(process, end, wait)
+            out.seek(0)
+            err.seek(0)
+            done = subprocess.CompletedProcess(command, process.returncode, out.read(), err.read())
+        if end.has_begun:
+            step_end.end_left_over(self.job, wait=wait)
+        return done
+
+    def _follow(
+        self,
+        process: subprocess.Popen[bytes],
+        end: step_end.StepEnd,
+        wait: Callable[[float], object],
+    ) -> None:
+        """Returns when the step has ended."""
+        seconds = run_folder.silence(self.run)
+        listing = step_end.Listing(self.job, seconds=seconds)
+        waits_by, is_shown = time.monotonic() + seconds, False
+        while process.poll() is None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(_POLL)
+                return
+            wait(0.0)  # the job may be asked to end
+            if listing.is_empty():
+                line = f"node check: {step_end.UNLISTED}: terminating srun"
+                end.begin(step_end.Action.TERMINATE_SRUN, line)
+            elif not is_shown and time.monotonic() >= waits_by:
+                is_shown = True
+                print(f"node check: not done after {seconds:g} s; waiting", flush=True)
+            end.look()
 
     def _check_nodes(self, found: list[dict[str, Any]], nonce: str) -> None:
         own = {"Python": platform.python_version(), "code": versions.code_version()}
@@ -200,11 +240,22 @@ class Allocation:
 
 
 @contextlib.contextmanager
-def started(command: list[str], variables: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+def started(
+    command: list[str],
+    variables: dict[str, str] | None = None,
+    *,
+    stdout: IO[str] | None = None,
+    stderr: IO[str] | None = None,
+) -> Iterator[subprocess.Popen[bytes]]:
     """Starts a step; ends it with the block. Its srun has a session of its own: it would end the
     tasks at once when Slurm asks the whole job to end, and they are to save."""
     process = subprocess.Popen(
-        command, env=variables, stdin=subprocess.DEVNULL, start_new_session=True
+        command,
+        env=variables,
+        stdin=subprocess.DEVNULL,
+        stdout=stdout,
+        stderr=stderr,
+        start_new_session=True,
     )
     try:
         yield process
@@ -214,45 +265,18 @@ def started(command: list[str], variables: dict[str, str]) -> Iterator[subproces
         process.wait()
 
 
-def listed(job: str) -> list[str]:
-    """Returns the numbers of the steps of a job that Slurm has not seen the end of. Raises what
-    `commands.ask` does."""
-    said = commands.ask("squeue", "--steps", "--noheader", f"--jobs={job}", "--format=%i")
-    return [step for step in said.split() if step.rpartition(".")[2].isdigit()]
-
-
-def signal_step(job: str, name: str) -> bool:
-    """Sends a signal such as `TERM` to all tasks of the steps of a job; there may be none. Returns
-    false if the controller does not answer."""
-    try:
-        # By the numbers of the steps: KILL for a job is taken for its cancelling.
-        found = listed(job)
-        if found:
-            commands.ask("scancel", f"--signal={name}", *found)
-    except errors.PipelineError:
-        return False
-    return True
-
-
-def end_left_over(job: str, *, wait: Callable[[float], object] = time.sleep) -> None:
-    """Returns when no step of a job is left. One whose srun was killed while the controller did not
-    answer keeps its processors, and its tasks run on; it is killed. A node that is lost is waited
-    for in vain: then it is up to the next step."""
-    for _ in range(_ENDINGS):
-        with contextlib.suppress(errors.PipelineError):
-            found = listed(job)
-            if not found:
-                return
-            commands.ask("scancel", "--signal=KILL", *found)
-        wait(_BETWEEN)
-
-
 def _cause(said: str) -> str:
     """Returns the errors that Python has raised on nodes, without where, or what else was said."""
     return commands.own_words("\n".join(_RAISED.findall(said)) or said)
 
 
-def _check_programs(nodes: list[str], done: subprocess.CompletedProcess[str], said: str) -> None:
+def _check_programs(
+    nodes: list[str],
+    done: subprocess.CompletedProcess[str],
+    said: str,
+    *,
+    run: Callable[[list[str]], subprocess.CompletedProcess[str]],
+) -> None:
     """Raises the `PipelineError` of nodes that did not answer if they never will: they do not have
     the pipeline, or it failed for good."""
     if done.returncode in errors.FINAL_CODES:
@@ -260,7 +284,7 @@ def _check_programs(nodes: list[str], done: subprocess.CompletedProcess[str], sa
     is_missing = _MISSING.search(done.stderr) is not None
     if is_missing or _RAISED.search(done.stderr):
         for node in nodes:
-            _check_python(node)
+            _check_python(node, run)
     if is_missing:
         named, _, why = said.partition(": ")
         raise errors.UsageError(
@@ -269,27 +293,11 @@ def _check_programs(nodes: list[str], done: subprocess.CompletedProcess[str], sa
         )
 
 
-def _check_python(node: str) -> None:
+def _check_python(node: str, run: Callable[[list[str]], subprocess.CompletedProcess[str]]) -> None:
     """Raises `UsageError` for a node whose Python, which cannot run the pipeline, is another."""
     code = "import platform; print(platform.python_version())"
-    done = subprocess.run(
-        [
-            "srun",
-            f"--nodelist={node}",
-            "--nodes=1",
-            "--ntasks=1",
-            _VARIABLES,
-            "--input=none",
-            sys.executable,
-            "-c",
-            code,
-        ],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-        start_new_session=True,
-    )
+    command = ["srun", f"--nodelist={node}", "--nodes=1", "--ntasks=1", _VARIABLES, "--input=none"]
+    done = run([*command, sys.executable, "-c", code])
     other, own = done.stdout.strip(), platform.python_version()
     if done.returncode == 0 and other != own:
         raise _difference(node, "Python", other=other, own=own)

@@ -10,7 +10,7 @@ import types
 import pytest
 
 from pipeline import errors
-from pipeline.launchers.slurm import commands
+from pipeline.launchers.slurm import commands, step_end
 from pipeline.launchers.slurm.step_end import Action, StepEnd
 
 
@@ -124,3 +124,43 @@ def test_an_srun_that_ignores_sigterm_is_killed(asked):
         assert process.poll() is None
         made.look()
         assert process.wait() == -signal.SIGKILL
+
+
+def test_a_signal_is_for_the_steps_alone(monkeypatch):
+    """Slurm takes KILL for a job for its cancelling."""
+    asked = []
+
+    def ask(*words):
+        asked.append(words)
+        return "7.batch\n7.0\n7.1\n" if words[0] == "squeue" else ""
+
+    monkeypatch.setattr(commands, "ask", ask)
+    step_end.signal_step("7", "KILL")
+    assert asked[1:] == [("scancel", "--signal=KILL", "7.0", "7.1")]
+
+
+def test_a_step_that_is_left_over_is_killed(monkeypatch):
+    """Its srun was ended while the controller was away."""
+    answers = ["away", "7.batch\n7.0\n", "7.batch\n7.0\n", "7.batch\n"]
+    killed, waited = [], []
+
+    def ask(*words):
+        if words[0] == "scancel":
+            killed.append(words[1:])
+            return ""
+        said = answers.pop(0)
+        if said == "away":
+            raise errors.RetryableError("Unable to contact slurm controller")
+        return said
+
+    monkeypatch.setattr(commands, "ask", ask)
+    step_end.end_left_over("7", wait=waited.append)
+    assert killed == [("--signal=KILL", "7.0")] * 2
+    assert len(waited) == 3
+
+
+def test_a_step_that_cannot_be_killed_is_left_to_the_next(monkeypatch):
+    monkeypatch.setattr(commands, "ask", lambda *words: "7.0\n")
+    waited = []
+    step_end.end_left_over("7", wait=waited.append)
+    assert sum(waited) == 300

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
+import time
+import types
 
 import pytest
 
 from pipeline import errors, versions
 from pipeline.launchers.slurm import check, commands, steps
 from pipeline.processes import environment
+from pipeline.runs import run_folder
 from pipeline.runs.run_folder import RunFolder
 
 OWN = {"python": ".".join(map(str, sys.version_info[:3])), "code": versions.code_version()}
@@ -18,6 +21,10 @@ Traceback (most recent call last):
   File "/shared/project/pipeline/launchers/slurm/main.py", line 11, in <module>
     from absl import flags
 ModuleNotFoundError: No module named 'absl'"""
+
+
+def check_nothing_is_waited_for(seconds):
+    assert not seconds
 
 
 @pytest.fixture
@@ -40,20 +47,24 @@ def nodes(tmp_path, monkeypatch):
         outage: str = "",
         lasts: int = 0,
         ends: int = 0,
-        wait=pytest.fail,
+        hangs: bool = False,
+        wait=check_nothing_is_waited_for,
         **changes,
     ):
-        """Of the first calls of srun as many as the outage `lasts` fail with its words."""
+        """Of the first calls of srun as many as the outage `lasts` fail with its words, or never
+        end at all."""
         answers[1].update(changes)
         calls = tmp_path / "calls"
         (folder / "srun").write_text(
             f"""#!{sys.executable}
-import json, sys
+import json, sys, time
 assert "--export=ALL" in sys.argv, "tasks would get no variables after sbatch --export=NONE"
 calls = open({str(calls)!r}, "a")
 print(file=calls, flush=True)
 if len(open({str(calls)!r}).readlines()) <= {lasts}:
-    sys.exit({outage!r})
+    print({outage!r}, file=sys.stderr, flush=True)
+    time.sleep(600 if {hangs} else 0)
+    sys.exit(1)
 if "-c" in sys.argv:
     print({bare!r})
     sys.exit()
@@ -114,7 +125,7 @@ OUTAGES = (
 def test_a_controller_that_does_not_answer_is_waited_for(nodes, capsys, outage):
     waited = []
     assert nodes(outage=outage, lasts=3, wait=waited.append) == 10240 + 7 * 977
-    assert len(waited) == 3
+    assert [seconds for seconds in waited if seconds] == [10.0] * 3
     words = outage.removeprefix("srun: error: ")
     assert capsys.readouterr().out == f"node n1, n2: {words}; waiting\n", "once"
 
@@ -124,7 +135,7 @@ def test_a_controller_that_never_answers_ends_the_job_for_now(nodes):
     words = "^node n1, n2: Unable to confirm .* slurm controller. Run the same command again.$"
     with pytest.raises(errors.RetryableError, match=words):
         nodes(outage=OUTAGES[0], lasts=1000, wait=waited.append)
-    assert waited == [10.0] * 30
+    assert [seconds for seconds in waited if seconds] == [10.0] * 30
 
 
 def test_the_wait_for_a_controller_ends_when_the_job_is_to_end(nodes):
@@ -133,6 +144,55 @@ def test_the_wait_for_a_controller_ends_when_the_job_is_to_end(nodes):
 
     with pytest.raises(errors.StoppedError, match=r"^stopped by SIGTERM$"):
         nodes(outage=OUTAGES[0], lasts=1000, wait=stop)
+
+
+@pytest.fixture
+def slurm(tmp_path, monkeypatch):
+    """What Slurm lists of the steps of the job; it is asked at each look, once srun has begun."""
+    calls = tmp_path / "calls"
+    made = types.SimpleNamespace(answers=["7.batch\n"], asked=[])
+
+    def ask(*words):
+        while not (calls.exists() and calls.read_text()):
+            time.sleep(0.01)
+        made.asked.append(words)
+        answer = made.answers.pop(0) if len(made.answers) > 1 else made.answers[0]
+        if answer == "away":
+            raise errors.RetryableError("Unable to contact slurm controller")
+        return answer
+
+    monkeypatch.setattr(commands, "ask", ask)
+    monkeypatch.setattr(run_folder, "silence", lambda run: 0.0)
+    monkeypatch.setattr(steps, "_POLL", 0.05)
+    return made
+
+
+def test_a_check_whose_srun_never_ends_is_tried_again(nodes, slurm, capsys):
+    """The controller was away when it started, and does not know its step."""
+    slurm.answers = ["away", "away", "7.batch\n7.1\n", "7.batch\n"]
+    waited = []
+    assert nodes(hangs=True, lasts=1, wait=waited.append) == 10240 + 7 * 977
+    assert [seconds for seconds in waited if seconds] == [10.0]
+    said = capsys.readouterr().out.splitlines()
+    assert said[:2] == [
+        "node check: not done after 0 s; waiting",
+        "node check: Slurm does not list the step any more, but srun waits for it: terminating "
+        "srun",
+    ]
+    assert said[2:] == ["node n1, n2: it printed nothing; waiting"]
+    assert not [words for words in slurm.asked if words[0] == "scancel"]
+
+
+def test_a_check_that_slurm_lists_is_waited_for_until_the_job_is_to_end(nodes, slurm, capsys):
+    slurm.answers = ["7.batch\n7.1\n"]
+
+    def wait(seconds):
+        if len(slurm.asked) == 5:
+            raise errors.StoppedError("stopped by SIGTERM")
+
+    with pytest.raises(errors.StoppedError, match=r"^stopped by SIGTERM$"):
+        nodes(hangs=True, lasts=1, wait=wait)
+    assert capsys.readouterr().out == "node check: not done after 0 s; waiting\n", "once"
 
 
 def test_a_node_where_the_check_fails_for_good(nodes):
@@ -190,43 +250,3 @@ def test_nodes_by_their_addresses(monkeypatch):
 def test_the_processors_of_a_job_are_not_all_of_a_node(monkeypatch, variables, processors):
     monkeypatch.setattr(environment, "processors", lambda: 8)
     assert steps.processors(variables) == processors
-
-
-def test_a_signal_is_for_the_steps_alone(monkeypatch):
-    """Slurm takes KILL for a job for its cancelling."""
-    asked = []
-
-    def ask(*words):
-        asked.append(words)
-        return "7.batch\n7.0\n7.1\n" if words[0] == "squeue" else ""
-
-    monkeypatch.setattr(commands, "ask", ask)
-    steps.signal_step("7", "KILL")
-    assert asked[1:] == [("scancel", "--signal=KILL", "7.0", "7.1")]
-
-
-def test_a_step_that_is_left_over_is_killed(monkeypatch):
-    """Its srun was ended while the controller was away."""
-    answers = ["away", "7.batch\n7.0\n", "7.batch\n7.0\n", "7.batch\n"]
-    killed, waited = [], []
-
-    def ask(*words):
-        if words[0] == "scancel":
-            killed.append(words[1:])
-            return ""
-        said = answers.pop(0)
-        if said == "away":
-            raise errors.RetryableError("Unable to contact slurm controller")
-        return said
-
-    monkeypatch.setattr(commands, "ask", ask)
-    steps.end_left_over("7", wait=waited.append)
-    assert killed == [("--signal=KILL", "7.0")] * 2
-    assert len(waited) == 3
-
-
-def test_a_step_that_cannot_be_killed_is_left_to_the_next(monkeypatch):
-    monkeypatch.setattr(commands, "ask", lambda *words: "7.0\n")
-    waited = []
-    steps.end_left_over("7", wait=waited.append)
-    assert sum(waited) == 300
