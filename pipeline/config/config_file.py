@@ -140,7 +140,8 @@ def warnings(config: Config) -> list[str]:
     """Returns a line for each value that looks like a secret."""
     return [
         f"{path} looks like a secret. config.yaml of the run holds it as it is, exports and "
-        "rendered jobs hold [hidden]. Let your code read it from the environment or a file"
+        "rendered jobs hold [hidden]. Let your code read it from the environment or a file: "
+        "docs/security.md"
         for path in redaction.secrets_in(config.model_dump(mode="json"))
     ]
 

@@ -20,7 +20,7 @@ def text(job: Job) -> str:
     if secret:
         raise errors.UsageError(
             f"DRY_RUN=1: {secret[0]} looks like a secret, and the config would be in the job that "
-            "is shown. Let your code read it from the environment or a file"
+            "is shown. Let your code read it from the environment or a file: docs/security.md"
         )
     found = config_file.dump(job.config)
     size = len(found.encode())

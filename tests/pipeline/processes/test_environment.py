@@ -1,5 +1,6 @@
 import os
 import pathlib
+import re
 
 import pytest
 
@@ -131,6 +132,16 @@ def test_a_script_gets_all_that_its_user_has_but_another_s_place():
         "TF_FORCE_GPU_ALLOW_GROWTH": "true",
         "PYTHONUNBUFFERED": "1",
     }
+
+
+def test_a_page_says_which_variables_reach_code_of_the_users_own():
+    text = (ROOT / "docs" / "security.md").read_text()
+    named = set(re.findall("`([A-Z_]+)`", text))
+    assert {"PIPELINE_MY_TOKEN", "EMB_LOG"} <= named
+    given = dict.fromkeys(named, "x")
+    assert set(environment.for_children(given)) & named == {"PIPELINE_MY_TOKEN", "PIPELINE_"}
+    for page in ("models.md", "own-input.md"):
+        assert "security.md#secrets" in (ROOT / "docs" / page).read_text()
 
 
 def test_the_variable_of_native_logs_is_named_in_one_module():
