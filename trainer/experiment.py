@@ -248,6 +248,8 @@ def _savers(process: Process, records: Source, position: Position | None) -> lis
             position.before_save(session)
 
     def saved(step: int, seconds: float) -> None:
+        if position is not None:
+            position.after_save()
         reporter.watch.resume(before)
 
     actions = _after_save(process, records)

@@ -28,6 +28,7 @@ from trainer.distribution import replicas, session_manager
 from trainer.exactly_once import assignments, counters, dispatcher, pending
 from trainer.exactly_once.lost_readers import LeaseTimeouts
 from trainer.input import epoch_order, shares, window_feed
+from trainer.optimizers.places import Standstill
 
 _POLL = 0.1  # seconds
 _LOOK = 1.0  # seconds between looks of the chief for readers that have left
@@ -67,6 +68,8 @@ class Position:
         )
         # How many are read whole, before any record of a later one.
         self.epochs = None if job.train.epochs is None else math.ceil(round(job.train.epochs, 6))
+        # Of the chief, once it has made a step: before that, none has been made.
+        self.standstill: Standstill | None = None
         if not self.shared:
             schedule = epoch_order.BlockSchedule(blocks, job.train.seed, reached)
             end = self._end(reached)
@@ -136,12 +139,21 @@ class Position:
 
     def before_save(self, session: Any) -> None:
         """Must be called before a checkpoint is saved."""
+        if self.standstill is not None:
+            self.standstill.begin(session)
         if self.shared:
             self.counts.copy(session)
+
+    def after_save(self) -> None:
+        """Must be called after a checkpoint was saved, unless it is the last."""
+        if self.standstill is not None:
+            self.standstill.end()
 
     def before_last_save(self, session: Any) -> None:
         """Must be called before the last checkpoint is saved: no process makes a step after it.
         Where all make it together, none can without the chief."""
+        # What makes the updates of all may have ended, and then no place will be free any more.
+        self.standstill = None
         if self.shared and not self.together:
             self.dispatcher.close(session)
 
@@ -173,6 +185,7 @@ class PositionHook(tf.compat.v1.train.SessionRunHook):
         # True when this process has no more steps to make.
         self._ended = False
         self._looked = 0.0
+        self._standstill: Standstill | None = None
 
     def begin(self) -> None:
         """Builds the ops; the graph is finalized after this."""
@@ -182,6 +195,8 @@ class PositionHook(tf.compat.v1.train.SessionRunHook):
         if self._position.together:
             self._drop = self._position.pending.dropped()
             self._let_step, self._join_step = optimizers.turns()
+            if self._position.task.is_chief:
+                self._standstill = optimizers.standstill()
         self._global_step = tf.compat.v1.train.get_global_step()
         self._readers = self._position.counts.readers.read_value()
 
@@ -249,6 +264,7 @@ class PositionHook(tf.compat.v1.train.SessionRunHook):
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Takes what the next step may need. Raises the error that has the session made again if it
         was left behind."""
+        self._position.standstill = self._standstill
         self._held.applied_batch()
         self._refill(run_context.session)
         self._replace_lost(run_context.session)

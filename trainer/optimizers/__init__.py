@@ -42,6 +42,8 @@ WITH_UPDATE = "pipeline/with_update"
 WITH_GRADIENTS = "pipeline/with_gradients"
 # Two functions that return ops, see `turns`.
 _TURNS = "pipeline/turns"
+# The `Places` of updates that do not wait for all processes.
+_PLACES = "pipeline/places"
 # Seconds that the chief waits for its queue runners before it closes its session.
 _GRACE = 5.0
 
@@ -123,6 +125,13 @@ def turns() -> tuple[Any, Any]:
     second it takes such a place. Each update waits for as many gradients as ever."""
     let, join = tf.compat.v1.get_collection(_TURNS)
     return let(), join()
+
+
+def standstill() -> places.Standstill | None:
+    """Returns what keeps updates from being made while the chief saves; `None` if none is made
+    without it."""
+    found = tf.compat.v1.get_collection(_PLACES)
+    return places.Standstill(found[0]) if found else None
 
 
 def _rate(how: Updates) -> Callable[[], Any]:
@@ -313,6 +322,7 @@ class _Synchronous(tf.compat.v1.train.SyncReplicasOptimizer):
 
     def _use(self, laid_out: places.Places) -> None:
         """Lays out places at the start, and lets no process wait for one after the end."""
+        tf.compat.v1.add_to_collection(_PLACES, laid_out)
         self.chief_init_op = tf.group(self.chief_init_op, laid_out.lay_out())
         runner = self._chief_queue_runner
         self._chief_queue_runner = _train.queue_runner.QueueRunner(

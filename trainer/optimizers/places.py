@@ -47,10 +47,37 @@ class Places:
             with tf.control_dependencies([self._queue.enqueue_many([others])]):
                 return tf.identity(taken)
 
+    def hold(self) -> tuple[Any, Any, Any]:
+        """Returns the ops that take a place, whose it ever is, and lay it back; between them, the
+        placeholder for it."""
+        place = tf.compat.v1.placeholder(tf.int64, [])
+        with tf.device(self._step.device):
+            return self._queue.dequeue(), place, self._queue.enqueue(place)
+
     def end(self) -> Any:
         """Returns the op that lets every process which waits for a place continue without one."""
         with tf.device(self._step.device):
             return self._queue.enqueue(tf.constant(_NO_STEP, tf.int64))
+
+
+class Standstill:
+    """Keeps parameters as they are while they are saved: the chief holds a place meanwhile, without
+    which no update is made. The graph is finalized after this."""
+
+    def __init__(self, places: Places) -> None:
+        self._hold, self._place, self._lay_back = places.hold()
+        self._held: tuple[Any, int] | None = None
+
+    def begin(self, session: Any) -> None:
+        """Waits for the update under way, if all its places are taken."""
+        self._held = session, session.run(self._hold)
+
+    def end(self) -> None:
+        """Lets updates be made again."""
+        if self._held is not None:
+            session, place = self._held
+            session.run(self._lay_back, {self._place: place})
+            self._held = None
 
 
 def step_if(taken: tf.Tensor, local_step: Any) -> tf.Tensor:
