@@ -305,7 +305,16 @@ def _explain(detail: Any) -> str:
     message = detail["msg"].removeprefix("Value error, ")
     if detail["type"] == "value_error":
         return f"{path}: {message}" if path else message
-    return f"{path}: {message[0].lower()}{message[1:]}, got {detail['input']!r}"
+    given = detail["input"]
+    if detail["type"] in ("tuple_type", "list_type"):
+        return f"{path}: must be a list, such as [a, b], got {given!r}"
+    if detail["type"] == "string_type" and isinstance(given, bool):
+        word = str(given).lower()
+        words = "yes, on and true" if given else "no, off and false"
+        return f"{path}: must be a text, got {word}, as which YAML reads {words}: put it in quotes"
+    if detail["type"] == "string_type" and isinstance(given, int | float):
+        return f"{path}: must be a text, got the number {given}: put it in quotes"
+    return f"{path}: {message[0].lower()}{message[1:]}, got {given!r}"
 
 
 def _walked(location: tuple[int | str, ...]) -> tuple[list[str], list[str]]:

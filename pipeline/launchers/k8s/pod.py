@@ -22,7 +22,7 @@ from pipeline.launchers import container as containers
 from pipeline.launchers import image as image_contents
 from pipeline.launchers import image_name
 from pipeline.launchers.gcp.settings import Gcp
-from pipeline.launchers.k8s.settings import PREFIX, K8s
+from pipeline.launchers.k8s.settings import PREFIX, QUEUE, K8s
 from pipeline.runs import start_patience
 
 RUN, FOLDER, SET, ROLE = (f"{PREFIX}/{name}" for name in ("run", "folder", "set", "role"))
@@ -90,7 +90,7 @@ class Rendering:
     def queued(self) -> dict[str, Any]:
         """Returns the metadata of the object that runs the pods."""
         queue = self.settings.queue
-        labels = {"kueue.x-k8s.io/queue-name": queue} if queue else {}
+        labels = {QUEUE: queue} if queue else {}
         return {
             "name": self.name,
             "labels": {**self.labels(), **labels},

@@ -102,6 +102,17 @@ def test_the_last_override_wins():
             "data.columns.image.tpye=x",
             r"unknown key 'data\.columns\.image\.tpye' \(did you mean 'type",
         ),
+        (
+            "slurm.partition=off",
+            r"slurm\.partition: must be a text, got false, as which YAML reads no, off and false: "
+            r"put it in quotes",
+        ),
+        ("slurm.account=yes", r"slurm\.account: must be a text, got true, as which YAML reads yes"),
+        ("slurm.qos=5", r"slurm\.qos: must be a text, got the number 5: put it in quotes"),
+        (
+            "slurm.options=--exclusive",
+            r"slurm\.options: must be a list, such as \[a, b\], got '--e",
+        ),
         ("train.steps=0", r"train\.steps: input should be greater than 0, got 0"),
         ("train.steps=many", r"train\.steps: input should be a valid integer, .*got 'many'"),
         ("train.steps=1.5", r"train\.steps: .*got 1\.5"),

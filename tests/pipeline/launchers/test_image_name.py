@@ -28,6 +28,16 @@ def test_a_name_whose_image_changes_is_refused(name):
         image_name.check(name, "gcp")
 
 
+@pytest.mark.parametrize("digest", ["sha256:abc", "", "a" * 64, f"sha256:{'g' * 64}", "sha1:abc"])
+def test_a_digest_that_no_image_can_have_is_refused(digest):
+    with pytest.raises(errors.UsageError) as caught:
+        image_name.check(f"foo@{digest}", "k8s")
+    assert str(caught.value) == (
+        f"CLUSTER=k8s: IMAGE=foo@{digest}: the digest must be sha256: with 64 hexadecimal digits "
+        f"behind it, got {digest!r}. Use the one that make image prints"
+    )
+
+
 @pytest.mark.parametrize(
     "name", ["pipeline:1", f"host/pipeline@{DIGEST}", f"host/pipeline:latest@{DIGEST}"]
 )

@@ -147,11 +147,11 @@ def test_a_dry_run_shows_the_options_and_reads_nothing(tmp_path):
 
 
 def test_workers_may_have_another_image_and_public_addresses():
-    workers = settings.Dataflow(image="r/p-preprocessor@sha256:1", public_ips=True)
+    workers = settings.Dataflow(image=f"r/p-preprocessor@sha256:{'1' * 64}", public_ips=True)
     gcp = GCP.model_copy(update={"dataflow": workers, "image": None, "package": "gs://b/m.whl"})
     parsed = beam_options.build(dataflow.options("m", gcp), num_workers=1)
     options = parsed.view_as(pipeline_options.WorkerOptions)
-    assert options.sdk_container_image == "r/p-preprocessor@sha256:1"
+    assert options.sdk_container_image == f"r/p-preprocessor@sha256:{'1' * 64}"
     assert options.use_public_ips is None
     assert parsed.view_as(pipeline_options.SetupOptions).extra_packages == ["gs://b/m.whl"]
 

@@ -24,7 +24,8 @@ KEYS = st.sampled_from(
 )
 WHOLE = st.sampled_from([0, 1, 2222, (1 << 31) - 1, 1 << 31, 99999999999, 1 << 64])
 REAL = st.sampled_from([1e-300, 1e-4, 1 / 3, 24.0, 596523.0, 596524.0, 1e6, 1e308])
-AMOUNTS = st.sampled_from(["0", "1", "500m", "2Gi", "1e3", "4Ki"])
+AMOUNTS = st.sampled_from(["0", "1", "500m", "2Gi", "1e3", "4Ki", 2, 0.5])
+SIZES = st.sampled_from(["0", "4Ki", "2Gi", "1e9", 5e8, 1 << 32])
 OBJECTS = {"kind": st.sampled_from(["jobset", "job", "tfjob"])}
 KINDS = {
     **dict.fromkeys(["namespace", "service_account", "queue", "priority_class"], NAMES),
@@ -36,7 +37,7 @@ KINDS = {
     "resources": st.fixed_dictionaries(
         {
             "chief": st.fixed_dictionaries(
-                {"cpu": AMOUNTS, "cpu_limit": AMOUNTS, "memory": AMOUNTS, "gpus": WHOLE}
+                {"cpu": AMOUNTS, "cpu_limit": AMOUNTS, "memory": SIZES, "gpus": WHOLE}
             )
         }
     ),
@@ -52,7 +53,7 @@ KINDS = {
         ("129M", 129e6),
         ("123Mi", 123 * 1024**2),
         ("4194304Ki", 4 * 1024**3),
-        ("1k", 1e3),
+        ("2000k", 2e6),
         ("1.5Gi", 1.5 * 1024**3),
         ("2T", 2e12),
         ("2Ti", 2 * 1024**4),
@@ -60,7 +61,7 @@ KINDS = {
         ("1Pi", 1024**5),
         ("1E", 1e18),
         ("1Ei", 1024**6),
-        ("1E3", 1e3),
+        ("2000E3", 2e6),
         ("5.e+9", 5e9),
         (".5G", 5e8),
     ],
@@ -83,6 +84,19 @@ def test_memory_that_kubernetes_does_not_know_is_refused(text):
     with pytest.raises(errors.UsageError, match=r"memory: must look like '10Gi', got") as caught:
         plan(f"k8s.resources={{worker: {{memory: '{text}'}}}}")
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "cpu", "memory"),
+    [
+        ("{cpu: 8, memory: 4294967296}", 8, 1 << 32),
+        ("{cpu: 0.5, memory: 4.0e9}", 0.5, 4e9),
+        ("{cpu: 1.0, cpu_limit: 2}", 1, 1 << 32),
+    ],
+)
+def test_numbers_are_amounts(given, cpu, memory):
+    found = K8s.of(plan(f"k8s.resources={{worker: {given}}}").config).of_role("worker")
+    assert (amount(found.cpu), amount(found.memory)) == (cpu, memory)
 
 
 @pytest.fixture(scope="module")
@@ -129,12 +143,34 @@ def test_what_is_accepted_is_what_kubernetes_accepts(key, job):
         ("resources={ps: {cpu: '2', cpu_limit: '1500m'}}", "cpu_limit=1500m is below cpu=2: give"),
         ("labels={estimator-pipeline/run: x}", "estimator-pipeline/run: is set by the pipeline;"),
         ("labels={app.kubernetes.io/name: x}", "app.kubernetes.io/name: is set by the pipeline;"),
+        ("labels={job-name: x}", "k8s.labels: job-name: is set by Kubernetes or an operator; use"),
+        ("labels={controller-uid: x}", "controller-uid: is set by Kubernetes or"),
+        ("labels={batch.kubernetes.io/job-name: x}", "batch.kubernetes.io/job-name: is set by K"),
+        ("labels={jobset.sigs.k8s.io/a: x}", "jobset.sigs.k8s.io/a: is set by Kubernetes or"),
+        ("labels={training.kubeflow.org/a: x}", "training.kubeflow.org/a: is set by Kubernetes"),
+        ("={queue: q, labels: {kueue.x-k8s.io/queue-name: x}}", "is set by k8s.queue; leave out"),
+        ("resources={ps: {cpu: 0}}", "ps.cpu: must be more than 0, such as 500m, got 0"),
+        ("resources={ps: {cpu: 0m}}", "ps.cpu: must be more than 0, such as 500m, got 0m"),
+        ("resources={ps: {cpu: -1}}", "ps.cpu: must look like '500m', got '-1'"),
+        ("resources={ps: {cpu: .inf}}", "ps.cpu: must look like '500m', got 'inf'"),
+        ("resources={ps: {memory: 0Gi}}", "ps.memory: must be at least 1Mi, got 0Gi, which is 0"),
+        ("resources={ps: {disk: 0}}", "ps.disk: must be at least 1Mi, got 0, which is 0 bytes."),
+        (
+            "resources={ps: {memory: 4096}}",
+            "got 4096, which is 4,096 bytes. Give it a unit, such as 4096Mi or 4Gi",
+        ),
+        ("env_from=a", "k8s.env_from: must be a list, such as [a, b], got 'a'"),
     ],
 )
 def test_what_kubernetes_refuses_is_refused_in_one_line(given, words):
     with pytest.raises(errors.UsageError) as caught:
-        plan(f"k8s.{given}")
+        plan(f"k8s{given}" if given.startswith("=") else f"k8s.{given}")
     assert words in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_queue_may_be_a_label():
+    job = plan("k8s.labels={kueue.x-k8s.io/queue-name: x}")
+    assert K8s.of(job.config).labels == {"kueue.x-k8s.io/queue-name": "x"}
 
 
 def test_a_short_time_is_not_none():
