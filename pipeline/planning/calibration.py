@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import dataclasses
 import itertools
@@ -30,6 +31,7 @@ _PARTS, _POLL = 4, 0.1
 _START, _END = 600.0, 120.0
 _SAVES = 2  # of a run: the first and the last
 _FOREVER = 10**9  # steps
+_LEAST_LOOKS = 10  # updates that tell the mean staleness
 
 
 @dataclasses.dataclass(frozen=True)
@@ -259,7 +261,7 @@ def _measured(
         seconds={state: share / rate for state, share in _shares(first, last, tasks).items()},
         longest_input=max(_shares(first, last, [task]).get("input", 0.0) for task in tasks) / rate,
         periods=sorted(p for task in tasks for p in last.accounts[task].periods),
-        staleness=_staleness(last),
+        staleness=count_staleness(first, last),
         start_seconds=0.0,
         save_seconds=0.0,
     )
@@ -328,13 +330,17 @@ def _network_bytes(first: Snapshot, last: Snapshot, *, steps: float) -> float | 
     return (last.network - first.network) / steps
 
 
-def _staleness(last: Snapshot) -> float | None:
-    counts: dict[str, int] = {}
-    for status in last.statuses.values():
-        for late, count in (status.staleness or {}).items():
-            counts[late] = counts.get(late, 0) + count
-    total = sum(counts.values())
-    return sum(int(late) * count for late, count in counts.items()) / total if total else None
+def count_staleness(first: Snapshot, last: Snapshot) -> float | None:
+    """Returns the mean staleness of the updates that were looked at between two snapshots; `None`
+    if these are too few to say."""
+    counts: collections.Counter[int] = collections.Counter()
+    for snapshot, sign in ((first, -1), (last, 1)):
+        for status in snapshot.statuses.values():
+            for late, count in (status.staleness or {}).items():
+                counts[int(late)] += sign * count
+    if counts.total() < _LEAST_LOOKS:
+        return None
+    return sum(late * count for late, count in counts.items()) / counts.total()
 
 
 def _of_whole(run: LaunchedRun, record: RunRecord | None, last: Snapshot) -> Mapping[str, object]:

@@ -45,7 +45,7 @@ def _row(one: Outlook) -> tuple[str, ...]:
         _rate(found),
         found.bottleneck,
         "-" if busy is None else f"{busy:.0%}",
-        "-" if found.staleness is None else f"{found.staleness:.1f}",
+        _staleness(found),
         figures.size(round(found.server_memory)) if found.servers else "-",
         f"{one.training_share:.1%}",
         _time(one),
@@ -56,6 +56,13 @@ def _row(one: Outlook) -> tuple[str, ...]:
 def _rate(found: Predicted) -> str:
     high = f"{found.high:,.0f}"
     return f"at most {high}" if found.is_bound else f"{found.low:,.0f} to {high}"
+
+
+def _staleness(found: Predicted) -> str:
+    if found.staleness is None:
+        return "-"
+    low, high = (f"{late:.1f}" for late in found.staleness)
+    return low if low == high else f"{low} to {high}"
 
 
 def _time(one: Outlook) -> str:

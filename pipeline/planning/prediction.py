@@ -20,9 +20,9 @@ _NO_OVERLAP, _MUCH_OVERLAP = 1.0, 10.0
 class Predicted:
     """A topology, `workers` besides the chief: examples a second with a range, and what limits it.
 
-    `busy` are the shares of the time that shared resources are in use. `is_bound` if the limiting
-    one is used more than it was in any calibration run: then it is only known that the rate is at
-    most `high`.
+    `busy` are the shares of the time that shared resources are in use, `staleness` is a range.
+    `is_bound` if the limiting one is used more than it was in any calibration run: then it is only
+    known that the rate is at most `high`.
     """
 
     strategy: str
@@ -34,7 +34,7 @@ class Predicted:
     bottleneck: str
     busy: dict[str, float]
     is_bound: bool
-    staleness: float | None
+    staleness: tuple[float, float] | None
     server_memory: float
 
     @property
@@ -257,15 +257,20 @@ def _beyond_measured(found: Calibration, busy: dict[str, float]) -> bool:
     return False
 
 
-def _staleness(found: Calibration, workers: int) -> float | None:
-    """Returns the updates of others that come between reading and writing: one of each at most, in
-    the share that was measured."""
+def _staleness(found: Calibration, workers: int) -> tuple[float, float] | None:
+    """Returns the range of the updates of others that come between reading and writing: of each
+    other process as many as in one of the calibration runs. It is unknown if one of these has too
+    few to tell."""
     if not found.has_servers:
         return None
     if found.is_synchronous:
-        return 0.0
-    shares = [run.staleness / run.workers for run in found.runs if run.staleness and run.workers]
-    return workers * (sum(shares) / len(shares) if shares else 1.0)
+        return 0.0, 0.0
+    known = [run.staleness for run in found.runs if run.staleness is not None]
+    others = [run.workers for run in found.runs]
+    if len(known) < len(others) or not all(others):
+        return None
+    shares = [late / count for late, count in zip(known, others, strict=True)]
+    return workers * min(shares), workers * max(shares)
 
 
 def _server_memory(found: Calibration, servers: int) -> float:

@@ -22,7 +22,7 @@ from trainer.monitoring.status_reporter import Reporter
 
 _COLLECTION = "pipeline/step_after_update"
 _EVERY = 10  # steps of one process
-_TELL = 100
+_SUMMARISE = 100
 # Seconds between looks of the chief at what the others report: it reads a file of each in turn and
 # stands still meanwhile.
 _LOOK = 30.0
@@ -92,15 +92,15 @@ class StalenessHook(tf.compat.v1.train.SessionRunHook):
         return _train.SessionRunArgs([self._before, self._after])
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Counts, and tells from time to time."""
+        """Counts, and tells; summarises from time to time."""
         self._steps += 1
         if run_values.results is None:
             return
         before, after = (int(value) for value in run_values.results)
         self._counts[max(0, after - 1 - before)] += 1
-        if (self._steps - 1) % _TELL:
-            return
         self._note()
+        if (self._steps - 1) % _SUMMARISE:
+            return
         if self._task.is_chief and self._clock() - self._looked >= _LOOK:
             self._summarise(after)
 

@@ -122,3 +122,23 @@ def test_the_rate_that_is_shown_leaves_out_the_start_up():
             now, run.top_step = at, step
             calibration.follow(run, shown)
         assert shown.line() == "training: 650 steps, 600/s"
+
+
+def snapshot(**staleness):
+    """One in which processes have said so much of their staleness."""
+    statuses = {task: types.SimpleNamespace(staleness=said) for task, said in staleness.items()}
+    return types.SimpleNamespace(statuses=statuses)
+
+
+def test_staleness_is_of_the_updates_while_it_is_measured():
+    """Those of the first steps are of a time in which others still start."""
+    first = snapshot(chief={"0": 30}, worker={"2": 1}, ps=None)
+    last = snapshot(chief={"0": 36, "1": 4}, worker={"2": 6}, ps=None)
+    assert calibration.count_staleness(first, last) == pytest.approx((4 * 1 + 5 * 2) / 15)
+    assert calibration.count_staleness(first, snapshot(chief={"0": 40}, worker={"2": 1})) == 0.0
+
+
+def test_staleness_of_few_updates_is_unknown():
+    last = snapshot(chief={"0": 9}, worker={"3": 1})
+    assert calibration.count_staleness(snapshot(chief={"0": 1}, worker=None), last) is None
+    assert calibration.count_staleness(snapshot(ps=None), snapshot(ps=None)) is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pipeline import errors
-from pipeline.planning import demands, ethernet, prediction, queueing
+from pipeline.planning import costs, demands, ethernet, page, prediction, queueing
 from pipeline.planning.demands import Machines
 from pipeline.planning.further_server import FurtherServer
 from pipeline.planning.queueing import Station
@@ -195,8 +195,27 @@ def test_all_reduce_grows_with_each_process_beyond_two():
     assert predicted.high > predicted.rate * 1.2  # what overlaps
 
 
-def test_staleness_is_the_measured_share_of_the_others():
-    assert prediction.predict(calibration(), Machines(shared=2), 7, servers=1).staleness == 7.0
+@pytest.mark.parametrize(
+    ("measured", "predicted", "shown"),
+    [
+        ((1.0, 2.0), (7.0, 7.0), "7.0"),
+        # A run in which no update of another came between is as good as the other.
+        ((0.0, 1.0), (0.0, 3.5), "0.0 to 3.5"),
+        ((0.0, 0.0), (0.0, 0.0), "0.0"),
+        ((None, 1.0), None, "-"),
+        ((None, None), None, "-"),
+    ],
+)
+def test_staleness_reaches_over_the_shares_that_were_measured(measured, predicted, shown):
+    found = calibration()
+    for one, late in zip(found.runs, measured, strict=True):
+        one.staleness = late
+    topology = prediction.predict(found, Machines(shared=2), 7, servers=1)
+    assert topology.staleness == predicted
+    asked = costs.Workload(examples=1e7, save_examples=1e5, usd_per_machine=0.5)
+    head, line = page.lines([costs.outlook(found, asked, topology)])
+    end = head.index("staleness") + len("staleness")
+    assert line[:end].endswith(f"  {shown}")
 
 
 def test_four_times_the_calibrated_size_is_the_limit():

@@ -50,6 +50,23 @@ def test_updates_of_others_between_reading_and_applying_are_counted(run, late):
     assert run_folder.read_statuses(run)["worker-0"].staleness == {str(late): 3}
 
 
+def test_what_is_counted_is_told_at_the_next_word(run):
+    """Steps may take so long that the hundredth is minutes away."""
+    task = topology.Task("worker", 0, CLUSTER)
+    reporter = Reporter(run, task.name, 100)
+    with tf.Graph().as_default():
+        v1.train.get_or_create_global_step()
+        staleness.watch(types.SimpleNamespace(train_op=tf.no_op()))
+        hook = staleness.StalenessHook(run, task, reporter)
+        hook.begin()
+    for step in range(25):
+        asked = hook.before_run(None)
+        found = None if asked is None else (step, step + 3)
+        hook.after_run(None, types.SimpleNamespace(results=found))
+    reporter.report("training")
+    assert run_folder.read_statuses(run)["worker-0"].staleness == {"2": 3}
+
+
 def test_the_chief_writes_the_histograms_of_all(run, tmp_path):
     train(run, topology.Task("worker", 0, CLUSTER), 2, 25)
     assert list(tmp_path.glob("events.*")) == []
