@@ -48,6 +48,12 @@ _REFUSALS = {
     "ended",
     "job array": "Give indexes in slurm.array below the MaxArraySize of scontrol show config",
     "partition specified": "Choose one that sinfo shows, with slurm.partition",
+    "partition not available": "The partition takes no jobs now. Ask the cluster's administrator "
+    "when it will, or choose another slurm.partition",
+    "node name": "Name nodes that sinfo --Node shows, with --nodelist or "
+    "--exclude in slurm.options",
+    "node not available": "Nodes that it names are down, drained or reserved, as sinfo --Node "
+    "shows. Ask the cluster's administrator when they are back, or name others in slurm.options",
     "group not permitted": "Choose a partition that your group may use, with slurm.partition, or "
     "ask the cluster's administrator",
     "permission denied": "Ask the cluster's administrator whether you may submit jobs here, or "
@@ -95,7 +101,8 @@ _REASONS = {
     "PartitionTimeLimit": Wait(_TIME, is_final=True),
     "PartitionNodeLimit": Wait(_NODES, is_final=True),
     "PartitionDown|PartitionInactive": Wait(
-        "The partition takes no jobs now. Wait, or choose another slurm.partition"
+        "The partition takes no jobs now. Ask the cluster's administrator when it will, or choose "
+        "another slurm.partition"
     ),
     "PartitionConfig": Wait(_LESS, is_final=True),
     r"(?:Assoc|QOS)Max\w+Per(?:Job(?:Limit)?|Node)|MaxMemPer(?:Limit|CPU)": Wait(
