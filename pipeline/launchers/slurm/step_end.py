@@ -20,7 +20,6 @@ from pipeline.launchers.slurm import commands
 _SHARE, MOST = 0.25, 30.0
 # How often steps that are left over are killed, and seconds in between.
 _ENDINGS, _BETWEEN = 100, 3.0
-UNLISTED = "Slurm does not list the step any more, but srun waits for it"
 
 
 class Action(enum.IntEnum):

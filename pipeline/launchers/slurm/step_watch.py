@@ -97,7 +97,7 @@ class StepWatch:
                     return f"{name}: no sign of life for {now - since:.0f} s"
         silent = now - self._newest_sign
         if silent >= run_folder.silence(self._run) and self._is_unlisted():
-            return step_end.UNLISTED
+            return "Slurm does not list the step any more, but srun waits for it"
         if self._signs and silent >= limit:
             return f"no process has given a sign of life for {silent:.0f} s"
         return None

@@ -183,7 +183,7 @@ class Allocation:
                 return
             wait(0.0)  # the job may be asked to end
             if listing.is_empty():
-                line = f"node check: {step_end.UNLISTED}: terminating srun"
+                line = "node check: srun waits for a step that Slurm does not list: ending srun"
                 end.begin(step_end.Action.TERMINATE_SRUN, line)
             elif not is_shown and time.monotonic() >= waits_by:
                 is_shown = True

@@ -176,8 +176,7 @@ def test_a_check_whose_srun_never_ends_is_tried_again(nodes, slurm, capsys):
     said = capsys.readouterr().out.splitlines()
     assert said[:2] == [
         "node check: not done after 0 s; waiting",
-        "node check: Slurm does not list the step any more, but srun waits for it: terminating "
-        "srun",
+        "node check: srun waits for a step that Slurm does not list: ending srun",
     ]
     assert said[2:] == ["node n1, n2: it printed nothing; waiting"]
     assert not [words for words in slurm.asked if words[0] == "scancel"]
