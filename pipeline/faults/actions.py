@@ -91,8 +91,9 @@ def _shard(scene: Scene, fault: Fault) -> Iterator[None]:
     before, launches = len(run.codes), run.launches
     run.kill("launcher")
     scene.strike(fault)
+    since = time.time()
     while errors.DataError.exit_code not in run.codes[before:]:
-        if run.launches > launches and has_stepped_since(run, fault.struck):
+        if run.launches > launches and has_stepped_since(run, since):
             if scene.job.data.on_corrupt == "fail":
                 scene.wrong(f"the altered shard {shard} was not found")
                 restore(scene, shard)
@@ -191,10 +192,10 @@ def _for(seconds: float) -> Iterator[None]:
         yield
 
 
-def has_stepped_since(run: LaunchedRun, since: float | None) -> bool:
+def has_stepped_since(run: LaunchedRun, since: float) -> bool:
     """True once the chief has reported a step after the Unix time `since`."""
     chief = run.statuses.get("chief-0")
-    return chief is not None and chief.time > (since or 0.0) and chief.has_stepped
+    return chief is not None and chief.time > since and chief.has_stepped
 
 
 def alter(path: pathlib.Path, rng: random.Random) -> None:

@@ -86,7 +86,9 @@ class Disturber:
     def strike(self, fault: Fault) -> None:
         """Notes the moment of a fault; the ledger up to it is that of the faults before."""
         self.account()
-        fault.struck, fault.at = time.time(), self._step()
+        now, clock = time.time(), self.scene.clock
+        fault.struck, fault.at = now - (clock.moved if clock else 0.0), self._step()
+        self._since = time.monotonic()
         role, _, index = fault.target.partition("-")
         alone = role == topology.EVALUATOR or (
             role in topology.TRAINING_ROLES
@@ -100,7 +102,7 @@ class Disturber:
             cause=fault.kind,
             step=fault.at,
         )
-        self._recovery = Recovery(restart, wall_time=fault.struck, known=self.scene.run.statuses)
+        self._recovery = Recovery(restart, wall_time=now, known=self.scene.run.statuses)
         self._restart = restart
 
     def _step(self) -> int:
@@ -124,7 +126,7 @@ class Disturber:
         over = self._recovery.see(self.scene.run.statuses)
         fault.seconds_to_next_step = self._restart.seconds_to_next_step
         fault.steps_lost = self._restart.steps_lost
-        late = time.time() - (fault.struck or 0.0) > _PATIENCE + fault.seconds
+        late = time.monotonic() - self._since > _PATIENCE + fault.seconds
         if over or late:
             self._recovery = None
             self._at += 1

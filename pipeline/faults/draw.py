@@ -46,7 +46,7 @@ class Fault:
     target: str
     step: int
     seconds: float = 0.0
-    struck: float | None = None  # Unix time
+    struck: float | None = None  # Unix time, by the real clock
     at: int | None = None
     seconds_to_next_step: float | None = None
     steps_lost: int | None = None

@@ -9,6 +9,7 @@ import pytest
 
 from pipeline.config import config_file
 from pipeline.faults import actions
+from pipeline.faults.clock import MovedClock
 from pipeline.faults.disturber import Disturber
 from pipeline.faults.draw import Fault
 from pipeline.runs.run_folder import Status
@@ -44,7 +45,7 @@ def disturb():
     def make(*faults):
         disturber = Disturber(faults)
         disturber.scene = types.SimpleNamespace(
-            run=Run(), job=config_file.load("mnist"), strike=disturber.strike
+            run=Run(), job=config_file.load("mnist"), strike=disturber.strike, clock=None
         )
         return disturber, disturber.scene.run
 
@@ -70,6 +71,18 @@ def test_a_fault_strikes_at_its_step_and_the_next_waits_for_the_steps_after_it(d
     assert (first.at, first.steps_lost) == (20, 6)
     assert 0 < first.seconds_to_next_step < 5
     assert disturber.done == 2
+
+
+def test_a_fault_has_struck_by_the_real_clock(disturb, tmp_path):
+    """Processes, and what they report, have the one that jumped."""
+    disturber, run = disturb(Fault("kill", "chief-0", 10))
+    disturber.scene.clock = clock = MovedClock(tmp_path / "clock")
+    began = time.time()
+    clock.jump(5000)
+    run.report(20)
+    disturber.act()
+    clock.close()
+    assert began <= disturber.faults[0].struck <= time.time()
 
 
 def test_the_step_of_a_fault_is_where_training_was_after_lost_work(disturb):
