@@ -67,7 +67,7 @@ def seconds(hours: float) -> int:
 
 
 class Resources(Section):
-    """What each pod of a role asks for."""
+    """What each pod of a role asks for. Without a unit, amounts are processors or bytes."""
 
     cpu: Processors = "1"
     """Processors that are reserved, such as `500m` or `4`."""
@@ -80,7 +80,14 @@ class Resources(Section):
     gpus: Count = 0
     """GPUs. They need an image with CUDA."""
 
-    @pydantic.field_validator("cpu", "cpu_limit", "memory", "disk", mode="before")
+    @pydantic.field_validator(
+        "cpu",
+        "cpu_limit",
+        "memory",
+        "disk",
+        mode="before",
+        json_schema_input_type=int | float | str | None,
+    )
     @classmethod
     def _number_is_an_amount(cls, value: Any) -> Any:
         return str(value) if type(value) in (int, float) else value

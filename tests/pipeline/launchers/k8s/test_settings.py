@@ -99,6 +99,12 @@ def test_numbers_are_amounts(given, cpu, memory):
     assert (amount(found.cpu), amount(found.memory)) == (cpu, memory)
 
 
+def test_editors_take_numbers_as_amounts():
+    resources = K8s.model_json_schema()["$defs"]["Resources"]["properties"]
+    for key in ("cpu", "cpu_limit", "memory", "disk"):
+        assert {"type": "number"} in resources[key]["anyOf"]
+
+
 @pytest.fixture(scope="module")
 def job():
     return plan()
