@@ -22,7 +22,7 @@ from pipeline.launchers import container as containers
 from pipeline.launchers import image as image_contents
 from pipeline.launchers import image_name
 from pipeline.launchers.gcp.settings import Gcp
-from pipeline.launchers.k8s.settings import PREFIX, QUEUE, K8s
+from pipeline.launchers.k8s.settings import PREFIX, QUEUE, K8s, amount
 from pipeline.runs import start_patience
 
 RUN, FOLDER, SET, ROLE = (f"{PREFIX}/{name}" for name in ("run", "folder", "set", "role"))
@@ -33,6 +33,11 @@ _TMP = "/tmp"  # all else is read only
 # Pod names are <set>-<role>-0-<index>-<5 characters>, in at most 63 characters.
 _LONGEST_RUN = 30
 _SAVING = 90  # seconds
+# Labels that Kubernetes, JobSet and the Training Operator set, by how they begin or as they are.
+_OF_CLUSTER = ("batch.kubernetes.io/", "jobset.sigs.k8s.io/", "training.kubeflow.org/")
+_OF_JOBS = ("job-name", "controller-uid")
+# Below it no process starts, and a number without a unit is most likely meant as MiB.
+_LEAST_BYTES = 1024**2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,6 +127,8 @@ def check(job: Job) -> None:
         )
     image_name.check(name, "k8s")
     settings = K8s.of(job.config)
+    _check_labels(settings)
+    _check_memory(settings)
     there = (*settings.image_modules, *Gcp.of(job.config).image_modules)
     missing = image_contents.lacks(own_code.modules(job.config), there)
     if missing:
@@ -142,6 +149,28 @@ def check(job: Job) -> None:
             f"CLUSTER=k8s: {secret[0]} looks like a secret, and the config would be in a "
             "ConfigMap. Let your code read it from the environment, from a Secret in k8s.env_from"
         )
+
+
+def _check_labels(settings: K8s) -> None:
+    for key in settings.labels:
+        if key in _OF_JOBS or key.startswith(_OF_CLUSTER):
+            taken = "is set by Kubernetes or an operator; use another key"
+        elif key == QUEUE and settings.queue is not None:
+            taken = "is set by k8s.queue; leave out one of them"
+        else:
+            continue
+        raise errors.UsageError(f"CLUSTER=k8s: k8s.labels: {key}: {taken}")
+
+
+def _check_memory(settings: K8s) -> None:
+    """Raises `UsageError` for so few bytes of memory or disk that no process starts."""
+    for role, asked in settings.resources.items():
+        for key, given in (("memory", asked.memory), ("disk", asked.disk)):
+            if amount(given) < _LEAST_BYTES:
+                raise errors.UsageError(
+                    f"CLUSTER=k8s: k8s.resources.{role}.{key}: must be at least 1Mi, got {given}, "
+                    f"which is {amount(given):,.0f} bytes. Give it a unit, such as 4096Mi or 4Gi"
+                )
 
 
 def _check_mount(job: Job, settings: K8s) -> None:

@@ -29,13 +29,6 @@ Minutes = Annotated[float, pydantic.Field(gt=0, le=_MOST // 60)]
 # Labels of our own.
 PREFIX = "estimator-pipeline"
 _TAKEN = ("app.kubernetes.io/name",)
-# Labels that Kubernetes, JobSet and the Training Operator set, by how they begin or as they are.
-_OF_CLUSTER = (
-    "batch.kubernetes.io/",
-    "jobset.sigs.k8s.io/",
-    "training.kubeflow.org/",
-)
-_OF_JOBS = ("job-name", "controller-uid")
 QUEUE = "kueue.x-k8s.io/queue-name"
 # Quantities, without a sign and with short exponents:
 # https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/
@@ -47,8 +40,6 @@ Bytes = Annotated[str, Like(rf"^{_NUMBER}({_SUFFIX})?$", "10Gi")]
 Role = Literal["chief", "worker", "ps", "evaluator"]
 
 
-# Below it no process starts, and a number without a unit is most likely meant as MiB.
-_LEAST_BYTES = 1024**2
 # Of an amount, by the letters at its end.
 _UNITS = {"": 1.0, "m": 1e-3}
 _UNITS |= {letter: 1e3**n for n, letter in enumerate("kMGTPE", start=1)}
@@ -91,23 +82,6 @@ class Resources(Section):
     @classmethod
     def _number_is_an_amount(cls, value: Any) -> Any:
         return str(value) if type(value) in (int, float) else value
-
-    @pydantic.field_validator("cpu", "cpu_limit")
-    @classmethod
-    def _some_of_a_processor(cls, value: str | None) -> str | None:
-        if value is not None and not amount(value):
-            raise ValueError(f"must be more than 0, such as 500m, got {value}")
-        return value
-
-    @pydantic.field_validator("memory", "disk")
-    @classmethod
-    def _enough_bytes_to_start(cls, value: str) -> str:
-        if amount(value) < _LEAST_BYTES:
-            raise ValueError(
-                f"must be at least 1Mi, got {value}, which is {amount(value):,.0f} bytes. Give it "
-                "a unit, such as 4096Mi or 4Gi"
-            )
-        return value
 
     @pydantic.model_validator(mode="after")
     def _may_use_what_is_reserved(self) -> Resources:
@@ -194,16 +168,10 @@ class K8s(PlaceSection):
 
     @pydantic.field_validator("labels")
     @classmethod
-    def _labels_are_free(
-        cls, labels: dict[str, str], info: pydantic.ValidationInfo
-    ) -> dict[str, str]:
-        for key in labels:
-            if key in _TAKEN or key.startswith(f"{PREFIX}/"):
-                raise ValueError(f"{key}: is set by the pipeline; use another key")
-            if key in _OF_JOBS or key.startswith(_OF_CLUSTER):
-                raise ValueError(f"{key}: is set by Kubernetes or an operator; use another key")
-            if key == QUEUE and info.data.get("queue") is not None:
-                raise ValueError(f"{key}: is set by k8s.queue; leave out one of them")
+    def _labels_are_free(cls, labels: dict[str, str]) -> dict[str, str]:
+        taken = [key for key in labels if key in _TAKEN or key.startswith(f"{PREFIX}/")]
+        if taken:
+            raise ValueError(f"{taken[0]}: is set by the pipeline; use another key")
         return labels
 
     def of_role(self, role: str) -> Resources:

@@ -118,12 +118,13 @@ def test_what_is_accepted_is_what_kubernetes_accepts(key, job):
     @hypothesis.given(st.fixed_dictionaries({key: KINDS[key]}, optional=OBJECTS))
     def check(given):
         try:
-            section = K8s.model_validate(given)
-        except pydantic.ValidationError:
+            config = job.config.model_copy(update={"k8s": K8s.model_validate(given)})
+            documents = manifest.documents(
+                dataclasses.replace(job, config=config), "5f2c41aa00112233"
+            )
+        except (pydantic.ValidationError, errors.UsageError):
             return
         accepted.append(given)
-        config = job.config.model_copy(update={"k8s": section})
-        documents = manifest.documents(dataclasses.replace(job, config=config), "5f2c41aa00112233")
         for one in documents:
             assert list(object_rules.refusals(one)) == []
             if one["kind"] in object_rules.DEFINITIONS:
@@ -149,29 +150,46 @@ def test_what_is_accepted_is_what_kubernetes_accepts(key, job):
         ("resources={ps: {cpu: '2', cpu_limit: '1500m'}}", "cpu_limit=1500m is below cpu=2: give"),
         ("labels={estimator-pipeline/run: x}", "estimator-pipeline/run: is set by the pipeline;"),
         ("labels={app.kubernetes.io/name: x}", "app.kubernetes.io/name: is set by the pipeline;"),
+        ("resources={ps: {cpu: -1}}", "ps.cpu: must look like '500m', got '-1'"),
+        ("resources={ps: {cpu: .inf}}", "ps.cpu: must look like '500m', got 'inf'"),
+        ("env_from=a", "k8s.env_from: must be a list, such as [a, b], got 'a'"),
+    ],
+)
+def test_what_kubernetes_refuses_is_refused_in_one_line(given, words):
+    with pytest.raises(errors.UsageError) as caught:
+        plan(f"k8s.{given}")
+    assert words in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
         ("labels={job-name: x}", "k8s.labels: job-name: is set by Kubernetes or an operator; use"),
         ("labels={controller-uid: x}", "controller-uid: is set by Kubernetes or"),
         ("labels={batch.kubernetes.io/job-name: x}", "batch.kubernetes.io/job-name: is set by K"),
         ("labels={jobset.sigs.k8s.io/a: x}", "jobset.sigs.k8s.io/a: is set by Kubernetes or"),
         ("labels={training.kubeflow.org/a: x}", "training.kubeflow.org/a: is set by Kubernetes"),
         ("={queue: q, labels: {kueue.x-k8s.io/queue-name: x}}", "is set by k8s.queue; leave out"),
-        ("resources={ps: {cpu: 0}}", "ps.cpu: must be more than 0, such as 500m, got 0"),
-        ("resources={ps: {cpu: 0m}}", "ps.cpu: must be more than 0, such as 500m, got 0m"),
-        ("resources={ps: {cpu: -1}}", "ps.cpu: must look like '500m', got '-1'"),
-        ("resources={ps: {cpu: .inf}}", "ps.cpu: must look like '500m', got 'inf'"),
         ("resources={ps: {memory: 0Gi}}", "ps.memory: must be at least 1Mi, got 0Gi, which is 0"),
         ("resources={ps: {disk: 0}}", "ps.disk: must be at least 1Mi, got 0, which is 0 bytes."),
         (
             "resources={ps: {memory: 4096}}",
             "got 4096, which is 4,096 bytes. Give it a unit, such as 4096Mi or 4Gi",
         ),
-        ("env_from=a", "k8s.env_from: must be a list, such as [a, b], got 'a'"),
     ],
 )
-def test_what_kubernetes_refuses_is_refused_in_one_line(given, words):
+def test_what_cannot_run_is_refused_once_a_job_is_submitted(given, words):
+    """A run that was begun with it elsewhere can still be read."""
+    job = plan(f"k8s{given}" if given.startswith("=") else f"k8s.{given}")
     with pytest.raises(errors.UsageError) as caught:
-        plan(f"k8s{given}" if given.startswith("=") else f"k8s.{given}")
+        manifest.documents(job, "5f2c41aa00112233")
     assert words in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["0", "0m"])
+def test_a_pod_may_reserve_no_processor(text):
+    job = plan(f"k8s.resources={{worker: {{cpu: {text}}}}}")
+    assert manifest.documents(job, "5f2c41aa00112233")
 
 
 def test_a_queue_may_be_a_label():
