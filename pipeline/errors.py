@@ -24,6 +24,8 @@ _BREAKS = ("Cc", "Zl", "Zp")
 _TRACEBACK = "Traceback (most recent call last):"
 # How a line begins that has the name of an exception.
 _RAISED = re.compile(r"(?:\w+\.)*[A-Z]\w*(?::|$)")
+# What TensorFlow puts before each of several errors.
+_NUMBER = re.compile(r"^\(\d+\) [A-Z_]+:\s*")
 # What TensorFlow puts before an error: where the op was made, with lines of that program.
 _WHERE_MADE = re.compile(r"^Detected at node .*^Node: '.*?$", re.MULTILINE | re.DOTALL)
 # How many errors follow, and the nodes that failed.
@@ -211,7 +213,7 @@ def nearest(word: str, known: Iterable[str]) -> str:
 def describe(error: BaseException) -> str:
     """Returns an exception's name and its `first_line`; of an exception in a Python function of the
     user's that TensorFlow called, those of that one."""
-    line = first_line(error)
+    line = _NUMBER.sub("", first_line(error))
     if _TRACEBACK in str(error) and _RAISED.match(line):
         return line
     return f"{type(error).__name__}: {line}"

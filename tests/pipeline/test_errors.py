@@ -196,7 +196,15 @@ def test_the_first_line_that_says_something(text, line):
     assert errors.first_line(RuntimeError(text)) == line
 
 
-@pytest.mark.parametrize("place", [PLACE, PLACE + "From /job:worker/replica:0/task:0:\n", ""])
+@pytest.mark.parametrize(
+    "place",
+    [
+        PLACE,
+        PLACE + "From /job:worker/replica:0/task:0:\n",
+        PLACE + "2 root error(s) found.\n  (0) UNKNOWN:  ",
+        "",
+    ],
+)
 @pytest.mark.parametrize(
     ("raised", "said"),
     [
