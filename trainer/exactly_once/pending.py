@@ -40,13 +40,16 @@ class Pending:
                 name="input/pending",
             )
 
-    def reach(self, reads: tf.Tensor) -> Any:
-        """Returns the op that notes how far a step reads, `Variables.reads` of its batch."""
+    def reach(self, reads: tf.Tensor) -> tf.Tensor:
+        """Returns `reads`, `Variables.reads` of the batch of a step, once it has been noted how far
+        they are."""
         blocks, places, _ = tf.unstack(reads, num=3, axis=1)
         with tf.device(self._device):
-            return tf.raw_ops.ResourceScatterMax(
+            noted = tf.raw_ops.ResourceScatterMax(
                 resource=self.reached.handle, indices=blocks, updates=places
             )
+            with tf.control_dependencies([noted]):
+                return tf.identity(reads)
 
     def hand_in(self, reads: tf.Tensor, is_part: tf.Tensor) -> Any:
         """Returns the op that hands in what there is to count of a batch, and whether its

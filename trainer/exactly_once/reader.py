@@ -101,7 +101,7 @@ class Position:
         if self.together:
             reads = self.counts.reads(blocks, places, self.task.rank)
             with tf.control_dependencies([admitted]):
-                admitted = self.pending.reach(reads)
+                admitted = reads = self.pending.reach(reads)
             handing_in = functools.partial(self.pending.hand_in, reads)
             tf.compat.v1.add_to_collection(optimizers.WITH_GRADIENTS, handing_in)
             tf.compat.v1.add_to_collection(optimizers.WITH_UPDATE, self.pending.count)

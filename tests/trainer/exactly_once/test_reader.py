@@ -12,6 +12,7 @@ from pipeline import errors
 from pipeline.cluster import topology
 from pipeline.config import config_file
 from pipeline.processes import signals
+from trainer import optimizers
 from trainer.exactly_once import saved_counts
 from trainer.exactly_once.reader import Position, PositionHook, translate_failures
 from trainer.input import epoch_order
@@ -177,6 +178,20 @@ def test_nothing_is_applied_by_who_has_not_noticed_that_the_chief_started_again(
     worker.start()
     steps = [p.step() for _ in range(30) for p in (chief, worker)]
     assert _reads_whole_epochs(steps, range(2))
+
+
+def test_nothing_is_handed_in_by_who_is_not_let_in():
+    """The update would count records whose gradients it does not have."""
+    position = _position([0] * 4, strategy="parameter_server_sync", role="worker")
+    with tf.Graph().as_default() as graph, tf.compat.v1.Session() as session:
+        reads = tf.constant([0] * 4), tf.constant([1, 2, 3, 4])
+        position.let_in(reads, *reads)
+        (make,) = tf.compat.v1.get_collection(optimizers.WITH_GRADIENTS)
+        hand_in, handed_in = make(tf.constant(True)), position.pending.take()
+        session.run([op for op in graph.get_operations() if op.type == "AssignVariableOp"])
+        with pytest.raises(tf.errors.InvalidArgumentError, match="given the blocks"):
+            session.run(hand_in, {position.dispatcher.token: 1})
+        assert len(session.run(handed_in)[0]) == 0
 
 
 def test_a_worker_that_waits_for_the_chief_stops_when_it_is_asked_to(cluster, monkeypatch):
