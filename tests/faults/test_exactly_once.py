@@ -143,15 +143,21 @@ def test_what_a_worker_held_that_never_comes_back_is_read_by_others(rig):
 
 # In `make test`, tests/trainer/exactly_once/test_reader.py has no step after the last save.
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", SHARED)
-def test_training_that_ends_early_is_saved_once_and_exactly(rig, mode):
-    settings = (*WITNESSED, f"cluster.strategy={mode}", "cluster.workers=2", "train.max_seconds=4")
+@pytest.mark.parametrize(
+    ("mode", "backup"), [*((mode, 0) for mode in SHARED), ("parameter_server_sync", 1)]
+)
+def test_training_that_ends_early_is_saved_once_and_exactly(rig, mode, backup):
+    settings = (*WITNESSED, f"cluster.strategy={mode}", f"cluster.backup_workers={backup}")
+    settings += ("cluster.workers=2", "train.max_seconds=4")
     rig.train(*settings, "train.steps=100000", "train.save_steps=100000", pace=0.005)
     state = tf.train.get_checkpoint_state(str(rig.path))
     steps = [checkpoint_files.step_of(path) for path in state.all_model_checkpoint_paths]
     assert steps[0] == 0
     assert len(steps) == 2
-    Final(rig).check(twice=0)
+    final = Final(rig)
+    assert final.by_name.sum() == final.counts.applied.sum()
+    if not backup:
+        final.check(twice=0)
 
 
 @pytest.mark.slow

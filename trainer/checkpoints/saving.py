@@ -126,8 +126,7 @@ class _Saver(tf.compat.v1.train.CheckpointSaverHook):
             if isinstance(listener, _Listener):
                 listener.between = ()
         saved = self._timer.last_triggered_step()
-        # Once; again only for a process that ended a step it stood still in, or while gradients
-        # that come late are dropped (cluster.backup_workers).
+        # Once; again only for a process that ended a step it stood still in.
         for _ in range(_LAST_SAVES):
             step = session.run(self._global_step_tensor)
             if step == saved:

@@ -151,9 +151,10 @@ class Position:
 
     def before_last_save(self, session: Any) -> None:
         """Must be called before the last checkpoint is saved: no process makes a step after it.
-        Where all make it together, none can without the chief."""
-        # What makes the updates of all may have ended, and then no place will be free any more.
-        self.standstill = None
+        Where all make it together, none can without the chief, or without the place it takes."""
+        if self.standstill is not None:
+            self.standstill.begin_last(session)
+            self.standstill = None
         if self.shared and not self.together:
             self.dispatcher.close(session)
 

@@ -10,6 +10,7 @@ step, lays it back and hands in nothing: its gradients are dropped, of all varia
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,6 +18,8 @@ import tensorflow as tf
 
 # Of no step: accumulators drop a gradient of it, and no process is at it.
 _NO_STEP = -1
+# Milliseconds that the chief waits for the update under way as training ends.
+_LAST_WAIT = 10_000
 
 
 class Places:
@@ -71,6 +74,12 @@ class Standstill:
     def begin(self, session: Any) -> None:
         """Waits for the update under way, if all its places are taken."""
         self._held = session, session.run(self._hold)
+
+    def begin_last(self, session: Any) -> None:
+        """Does so for good: no update is made any more. What makes them may have ended already;
+        then there may be no place to wait for either."""
+        with contextlib.suppress(tf.errors.DeadlineExceededError):
+            session.run(self._hold, options=tf.compat.v1.RunOptions(timeout_in_ms=_LAST_WAIT))
 
     def end(self) -> None:
         """Lets updates be made again."""

@@ -60,3 +60,21 @@ def test_at_the_end_nobody_waits_for_a_place():
         taken, end = made.take([tf.constant(1.0)], tf.constant(0, tf.int64)), made.end()
         session.run(end)
         assert [session.run(taken) for _ in range(3)] == [False] * 3
+
+
+@pytest.mark.timeout(60)
+def test_no_update_is_made_once_the_chief_holds_a_place_for_the_last_save(monkeypatch):
+    """Where there is none, because nothing makes updates any more, it does not wait for long."""
+    monkeypatch.setattr(places, "_LAST_WAIT", 500)
+    v1 = tf.compat.v1
+    server = tf.distribute.Server({"ps": ["localhost:0"]}, job_name="ps", task_index=0)
+    with tf.Graph().as_default(), v1.Session(server.target) as session:
+        made = places.Places(2, v1.train.get_or_create_global_step())
+        lay_out, left = made.lay_out(), made._queue.size()
+        standstill = places.Standstill(made)
+        session.run(v1.global_variables_initializer())
+        session.run(lay_out)
+        for places_left in (1, 0, 0):
+            standstill.begin_last(session)
+            standstill.end()
+            assert session.run(left) == places_left
