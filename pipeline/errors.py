@@ -162,9 +162,9 @@ def of_disk(error: Exception) -> PipelineError | None:
 
 def of_lost_storage(error: Exception) -> PipelineError | None:
     """Returns our error for what TensorFlow raises when storage that was there is gone, such as a
-    network's; `None` for an error of another kind."""
+    network's; `None` for an error of another kind, or of a Python function of the user's."""
     found = _carried_by(error, *_LOST)
-    if found is None:
+    if found is None or _raised_in_python(error):
         return None
     said = os.strerror(found[0])
     place = found[1].partition(f"; {said}")[0]
@@ -213,10 +213,16 @@ def nearest(word: str, known: Iterable[str]) -> str:
 def describe(error: BaseException) -> str:
     """Returns an exception's name and its `first_line`; of an exception in a Python function of the
     user's that TensorFlow called, those of that one."""
-    line = _NUMBER.sub("", first_line(error))
-    if _TRACEBACK in str(error) and _RAISED.match(line):
-        return line
-    return f"{type(error).__name__}: {line}"
+    return _raised_in_python(error) or f"{type(error).__name__}: {_unnumbered_line(error)}"
+
+
+def _raised_in_python(error: BaseException) -> str | None:
+    line = _unnumbered_line(error)
+    return line if _TRACEBACK in str(error) and _RAISED.match(line) else None
+
+
+def _unnumbered_line(error: BaseException) -> str:
+    return _NUMBER.sub("", first_line(error))
 
 
 def first_line(error: BaseException) -> str:

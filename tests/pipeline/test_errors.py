@@ -218,6 +218,15 @@ def test_what_a_python_function_in_a_graph_raises_is_the_cause(place, raised, sa
     assert errors.describe(RuntimeError(text)) == said
 
 
+@pytest.mark.parametrize("number", [errno.ENOENT, errno.EIO])
+def test_a_file_that_a_python_function_in_a_graph_lacks_is_not_lost_storage(number):
+    error = OSError(number, os.strerror(number), "/words.txt")
+    raised = f"{type(error).__name__}: {error}"
+    found = RuntimeError(f"{PLACE}{raised}\n{TRACEBACK.format(raised=raised)}")
+    assert errors.of_lost_storage(found) is None
+    assert errors.describe(found) == raised
+
+
 def test_other_errors_have_the_name_of_their_class():
     assert errors.describe(KeyError("x")) == "KeyError: 'x'"
     assert errors.describe(ValueError(f"{PLACE}Input: bad")) == "ValueError: Input: bad"
