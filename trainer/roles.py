@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -67,7 +68,7 @@ def run(
         if gpus.PROMISED in os.environ:
             gpus.check_promised(os.environ, len(tf.config.list_physical_devices("GPU")))
         if task.cluster:
-            request_numbers.make_unique()
+            _number_requests()
         if task.is_chief:
             records = _open(process)
             _warn(run, records, reporter)
@@ -95,6 +96,14 @@ def run(
                 raise
             raise damaged.explain(error, records, run) from error
         reporter.report("done")
+
+
+def _number_requests() -> None:
+    if not request_numbers.make_unique() and sys.platform == "linux":
+        tf.get_logger().warning(
+            "two requests of this process may get the same number, and a server then refuses the "
+            "second: see docs/tensorflow-pitfalls.md#numbers-of-requests"
+        )
 
 
 def checks_model(run: RunFolder, task: topology.Task) -> bool:

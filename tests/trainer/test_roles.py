@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import types
 
 import pytest
@@ -116,3 +117,14 @@ def test_sessions_on_servers_are_ours_whatever_the_input_is(counted):
         assert tf_session_manager.SessionManager is not theirs
     with roles._sessions(topology.Task(topology.CHIEF, 0), parts):
         assert tf_session_manager.SessionManager is theirs
+
+
+@pytest.mark.parametrize("is_unique", [True, False])
+def test_requests_that_may_be_refused_are_warned_of(monkeypatch, is_unique):
+    lines = []
+    monkeypatch.setattr(roles.request_numbers, "make_unique", lambda: is_unique)
+    monkeypatch.setattr(tf.get_logger(), "warning", lines.append)
+    monkeypatch.setattr(sys, "platform", "linux")
+    roles._number_requests()
+    assert len(lines) == (0 if is_unique else 1)
+    assert all("docs/tensorflow-pitfalls.md#numbers-of-requests" in line for line in lines)

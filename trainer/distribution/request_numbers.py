@@ -31,14 +31,21 @@ _WORDS = 3  # of 64 bits, of a relocation; the first is where the address of a f
 @functools.cache
 def make_unique() -> bool:
     """Makes the requests of this process use the generator for all threads, and returns whether
-    they do. They do not on systems other than Linux, where training is for trying out.
+    they do. They do not on systems other than Linux, where training is for trying out, nor with a
+    TensorFlow whose libraries are built otherwise.
 
     Must not be called before a process is forked that makes requests, too: both would go on with
     the same numbers.
     """
     if not sys.platform.startswith("linux") or ctypes.sizeof(ctypes.c_void_p) != 8:
         return False
-    folder = tf.sysconfig.get_lib()
+    try:
+        return _replace_generator(tf.sysconfig.get_lib())
+    except (OSError, AttributeError):  # no such library or function, or no right to write
+        return False
+
+
+def _replace_generator(folder: str) -> bool:
     caller, random = (
         ctypes.CDLL(os.path.join(folder, f"libtensorflow_{name}.so.2"))
         for name in ("cc", "framework")
@@ -71,18 +78,35 @@ def _kept_addresses(library: ctypes.CDLL) -> np.ndarray:
         tag, value = (ctypes.c_uint64 * 2).from_address(section)
         tags[tag] = value
         section += 16
+    if _RELOCATIONS not in tags:
+        return np.zeros(0, np.uint64)
     words = tags[_SIZE] // 8
     relocations = np.ctypeslib.as_array((ctypes.c_uint64 * words).from_address(tags[_RELOCATIONS]))
     return relocations[::_WORDS] + np.uint64(base)
 
 
 def _write(at: int, address: int) -> None:
-    """Writes an address to where a library keeps one, which is in a page that is not for writing
-    once the library is loaded."""
+    """Writes an address to where a library keeps one, which may be in a page that is not for
+    writing once the library is loaded."""
+    protected = not _is_writable(at)
+    if protected:
+        _protect(at, mmap.PROT_READ | mmap.PROT_WRITE)
+    ctypes.c_uint64.from_address(at).value = address
+    if protected:
+        _protect(at, mmap.PROT_READ)
+
+
+def _is_writable(at: int) -> bool:
+    with open("/proc/self/maps") as maps:
+        for line in maps:
+            pages, rights = line.split()[:2]
+            first, end = (int(address, 16) for address in pages.split("-"))
+            if first <= at < end:
+                return "w" in rights
+    return False
+
+
+def _protect(at: int, rights: int) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
-    page = ctypes.c_void_p(at & -mmap.PAGESIZE)
-    for rights in (mmap.PROT_READ | mmap.PROT_WRITE, mmap.PROT_READ):
-        if libc.mprotect(page, mmap.PAGESIZE, rights):
-            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-        if rights & mmap.PROT_WRITE:
-            ctypes.c_uint64.from_address(at).value = address
+    if libc.mprotect(ctypes.c_void_p(at & -mmap.PAGESIZE), mmap.PAGESIZE, rights):
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import ctypes
+import mmap
+import os
+import pathlib
 import subprocess
 import sys
 import textwrap
 
+import numpy as np
 import pytest
+import tensorflow as tf
 
 from tests.pipeline.process_help import child_environment
 from tests.support import few_numbers
+from trainer.distribution import request_numbers
+
+_ON_LINUX = pytest.mark.skipif(
+    sys.platform != "linux", reason="requests are as TensorFlow makes them"
+)
 
 _CLIENT = textwrap.dedent(
     """
@@ -58,8 +69,65 @@ def _count_refused(python, which):
     return int(done.stdout.split()[-1])
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="requests are as TensorFlow makes them")
+@_ON_LINUX
 def test_no_request_is_refused_for_its_number(python):
     # Of 10,000 numbers of a million 48 are there twice.
     assert _count_refused(python, "as they are") > 10
     assert _count_refused(python, "unique") == 0
+
+
+def _small_library():
+    """Returns the file of a library that calls no other."""
+    ctypes.CDLL("libdl.so.2")
+    maps = pathlib.Path("/proc/self/maps").read_text()
+    return next(line.split()[-1] for line in maps.splitlines() if "/libdl" in line)
+
+
+@_ON_LINUX
+@pytest.mark.parametrize(
+    ("has_libraries", "has_generators"),
+    [(False, False), (True, False), (True, True)],
+    ids=["no library", "no generator", "no calls of it"],
+)
+def test_another_build_of_tensorflow_is_left_as_it_is(
+    tmp_path, monkeypatch, has_libraries, has_generators
+):
+    other = _small_library()
+    name = "libtensorflow_framework.so.2"
+    if has_libraries:
+        theirs = os.path.join(tf.sysconfig.get_lib(), name)
+        (tmp_path / name).symlink_to(theirs if has_generators else other)
+        (tmp_path / "libtensorflow_cc.so.2").symlink_to(other)
+    monkeypatch.setattr(tf.sysconfig, "get_lib", lambda: str(tmp_path))
+    assert request_numbers.make_unique.__wrapped__() is False
+
+
+@_ON_LINUX
+def test_a_system_that_refuses_to_write_there_is_no_failure(monkeypatch):
+    def refuse(at, address):
+        raise PermissionError("no")
+
+    library = ctypes.CDLL(os.path.join(tf.sysconfig.get_lib(), "libtensorflow_framework.so.2"))
+    former = request_numbers._address(getattr(library, request_numbers._OF_A_THREAD))
+    kept = np.array([former], np.uint64)
+    addresses = np.array([kept.ctypes.data], np.uint64)
+    monkeypatch.setattr(request_numbers, "_kept_addresses", lambda library: addresses)
+    monkeypatch.setattr(request_numbers, "_write", refuse)
+    assert request_numbers.make_unique.__wrapped__() is False
+
+
+@_ON_LINUX
+@pytest.mark.parametrize("rights", [mmap.PROT_READ, mmap.PROT_READ | mmap.PROT_WRITE])
+def test_a_page_has_the_rights_that_it_had(rights):
+    page = mmap.mmap(-1, mmap.PAGESIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, rights)
+    words = np.frombuffer(page, np.uint64)
+    request_numbers._write(words.ctypes.data, 7)
+    assert words[0] == 7
+    zeros = os.open("/dev/zero", os.O_RDONLY)
+    try:
+        # The system writes here, and reports where it must not.
+        libc = ctypes.CDLL(None, use_errno=True)
+        written = libc.read(zeros, ctypes.c_void_p(words.ctypes.data), 8)
+    finally:
+        os.close(zeros)
+    assert written == (8 if rights & mmap.PROT_WRITE else -1)
