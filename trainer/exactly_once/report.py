@@ -147,14 +147,17 @@ def troubles(
     have more than an epoch less behind them than others; a bounded number of lines. The last is
     what `dropping` says."""
     excess, epochs = counts.applied - counts.reached, counts.reached // blocks.records
+    left_out = 0
     if dropped:
+        # What is missing of a block may have been dropped, but was handed out to a reader.
         excess = np.maximum(excess, 0)
+        left_out = int(counts.reached.sum() + excess.sum() - counts.readers.sum())
     behind = epochs < epochs.max(initial=0) - 1
     if blocks.excluded is not None:
         behind &= ~blocks.excluded
     shards = np.unique(blocks.shard[(excess != 0) | behind]).tolist()
     done = "handed out" if dropped else "applied"
-    if not shards:
+    if not shards and left_out <= 0:
         yield f"every record that has been read was {done} exactly once"
     for shard in shards[:_SHARDS]:
         of_shard = np.flatnonzero(blocks.shard == shard)
@@ -168,6 +171,8 @@ def troubles(
         yield f"{blocks.paths[shard]}: {'; '.join([*named, *more])}"
     if len(shards) > _SHARDS:
         yield f"{len(shards) - _SHARDS:,} more shards"
+    if left_out > 0:
+        yield f"{left_out:,} records left out; of which blocks is not known"
     if dropped:
         yield dropped
 

@@ -244,14 +244,34 @@ def test_records_whose_gradients_may_be_dropped_were_handed_out():
         "1,032 of the records handed out were not applied: each step applied the first 2 of 3 "
         "gradients and dropped the rest (cluster.backup_workers=1)"
     )
-    assert list(report.troubles(_blocks(), _counts([8, 10, 20], [12, 10, 20]), dropped)) == [
+    counts = _counts([8, 10, 20], [12, 10, 20], readers=(30, 12))
+    assert list(report.troubles(_blocks(), counts, dropped)) == [
         "every record that has been read was handed out exactly once",
         dropped,
     ]
-    twice = report.troubles(_blocks(), _counts([12, 10, 20], [10, 10, 20]), dropped)
+    counts = _counts([12, 10, 20], [10, 10, 20], readers=(30, 12))
+    twice = report.troubles(_blocks(), counts, dropped)
     assert list(twice) == ["shard-0: block 0 at byte 7: 2 records handed out again", dropped]
     usage = report.RecordUsage(7, [epoch_order.Epoch(0, 30, 30, 0, 0, 0, 0)], {"chief-0": 30})
     assert list(report.table(usage, dropped))[-1] == "handed out to chief-0 30"
+
+
+@pytest.mark.parametrize(
+    ("applied", "read", "troubles"),
+    [
+        ([8, 10, 17], 37, []),
+        ([14, 10, 15], 39, ["shard-0: block 0 at byte 7: 2 records handed out again"]),
+    ],
+)
+def test_records_that_were_passed_over_are_seen_where_others_are_dropped(applied, read, troubles):
+    """How far blocks were read is more than all readers were handed of them."""
+    counts = _counts(applied, [12, 10, 20], readers=(30, read - 30))
+    dropped = report.dropping(DROPPING, 1)
+    assert list(report.troubles(_blocks(), counts, dropped)) == [
+        *troubles,
+        "5 records left out; of which blocks is not known",
+        dropped,
+    ]
 
 
 @pytest.mark.parametrize(
