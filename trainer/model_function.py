@@ -86,6 +86,9 @@ class ModelFunction:
         saving.keep_known(spec.scaffold)
         if mode == _MODES.TRAIN:
             table_saver.use(config)
+        if self._position is None:  # and so none of its hooks, which clears them
+            for name in (optimizers.TURNS, optimizers.PLACES):
+                tf.compat.v1.get_default_graph().clear_collection(name)
         return _with_hooks(spec)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ModelFunction:

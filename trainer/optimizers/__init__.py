@@ -41,9 +41,9 @@ WITH_UPDATE = "pipeline/with_update"
 # return ops: run by each process ahead of handing them in.
 WITH_GRADIENTS = "pipeline/with_gradients"
 # Two functions that return ops, see `turns`.
-_TURNS = "pipeline/turns"
+TURNS = "pipeline/turns"
 # The `Places` of updates that do not wait for all processes.
-_PLACES = "pipeline/places"
+PLACES = "pipeline/places"
 # Seconds that the chief waits for its queue runners before it closes its session.
 _GRACE = 5.0
 
@@ -123,15 +123,23 @@ def turns() -> tuple[Any, Any]:
     """Returns two ops, where processes make each update together: by the first, one that has come
     to an end of its step lets another hand in a gradient in its place for the next, and by the
     second it takes such a place. Each update waits for as many gradients as ever."""
-    let, join = tf.compat.v1.get_collection(_TURNS)
+    let, join = _take_all(TURNS)
     return let(), join()
 
 
 def standstill() -> places.Standstill | None:
     """Returns what keeps updates from being made while the chief saves; `None` if none is made
     without it."""
-    found = tf.compat.v1.get_collection(_PLACES)
+    found = _take_all(PLACES)
     return places.Standstill(found[0]) if found else None
+
+
+def _take_all(collection: str) -> list[Any]:
+    """Returns what is in a collection, and clears it: what stays there is written with every
+    checkpoint, which functions cannot be."""
+    found = tf.compat.v1.get_collection(collection)
+    tf.compat.v1.get_default_graph().clear_collection(collection)
+    return found
 
 
 def _rate(how: Updates) -> Callable[[], Any]:
@@ -301,8 +309,8 @@ class _Synchronous(tf.compat.v1.train.SyncReplicasOptimizer):
         # usual ones the chief makes the first updates out of its own gradients alone.
         hook = self.make_session_run_hook(self._is_chief_process, num_tokens=0)
         tf.compat.v1.add_to_collection(HOOKS, hook)
-        tf.compat.v1.add_to_collection(_TURNS, self._let_another)
-        tf.compat.v1.add_to_collection(_TURNS, self._take_turn)
+        tf.compat.v1.add_to_collection(TURNS, self._let_another)
+        tf.compat.v1.add_to_collection(TURNS, self._take_turn)
         if self._is_chief_process:
             tf.compat.v1.add_to_collection(HOOKS, _EndTogetherHook(self))
         return op
@@ -322,7 +330,7 @@ class _Synchronous(tf.compat.v1.train.SyncReplicasOptimizer):
 
     def _use(self, laid_out: places.Places) -> None:
         """Lays out places at the start, and lets no process wait for one after the end."""
-        tf.compat.v1.add_to_collection(_PLACES, laid_out)
+        tf.compat.v1.add_to_collection(PLACES, laid_out)
         self.chief_init_op = tf.group(self.chief_init_op, laid_out.lay_out())
         runner = self._chief_queue_runner
         self._chief_queue_runner = _train.queue_runner.QueueRunner(

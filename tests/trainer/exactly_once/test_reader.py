@@ -194,6 +194,19 @@ def test_nothing_is_handed_in_by_who_is_not_let_in():
         assert len(session.run(handed_in)[0]) == 0
 
 
+def test_the_hook_leaves_nothing_in_the_graph_that_no_checkpoint_can_hold():
+    """Each save would warn of it."""
+    position = _position([0] * 4, strategy="parameter_server_sync")
+    with tf.Graph().as_default() as graph:
+        reads = tf.constant([0] * 4), tf.constant([1, 2, 3, 4])
+        position.let_in(reads, *reads)
+        loss = tf.compat.v1.get_variable("w", initializer=0.0) * 1.0
+        optimizers.train_op(loss, optimizers.Updates("sgd", 1.0, synchronize=(1, 2)))
+        PositionHook(position).begin()
+        left = {key for key in graph.get_all_collection_keys() if key.startswith("pipeline/")}
+    assert left == {optimizers.HOOKS, optimizers.WITH_UPDATE, optimizers.WITH_GRADIENTS}
+
+
 def test_a_worker_that_waits_for_the_chief_stops_when_it_is_asked_to(cluster, monkeypatch):
     _, worker, _ = cluster
     asked = threading.Event()
