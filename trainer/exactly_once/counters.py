@@ -7,9 +7,10 @@ and with any number of processes. `tf.data`'s own iterator checkpoints do not wo
 
 Two numbers a block prove exactly once. In each epoch the records of a block have places, the order
 they are read in, and one reader at a time reads them, in that order. `reached` is the farthest
-place that was applied, `applied` how many records were. They differ by what was applied again, or
-left out. What they cannot show is the update of a process that is killed between applying a batch
-and counting it: that batch is read again.
+place that was applied or dropped, as its gradients came late (`cluster.backup_workers`); `applied`
+is how many records were applied. They differ by what was applied again, left out or dropped. What
+they cannot show is the update of a process that is killed between applying a batch and counting it:
+that batch is read again.
 """
 
 from __future__ import annotations

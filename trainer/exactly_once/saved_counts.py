@@ -15,7 +15,8 @@ from trainer.checkpoints import checkpoint_files
 from trainer.input import epoch_order
 
 # The variables in every checkpoint, over all epochs: records applied, `[blocks]` int32, the highest
-# place among them, `[blocks]` int32, and records applied by each reader, `[MOST_READERS]` int64.
+# place among those applied or dropped because their gradients came late, `[blocks]` int32, and how
+# many of both each reader was handed, `[MOST_READERS]` int64.
 APPLIED = "input/applied"
 REACHED = "input/reached"
 READERS = "input/readers"
