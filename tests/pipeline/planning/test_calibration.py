@@ -125,7 +125,7 @@ def test_the_rate_that_is_shown_leaves_out_the_start_up():
 
 
 def snapshot(**staleness):
-    """One in which processes have said so much of their staleness."""
+    """Returns a snapshot whose processes have reported this staleness, by task."""
     statuses = {task: types.SimpleNamespace(staleness=said) for task, said in staleness.items()}
     return types.SimpleNamespace(statuses=statuses)
 

@@ -64,7 +64,7 @@ def test_at_the_end_nobody_waits_for_a_place():
 
 @pytest.mark.timeout(60)
 def test_no_update_is_made_once_the_chief_holds_a_place_for_the_last_save(monkeypatch):
-    """Where there is none, because nothing makes updates any more, it does not wait for long."""
+    """If no place is left, the chief waits for a short time only, and then saves."""
     monkeypatch.setattr(places, "_LAST_WAIT", 500)
     v1 = tf.compat.v1
     server = tf.distribute.Server({"ps": ["localhost:0"]}, job_name="ps", task_index=0)
