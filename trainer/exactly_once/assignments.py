@@ -56,8 +56,8 @@ class Assignments:
     """The block ranges of one session, by their position in the schedule.
 
     A block range waits until all earlier epochs of its block have been applied, by any reader: with
-    two at a block, it would not be known how far it is. `in_turn` is false where readers make each
-    step together, which must not wait and need not; and where there is too little to share
+    two at a block, it would not be known how far it is. `in_turn` is false where each step waits
+    for a batch of every reader, so that none gets ahead; and where there is too little to share
     (`can_take_turns`).
     """
 

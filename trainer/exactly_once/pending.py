@@ -40,22 +40,20 @@ class Pending:
                 name="input/pending",
             )
 
-    def reach(self, reads: tf.Tensor) -> tf.Tensor:
-        """Returns `reads`, `Variables.reads` of the batch of a step, once it has been noted how far
-        they are."""
+    def hand_in(self, reads: tf.Tensor, is_part: tf.Tensor) -> Any:
+        """Returns the op that hands in what there is to count of a batch, `Variables.reads`, and
+        whether its gradients, which go after it, are part of the update.
+
+        How far it reaches is noted only then: what others read after it must be counted after it.
+        """
         blocks, places, _ = tf.unstack(reads, num=3, axis=1)
-        with tf.device(self._device):
-            noted = tf.raw_ops.ResourceScatterMax(
+        with (
+            tf.device(self._device),
+            tf.control_dependencies([self._queue.enqueue([reads, is_part])]),
+        ):
+            return tf.raw_ops.ResourceScatterMax(
                 resource=self.reached.handle, indices=blocks, updates=places
             )
-            with tf.control_dependencies([noted]):
-                return tf.identity(reads)
-
-    def hand_in(self, reads: tf.Tensor, is_part: tf.Tensor) -> Any:
-        """Returns the op that hands in what there is to count of a batch, and whether its
-        gradients, which go after it, are part of the update."""
-        with tf.device(self._device):
-            return self._queue.enqueue([reads, is_part])
 
     def count(self) -> Any:
         """Returns the op that counts all that has been handed in."""

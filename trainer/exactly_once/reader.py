@@ -63,9 +63,10 @@ class Position:
         self.batch = batch = topology.examples_per_process(job)
         self.sizes = assignments.sizes(blocks.records, batch, number)
         self.together = not strategy_table.STRATEGIES[job.cluster.strategy].asynchronous
-        self.in_turn = not self.together and assignments.can_take_turns(
-            blocks.due, batch, number, num_readers=task.num_readers
-        )
+        # With backup workers each reader reads as fast as it can, as where it steps by itself.
+        self.in_turn = bool(
+            not self.together or job.cluster.backup_workers
+        ) and assignments.can_take_turns(blocks.due, batch, number, num_readers=task.num_readers)
         # How many are read whole, before any record of a later one.
         self.epochs = None if job.train.epochs is None else math.ceil(round(job.train.epochs, 6))
         # Of the chief, once it has made a step: before that, none has been made.
@@ -101,7 +102,7 @@ class Position:
         if self.together:
             reads = self.counts.reads(blocks, places, self.task.rank)
             with tf.control_dependencies([admitted]):
-                admitted = reads = self.pending.reach(reads)
+                admitted = reads = tf.identity(reads)
             handing_in = functools.partial(self.pending.hand_in, reads)
             tf.compat.v1.add_to_collection(optimizers.WITH_GRADIENTS, handing_in)
             tf.compat.v1.add_to_collection(optimizers.WITH_UPDATE, self.pending.count)
@@ -303,8 +304,8 @@ class PositionHook(tf.compat.v1.train.SessionRunHook):
     def _await_records(self, session: Any) -> None:
         """Waits a moment for records that can be begun."""
         held, shared = self._held, self._dispatcher
+        self._leave_step(session)
         if held.exhausted:
-            self._leave_step(session)
             self._take_over(session)
         else:
             time.sleep(_POLL)

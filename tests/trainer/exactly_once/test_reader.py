@@ -207,6 +207,40 @@ def test_the_hook_leaves_nothing_in_the_graph_that_no_checkpoint_can_hold():
     assert left == {optimizers.HOOKS, optimizers.WITH_UPDATE, optimizers.WITH_GRADIENTS}
 
 
+@pytest.mark.parametrize(
+    ("strategy", "backup", "waits"),
+    [
+        ("parameter_server", 0, True),
+        ("parameter_server_sync", 0, False),
+        ("parameter_server_sync", 1, True),
+    ],
+)
+def test_readers_of_different_speed_wait_for_each_other_at_a_block(strategy, backup, waits):
+    """A checkpoint would be ahead of what the slow one still reads of an earlier epoch."""
+    made = _position(
+        [0] * 99, f"cluster.backup_workers={backup}", strategy=strategy, blocks=[4] * 99
+    )
+    assert made.in_turn == waits
+
+
+def test_how_far_a_batch_reaches_is_noted_when_it_is_handed_in():
+    """Another process would read on, and be counted, while this one still computes."""
+    position = _position([0] * 4, strategy="parameter_server_sync")
+    with tf.Graph().as_default() as graph, tf.compat.v1.Session() as session:
+        reads = tf.constant([0] * 4), tf.constant([1, 2, 3, 4])
+        batch = position.let_in(reads, *reads)
+        (make,) = tf.compat.v1.get_collection(optimizers.WITH_GRADIENTS)
+        hand_in, reached = make(tf.constant(True)), position.pending.reached.read_value()
+        position.dispatcher.build()
+        session.run([op for op in graph.get_operations() if op.name.endswith("/Assign")])
+        position.dispatcher.lay_out(session)
+        let_in = {position.dispatcher.token: position.dispatcher.begin(session).token}
+        session.run(batch, let_in)
+        assert session.run(reached).tolist() == [0, 0, 0, 0]
+        session.run(hand_in, let_in)
+        assert session.run(reached).tolist() == [4, 0, 0, 0]
+
+
 def test_a_worker_that_waits_for_the_chief_stops_when_it_is_asked_to(cluster, monkeypatch):
     _, worker, _ = cluster
     asked = threading.Event()
