@@ -207,7 +207,7 @@ def _run(folder: RunFolder) -> Run:
         folder.name,
         folder.path,
         record.config,
-        record.status,
+        record.state,
         record.reason,
         record.final_step,
         record.metrics,

@@ -375,6 +375,8 @@ def declare_done(
         raise errors.ModelError(
             f"training ended unexpectedly at step {step} of {job.train.max_steps}"
         )
+    if reason == run_folder.STOP_REQUESTED and step >= job.train.max_steps:
+        reason = None  # there was nothing left to stop
     if reason is None and job.train.pauses_at(step):
         reason = f"{run_folder.PAUSED} at step {step}"
     done = {"final_step": step, "reason": reason or "steps"}

@@ -80,7 +80,7 @@ def _merged(one: Iterable[str], other: Iterable[str]) -> list[str]:
 
 def _outcome(facts: Facts) -> Iterator[tuple[str, str]]:
     record = facts.record
-    yield "status", record.status if facts.state == record.status else facts.state
+    yield "status", facts.state
     yield "strategy", record.strategy
     yield "processes", topology.describe_counts(record.topology)
     if record.final_step is not None:

@@ -10,7 +10,7 @@ import contextlib
 import socket
 from collections.abc import Callable, Mapping
 
-from pipeline.runs import run_folder, run_lock
+from pipeline.runs import run_folder, run_lock, run_record
 from pipeline.runs.run_folder import RunFolder, Status
 from pipeline.runs.run_record import RunRecord
 
@@ -72,7 +72,7 @@ def state_of_run(
     by_hand = record is None or record.launcher is None
     ended = record is not None and record.status != "running"
     if record is not None and ended and (not by_hand or record.status == "done"):
-        return record.status, record.reason
+        return record.state, record.reason
     alive = [
         status
         for status in statuses.values()
@@ -85,9 +85,10 @@ def state_of_run(
         starts = all(status.state in _BEFORE_STEPS for status in statuses.values())
         return "starting" if starts else "running", "started by hand"
     if record is not None and ended:
-        return record.status, record.reason
+        return record.state, record.reason
     if run.read(run_folder.RESULT) is not None:
-        return "done", ""
+        stopped = run_record.reason_of_end(run) == run_folder.STOP_REQUESTED
+        return ("stopped", run_folder.STOP_REQUESTED) if stopped else ("done", "")
     chief = statuses.get("chief-0")
     if chief is not None and chief.state in ("stopped", "failed"):
         return chief.state, chief.error or ""

@@ -203,6 +203,8 @@ TRAINING_DONE = "TRAINING_DONE.json"
 PAUSED = "paused"
 # What a reason begins with if the seconds of `train.max_seconds` are used up.
 DEADLINE = "deadline"
+# The reason if `make stop` has ended training before its last step.
+STOP_REQUESTED = "stop requested"
 # What says that a run began as a copy: {"of": run, "step": int, of the checkpoint it began with}.
 COPIED = "copied.json"
 # What asks the chief to end training: {"reason": str}, and "final": true as above. Written by

@@ -160,6 +160,12 @@ class RunRecord(pydantic.BaseModel):
     # SHA-256 of the manifest: names the data that was trained on.
     manifest: str | None = None
 
+    @property
+    def state(self) -> str:
+        """Its status; `stopped` also if `make stop` has ended it well before its last step."""
+        stopped = self.status == "done" and self.reason == run_folder.STOP_REQUESTED
+        return "stopped" if stopped else self.status
+
 
 def begin(job: config.Config, run: RunFolder, *, by_hand: bool = False) -> RunRecord:
     """Returns the record of a run that is about to start, going on from an earlier launch's. One
@@ -226,7 +232,7 @@ def launches(record: RunRecord | None, ended: float | None = None) -> list[Launc
         started=began,
         ended=record.ended or ended or seen,
         topology=record.topology,
-        status=record.status,
+        status=record.state,
         scalings=record.scalings,
     )
     return [*record.earlier, newest]

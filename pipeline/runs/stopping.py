@@ -25,7 +25,7 @@ def ask(run: RunFolder, now: float) -> str:
         )
     if run.is_of_script:
         return _stop_script(run)
-    run.write(run_folder.STOP, {"reason": "stop requested"})
+    run.write(run_folder.STOP, {"reason": run_folder.STOP_REQUESTED})
     return "asked to stop; it saves, evaluates and exports before it ends"
 
 

@@ -82,6 +82,12 @@ def test_an_end_without_a_reason_is_no_success(finished, tmp_path):
     assert run.read(run_folder.TRAINING_DONE)["final"] is True
 
 
+def test_a_run_that_is_asked_to_stop_at_its_last_step_is_done(finished, tmp_path):
+    run = finished.copy(tmp_path, 300)
+    roles.declare_done(finished.job, run, run_folder.STOP_REQUESTED)
+    assert run.read(run_folder.TRAINING_DONE) == {"final_step": 300, "reason": "steps"}
+
+
 def test_a_process_that_waits_for_the_chief_makes_progress_when_the_chief_does(run, monkeypatch):
     """Checking the records may take hours; a chief that stands still is no progress."""
     now = [0.0]

@@ -140,6 +140,21 @@ def test_a_run_by_hand_is_done_when_there_is_a_result(run):
     assert liveness.state_of_run(run, None, lost, now=NOW) == ("done", "")
 
 
+def test_a_run_that_was_asked_to_stop_is_stopped_though_it_ended_well(run, record):
+    stopping = run_folder.STOP_REQUESTED
+    run.write(run_folder.RESULT, {"final_step": 5})
+    run.write(run_folder.TRAINING_DONE, {"final_step": 5, "reason": stopping})
+    assert liveness.state_of_run(run, None, {}, now=NOW) == ("stopped", stopping)
+    for launcher in (record.launcher, None):
+        ended = record.model_copy(update={"status": "done", "launcher": launcher})
+        ended.reason = stopping
+        assert liveness.state_of_run(run, ended, {}, now=NOW) == ("stopped", stopping)
+        assert [one.status for one in run_record.launches(ended)] == ["stopped"]
+        for reason in (run_record.ALL_STEPS, "deadline: train.max_seconds=5", "paused at step 5"):
+            ended.reason = reason
+            assert liveness.state_of_run(run, ended, {}, now=NOW) == ("done", reason)
+
+
 @pytest.mark.parametrize("state", ["trained", "done", "stopped", "failed"])
 def test_an_end_recorded_by_hand_holds_until_the_run_is_resumed(run, state):
     record = run_record.begin(config_file.load("mnist"), run, by_hand=True)

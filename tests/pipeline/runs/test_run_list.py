@@ -92,6 +92,16 @@ def test_a_running_run_shows_its_step_and_best_so_far(add, tmp_path):
     assert row.best == {"metric": "auc", "value": 0.5, "step": 900}
 
 
+def test_runs_that_were_asked_to_stop_are_found_as_stopped(add, tmp_path):
+    add("whole", 60, status="done", reason=run_record.ALL_STEPS)
+    add("asked", 50, status="done", reason=run_folder.STOP_REQUESTED, exit_code=0)
+    add("signal", 40, status="stopped", reason="stopped by SIGTERM", exit_code=75)
+    rows = run_list.read(str(tmp_path), NOW)
+    found = [(row.name, row.status) for row in rows]
+    assert found == [("signal", "stopped"), ("asked", "stopped"), ("whole", "done")]
+    assert [row.name for row in run_list.select(rows, statuses=["done"])] == ["whole"]
+
+
 def test_a_run_without_a_record_is_named_by_its_config(add, tmp_path):
     run = add("dead", 65)
     storage.write_text(f"{run.path}/checkpoint", 'model_checkpoint_path: "/x/model.ckpt-77"\n')
