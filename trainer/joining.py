@@ -62,7 +62,7 @@ def run(
     ):
         if task.is_chief:
             storage.makedirs(wanted.run.path)
-            _remove_statuses(wanted.run)
+            _remove_statuses(wanted.run, task)
         _run(wanted, task, lambda: _begin(wanted.run, ending), script=script, role=role)
 
 
@@ -144,13 +144,17 @@ def _alone(run: run_folder.RunFolder, task: topology.Task) -> Iterator[None]:
         yield
 
 
-def _remove_statuses(run: run_folder.RunFolder) -> None:
-    """Removes what processes of an earlier start have said; some of this one may wait already."""
+def _remove_statuses(run: run_folder.RunFolder, chief: topology.Task) -> None:
+    """Removes the reports of processes that are no more, such as those of an earlier start and the
+    `chief` before this one. Others may wait already, or train on."""
     now, found = time.time(), run_folder.read_statuses(run)
-    here = {name for name, one in found.items() if one.state == "preparing"}
+    living = {
+        name
+        for name, status in found.items()
+        if name != chief.name and liveness.of_process(run, status, now) not in liveness.OVER
+    }
     for name in storage.listdir(storage.join(run.path, "status")):
-        task = name.removesuffix(".json")
-        if task not in here or liveness.of_process(run, found[task], now) != "preparing":
+        if name.removesuffix(".json") not in living:
             run.remove(f"status/{name}")
 
 

@@ -36,7 +36,7 @@ _JOB_NAME = flags.DEFINE_string("job_name", None, "chief, worker, ps or evaluato
 _TASK_INDEX = flags.DEFINE_integer("task_index", 0, "Index among the tasks of that job name.")
 _CLUSTER_SPEC = flags.DEFINE_string("cluster_spec", "", "JSON: role to list of host:port.")
 # What processes of a run are that hold no records.
-_READ_NOTHING = ("preparing", "gone", "silent", *run_folder.ENDED)
+_READ_NOTHING = ("preparing", *liveness.OVER)
 _HOSTS = {
     role: flags.DEFINE_string(f"{role}_hosts", "", f"The {role}: host:port, separated by commas.")
     for role in (topology.CHIEF, topology.WORKER, topology.PS)

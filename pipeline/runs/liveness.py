@@ -19,6 +19,8 @@ UNEVALUATED = "not evaluated yet: start --job_name=evaluator (a script by its TF
 NOT_STARTED = "not started"
 # The states of a run that has running processes.
 AT_WORK = ("starting", "running")
+# Those of a process that does no more: it has ended, or gives no sign of life.
+OVER = (*run_folder.ENDED, "gone", "silent")
 # Those of a process before a run has made its first step.
 _BEFORE_STEPS = ("preparing", "starting", "waiting", "serving")
 
@@ -76,7 +78,7 @@ def state_of_run(
     alive = [
         status
         for status in statuses.values()
-        if of_process(run, status, now, host=host) not in (*run_folder.ENDED, "gone", "silent")
+        if of_process(run, status, now, host=host) not in OVER
     ]
     dead = "" if record is None else why_dead(run, record, now, host=host)
     if record is not None and not by_hand and not dead:

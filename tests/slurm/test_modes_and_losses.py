@@ -31,19 +31,6 @@ def _is_back(victim, killed):
     return condition
 
 
-def _pid_of(run, name):
-    """Waits for a report of a process: a chief that starts again removes those of all others, which
-    report again."""
-    seen = {}
-
-    def has_reported(found):
-        seen.update(found)
-        return name in found
-
-    run.wait_until(has_reported)
-    return seen[name].pid
-
-
 @pytest.mark.parametrize(
     ("mode", "victims", "others_stay"),
     [
@@ -60,7 +47,7 @@ def test_killed_roles_of_a_mode_are_started_again(run, slow, mode, victims, othe
     run.has_made(22, "evaluator-0", *victims)
     first = run_folder.read_statuses(run.folder)
     for victim in victims:
-        killed = _pid_of(run, victim)
+        killed = run_folder.read_statuses(run.folder)[victim].pid
         os.kill(killed, signal.SIGKILL)
         run.wait_until(_is_back(victim, killed))
     run.hurry_steps()

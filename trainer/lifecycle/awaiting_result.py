@@ -45,7 +45,7 @@ def is_written(
         there, state = _is_there(run), _evaluator(run)
         if there and state == "done":
             return True
-        if state not in (None, "gone", "silent", *run_folder.ENDED):
+        if state not in (None, *liveness.OVER):
             seen = clock()
         elif clock() - seen >= (min(patience, _SETTLED) if there else patience):
             return there
