@@ -5,9 +5,14 @@
 
 Both models predict the same records, and the 95 % intervals of their differences are paired.
 With --fail_if=worse it exits with 70 if a B is certainly worse than A by eval.metric or --metric.
+A B that cannot be compared does not stop the others; the exit code is that of its error, then.
 """
 
 from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from absl import flags
 
@@ -20,8 +25,12 @@ from pipeline.reports import facts as facts_of
 from pipeline.runs import resuming, run_record, run_search
 from trainer.checkpoints import checkpoint_files
 from trainer.comparison import pairing
-from trainer.comparison.pairing import ComparedRun
+from trainer.comparison.pairing import ComparedRun, Pairs
 from trainer.evaluation import request
+
+if TYPE_CHECKING:  # they import TensorFlow
+    from trainer.comparison.predictions import SplitPredictions
+    from trainer.comparison.result import Comparison
 
 _A = flags.DEFINE_string("a", None, "Name of the run to compare with.", required=True)
 _B = flags.DEFINE_list("b", None, "Runs that are compared with it.", required=True)
@@ -34,52 +43,93 @@ _FAIL_IF = flags.DEFINE_enum("fail_if", None, ["worse"], "Exit with 70 if a B is
 
 
 def main() -> None:
-    """Prints the tables, writes the page, and fails if asked to."""
+    """Prints the tables, writes the page, and fails if a B was not compared, or if asked to."""
     versions.require_estimators()
-    a, *others = (_side(name) for name in _names())
+    name_of_a, *others = names = _names()
+    a = _side(name_of_a)
     slices = [name for name in _SLICES.value if name] or list(a.job.eval.slices)
     request.check_slices(slices, a.job)
-    for side in (a, *others):
-        side.contents.split(_SPLIT.value)
-    for b in others:
-        pairing.check_alike(a, b)
-    pairs = [pairing.pair(a, b, _SPLIT.value) for b in others]
-    facts = [facts_of.gather(side.run) for side in (a, *others)]
-    from trainer.comparison import comparing, page, predictions, result
+    a.contents.split(_SPLIT.value)
+    refused: dict[str, errors.PipelineError] = {}
+    pairs: dict[str, tuple[ComparedRun, Pairs]] = {}
+    for name in others:
+        with _refused_alone(name, refused):
+            pairs[name] = _pair(a, name)
+    if not pairs:
+        raise next(iter(refused.values()))
+    from trainer.comparison import page, predictions
     from trainer.monitoring import tf_logging
 
     tf_logging.configure_logging(verbose=False)
 
-    checkpoint = _CHECKPOINT.value or None
-    of_a = predictions.predict(a, _SPLIT.value, checkpoint, slices=slices)
+    of_a = predictions.predict(a, _SPLIT.value, _CHECKPOINT.value or None, slices=slices)
     found = []
-    for b, shared, of_b in zip(others, pairs, facts[1:], strict=True):
-        differing = result.Differing(
+    for name, (b, shared) in pairs.items():
+        with _refused_alone(name, refused):
+            found.append(_compare((a, b), shared, of_a))
+    if not found:
+        raise next(iter(refused.values()))
+    print("\n".join(page.lines(found, refused)))
+    path = _page_path(page.file_name(names, _SPLIT.value, _CHECKPOINT.value or None))
+    storage.write_text(path, page.page(found, refused))
+    shown = terminal.display_path(path)
+    print(f"page in {shown}")
+    worse = [page.attribute_verdict(one, len(others)) for one in found if one.verdict == "worse"]
+    worse = worse if _FAIL_IF.value else []
+    if refused:
+        raise errors.of_exit_code(
+            next(iter(refused.values())).exit_code,
+            f"--b: {len(refused):,} of {len(others):,} runs could not be compared "
+            f"({', '.join(refused)}), see {shown}. Follow what it says, or leave them out"
+            + "".join(f"; {line}" for line in worse),
+        )
+    if worse:
+        raise errors.ModelError(f"{'; '.join(worse)}. See {shown}")
+
+
+@contextlib.contextmanager
+def _refused_alone(name: str, refused: dict[str, errors.PipelineError]) -> Iterator[None]:
+    """Keeps in `refused` why run `name` cannot be compared, so that others still are."""
+    try:
+        yield
+    except (errors.UsageError, errors.DataError, errors.ModelError) as error:
+        refused[name] = error
+
+
+def _pair(a: ComparedRun, name: str) -> tuple[ComparedRun, Pairs]:
+    """Returns run `name`, and the records that it is compared with A on."""
+    b = _side(name)
+    b.contents.split(_SPLIT.value)
+    pairing.check_alike(a, b)
+    return b, pairing.pair(a, b, _SPLIT.value)
+
+
+def _compare(
+    sides: tuple[ComparedRun, ComparedRun], pairs: Pairs, of_a: SplitPredictions
+) -> Comparison:
+    """Returns the comparison of A with one B. Raises `UsageError` without the metric that has to
+    decide."""
+    from trainer.comparison import comparing, page, result
+
+    a, b = sides
+    facts = [facts_of.gather(side.run) for side in sides]
+    compared = comparing.compare(
+        sides,
+        pairs,
+        of_a,
+        split=_SPLIT.value,
+        checkpoint=_CHECKPOINT.value or None,
+        metric=_METRIC.value or None,
+        differing=result.Differing(
             differences.of_config(a.job, b.job),
-            differences.of_code(facts[0], of_b),
+            differences.of_code(*facts),
             differences.of_statistics(a.contents, b.contents),
-            differences.of_outcome(facts[0], of_b),
-        )
-        compared = comparing.compare(
-            (a, b),
-            shared,
-            of_a,
-            split=_SPLIT.value,
-            checkpoint=checkpoint,
-            metric=_METRIC.value or None,
-            differing=differing,
-        )
-        if compared.metric is None and (_FAIL_IF.value or _METRIC.value):
-            raise errors.UsageError(page.attribute_verdict(compared, len(others)))
-        found.append(compared)
-    print("\n".join(page.lines(found)))
-    names = [side.run.name for side in (a, *others)]
-    path = _page_path(page.file_name(names, _SPLIT.value, checkpoint))
-    storage.write_text(path, page.page(found))
-    print(f"page in {terminal.display_path(path)}")
-    worse = [page.attribute_verdict(one, len(found)) for one in found if one.verdict == "worse"]
-    if _FAIL_IF.value and worse:
-        raise errors.ModelError(f"{'; '.join(worse)}. See {terminal.display_path(path)}")
+            differences.of_outcome(*facts),
+        ),
+    )
+    if compared.metric is None and (_FAIL_IF.value or _METRIC.value):
+        raise errors.UsageError(page.verdict(compared))
+    return compared
 
 
 def _names() -> list[str]:

@@ -71,6 +71,27 @@ def test_a_worse_run_is_found_and_fails_if_asked_to(commands, early, finished, s
     assert "B is better than A: accuracy" in commands.run(COMPARE, *better)
 
 
+def test_a_run_that_cannot_be_compared_does_not_stop_the_others(
+    commands, early, finished, small_records
+):
+    untrained = finished.copy(finished.path.parent / "untrained", 0)
+    shutil.copy(finished.path / "run.json", untrained.path)
+    others = "--b=finishd,early,untrained"
+    flags = (f"--storage={small_records.storage}", "--a=finished", others, "--split=test")
+    for flag in ((), ("--fail_if=worse",)):
+        output = commands.run(COMPARE, *flags, *flag, code=64)
+        assert "B is worse than A: accuracy" in output
+        assert "finishd: not compared: run 'finishd': not in " in output
+        assert "untrained: not compared: run 'untrained': has only the checkpoint of" in output
+        line = error_line(output)
+        assert "--b: 2 of 3 runs could not be compared (finishd, untrained), see " in line
+        assert ("early: B is worse than A: accuracy" in line) == bool(flag)
+    shutil.rmtree(untrained.path)
+    page = small_records.storage / "compare" / "finished-finishd-early-untrained-test.html"
+    text = page.read_text()
+    assert "Not compared" in text and "did you mean &#x27;finished&#x27;" in text
+
+
 @pytest.mark.slow
 def test_a_metric_of_ones_own_choice(commands, early, small_records):
     flags = (f"--storage={small_records.storage}", "--a=finished", "--b=early")
@@ -105,8 +126,8 @@ def test_bad_input_is_one_line_without_tensorflow(early, finished, small_records
     assert code == 64 and "--a and --b: name 'early' twice; name two or more runs" in line
     code, line = refused(storage, "--a=early", "--b=,")
     assert code == 64 and "--b: names no run; name two or more runs" in line
-    code, line = refused(storage, "--a=early", "--b=finished, finishd")
-    assert code == 64 and "did you mean 'finished'" in line
+    code, line = refused(storage, "--a=early", "--b=finishd, nothing")
+    assert code == 64 and "did you mean 'finished'" in line and "nothing" not in line
     code, line = refused(storage, "--a=early", "--b=finishd")
     assert code == 64 and "did you mean 'finished'" in line
     code, line = refused(storage, "--a=early", "--b=finished", "--slices=labl")

@@ -6,8 +6,10 @@ import dataclasses
 import html
 import math
 import re
-from collections.abc import Iterable, Sequence
+import types
+from collections.abc import Iterable, Mapping, Sequence
 
+from pipeline import errors
 from pipeline.console import figures, text_table
 from pipeline.console.figures import figure
 from pipeline.pages import charts, document
@@ -22,15 +24,22 @@ _WIDTH = 220
 _CLASSES = {"better": "good", "worse": "bad"}
 # Of longer tables the first rows are shown.
 _ROWS, _TEXT = 200, 60
+_NONE: Mapping[str, errors.PipelineError] = types.MappingProxyType({})
 
 
-def lines(found: Sequence[Comparison]) -> list[str]:
-    """Returns the comparisons with one A for a terminal; of several, an overview comes last."""
+def lines(
+    found: Sequence[Comparison], refused: Mapping[str, errors.PipelineError] = _NONE
+) -> list[str]:
+    """Returns the comparisons with one A for a terminal; of several, an overview comes after them.
+    Last is why runs were `refused`, by their names."""
+    rest = ["", *(f"{name}: not compared: {why}" for name, why in refused.items())]
+    rest = rest if refused else []
     if len(found) == 1:
-        return [*_lines(found[0]), "", verdict(found[0])]
+        return [*_lines(found[0]), "", verdict(found[0]), *rest]
     shown = [line for one in found for line in (*_lines(one), "", "")]
     head = ("B", "records", "metric", "A", "B", "B - A", "95 % interval", "B is")
-    return [*shown[:-1], *text_table.lines([head, *_overview(found)], right={1, 3, 4, 5})]
+    overview = text_table.lines([head, *_overview(found)], right={1, 3, 4, 5})
+    return [*shown[:-1], *overview, *rest]
 
 
 def _overview(found: Sequence[Comparison]) -> Iterable[tuple[str, ...]]:
@@ -158,13 +167,15 @@ def _cells(found: Comparison, part: ComparedSlice) -> Iterable[tuple[str, ...]]:
         )
 
 
-def page(found: Sequence[Comparison]) -> str:
-    """Returns one page with all comparisons, which have the same A."""
+def page(found: Sequence[Comparison], refused: Mapping[str, errors.PipelineError] = _NONE) -> str:
+    """Returns one page with all comparisons, which have the same A, and why runs were `refused`."""
     name = found[0].names[0]
+    rows = [(other, str(why)) for other, why in refused.items()]
+    rest = [document.section("Not compared", document.table(("B", "why"), rows))] if rows else []
     if len(found) == 1:
         title = f"{found[0].names[1]} compared with {name}"
-        return document.document(title, _lead(found[0]), _page_sections(found[0]))
-    sections = [_page_overview(found)]
+        return document.document(title, _lead(found[0]), [*rest, *_page_sections(found[0])])
+    sections = [_page_overview(found), *rest]
     for one in found:
         heading = f"<h1>{html.escape(one.names[1])} compared with {html.escape(name)}</h1>"
         sections += [f"{heading}<p class=lead>{_lead(one)}</p>", *_page_sections(one)]

@@ -8,6 +8,7 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
+from pipeline import errors
 from tests.trainer.comparison.compared import WORSE, change, result
 from trainer.comparison import page
 from trainer.comparison.paired import Difference
@@ -145,6 +146,16 @@ def test_several_runs_end_with_an_overview():
     assert re.fullmatch(r"two +90  auc +0.8000  0.7000  -0.1000  \[.*\] +worse", rows[0])
     assert re.fullmatch(r"<three> +90  auc +0.8000  0.9000  \+0.1000  \[.*\] +better", rows[1])
     assert re.fullmatch(r"two +90  precision +no verdict", rows[2])
+
+
+@pytest.mark.parametrize("number", [1, 3])
+def test_runs_that_are_not_compared_are_named(number):
+    refused = {"gone": errors.UsageError("no run 'gone' in <x>; make runs lists them")}
+    lines = page.lines(_several()[:number], refused)
+    assert lines[-2:] == ["", "gone: not compared: no run 'gone' in <x>; make runs lists them"]
+    text = page.page(_several()[:number], refused)
+    assert text.count("<h2>Not compared</h2>") == 1
+    assert re.search("<td>gone</td><td.*?>no run &#x27;gone&#x27; in &lt;x&gt;; make runs", text)
 
 
 def test_the_page_of_several_runs():
