@@ -39,7 +39,58 @@ def test_a_digest_that_no_image_can_have_is_refused(digest):
 
 
 @pytest.mark.parametrize(
-    "name", ["pipeline:1", f"host/pipeline@{DIGEST}", f"host/pipeline:latest@{DIGEST}"]
+    "path",
+    [
+        "Reg.example.org/Trainer",
+        "https://reg/trainer",
+        "reg//trainer",
+        " reg/trainer",
+        "reg/tr ainer",
+        "reg/tr\u00e4iner",
+        "reg/-a",
+        "reg/a___b",
+        "reg:700000/trainer",
+    ],
+)
+@pytest.mark.parametrize("behind", ["", ":1", f"@{DIGEST}"])
+def test_a_name_that_no_registry_can_have_is_refused(path, behind):
+    with pytest.raises(errors.UsageError) as caught:
+        image_name.check(path + behind, "k8s")
+    assert str(caught.value) == (
+        f"CLUSTER=k8s: IMAGE={path + behind}: {path!r} must be the name of a registry and parts "
+        "behind slashes, as registry.example.org:5000/team/trainer. Parts are of lower-case "
+        "letters and digits, with '.', '_', '__' or dashes only between them; nothing like "
+        "https:// goes before"
+    )
+
+
+def test_a_name_longer_than_a_registry_takes_is_refused():
+    image_name.check(f"{'a' * 255}:1", "k8s")
+    with pytest.raises(errors.UsageError, match=r"has 256 characters .* at most 255 are allowed"):
+        image_name.check(f"{'a' * 256}:1", "k8s")
+
+
+@pytest.mark.parametrize("tag", ["", "-x", ".x", "a" * 129, "a b", "a+b"])
+@pytest.mark.parametrize("behind", ["", f"@{DIGEST}"])
+def test_a_tag_that_no_image_can_have_is_refused(tag, behind):
+    with pytest.raises(errors.UsageError) as caught:
+        image_name.check(f"foo:{tag}{behind}", "k8s")
+    assert str(caught.value) == (
+        f"CLUSTER=k8s: IMAGE=foo:{tag}{behind}: the tag must be 1 to 128 letters, digits, '_', '.' "
+        f"or '-', and begin with none of the last two, got {tag!r}. Use the digest that make image "
+        "prints"
+    )
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "pipeline:1",
+        "GCR.io/project-1/a__b--c.d:V1.0_x-y",
+        "[::1]:5000/a:1",
+        f"host/pipeline@{DIGEST}",
+        f"host/pipeline:latest@{DIGEST}",
+    ],
 )
 def test_a_tag_or_a_digest_is_taken(name):
     image_name.check(name, "gcp")
