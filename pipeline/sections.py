@@ -16,10 +16,12 @@ import pydantic_core
 
 @dataclasses.dataclass(frozen=True)
 class Like:
-    """Annotates a text that must match `pattern`; errors and docs show the `example`."""
+    """Annotates a text that must match `pattern`; errors and docs show the `example`, errors also
+    in words what is allowed, where that is given."""
 
     pattern: str
     example: str
+    allowed: str = ""
 
     def __get_pydantic_core_schema__(
         self, source: Any, handler: pydantic.GetCoreSchemaHandler
@@ -30,7 +32,8 @@ class Like:
 
     def _check(self, value: str) -> str:
         if not re.fullmatch(self.pattern, value):
-            raise ValueError(f"must look like {self.example!r}, got {value!r}")
+            words = f" ({self.allowed})" if self.allowed else ""
+            raise ValueError(f"must look like {self.example!r}{words}, got {value!r}")
         return value
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import json
 import os
 import pathlib
@@ -314,6 +315,10 @@ def _explain(detail: Any) -> str:
         return f"{path}: must be a text, got {word}, as which YAML reads {words}: put it in quotes"
     if detail["type"] == "string_type" and isinstance(given, int | float):
         return f"{path}: must be a text, got the number {given}: put it in quotes"
+    if detail["type"] == "string_type" and isinstance(given, datetime.date):
+        return f"{path}: must be a text, got the date {given}: put it in quotes"
+    if given is None and detail["type"] == "string_type":
+        return f"{path}: must be a text, got nothing: give one, or leave out the key"
     return f"{path}: {message[0].lower()}{message[1:]}, got {given!r}"
 
 

@@ -14,12 +14,25 @@ from pipeline.sections import Like, PlaceSection, Section
 _PART = r"[a-z0-9]([a-z0-9-]*[a-z0-9])?"
 _SUBDOMAIN = rf"{_PART}(\.{_PART})*"
 _WORD = r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?"
-Name = Annotated[str, Like(rf"^(?=.{{1,253}}$){_SUBDOMAIN}$", "team-7")]
-Namespace = Annotated[str, Like(rf"^(?=.{{1,63}}$){_PART}$", "team-7")]
+_LOWER = "lower-case letters and digits, between them dashes"
+_LABEL = "letters and digits, between them '-', '_' or '.', at most 63"
+Name = Annotated[
+    str, Like(rf"^(?=.{{1,253}}$){_SUBDOMAIN}$", "team-7", f"{_LOWER} or dots, at most 253")
+]
+Namespace = Annotated[str, Like(rf"^(?=.{{1,63}}$){_PART}$", "team-7", f"{_LOWER}, at most 63")]
 # A name that is the value of a label.
-Queue = Annotated[str, Like(rf"^(?=.{{1,63}}$){_SUBDOMAIN}$", "team-7")]
-Label = Annotated[str, Like(rf"^({_WORD})?$", "team-7")]
-LabelKey = Annotated[str, Like(rf"^((?=[^/]{{1,253}}/){_SUBDOMAIN}/)?{_WORD}$", "example.org/a")]
+Queue = Annotated[
+    str, Like(rf"^(?=.{{1,63}}$){_SUBDOMAIN}$", "team-7", f"{_LOWER} or dots, at most 63")
+]
+Label = Annotated[str, Like(rf"^({_WORD})?$", "team-7", _LABEL)]
+LabelKey = Annotated[
+    str,
+    Like(
+        rf"^((?=[^/]{{1,253}}/){_SUBDOMAIN}/)?{_WORD}$",
+        "example.org/a",
+        f"{_LABEL}; before a slash a domain of at most 253",
+    ),
+]
 # Kubernetes has integers of 32 bits for seconds, restarts and users.
 _MOST = (1 << 31) - 1
 Count = Annotated[int, pydantic.Field(ge=0, le=_MOST)]
@@ -33,10 +46,15 @@ QUEUE = "kueue.x-k8s.io/queue-name"
 # Quantities, without a sign and with short exponents:
 # https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/
 _NUMBER, _SUFFIX = r"([0-9]+\.?[0-9]*|\.[0-9]+)", r"[kMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]{1,2}"
-Processors = Annotated[str, Like(rf"^{_NUMBER}(m|{_SUFFIX})?$", "500m")]
+_UNITS_ALLOWED = "Ki, Mi, Gi, Ti, k, M, G or T"
+Processors = Annotated[
+    str, Like(rf"^{_NUMBER}(m|{_SUFFIX})?$", "500m", f"a number, then nothing, m, {_UNITS_ALLOWED}")
+]
 # 400m are 0.4 bytes, which nobody means:
 # https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/#meaning-of-memory
-Bytes = Annotated[str, Like(rf"^{_NUMBER}({_SUFFIX})?$", "10Gi")]
+Bytes = Annotated[
+    str, Like(rf"^{_NUMBER}({_SUFFIX})?$", "10Gi", f"a number, then nothing, {_UNITS_ALLOWED}")
+]
 Role = Literal["chief", "worker", "ps", "evaluator"]
 
 

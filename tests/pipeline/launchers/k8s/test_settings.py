@@ -81,9 +81,11 @@ def test_amounts_of_processors_are_those_of_kubernetes(text):
     "text", ["4ki", "4K", "4mi", "4g", "4GB", "-4Gi", "4 Gi", "400m", "1e", "."]
 )
 def test_memory_that_kubernetes_does_not_know_is_refused(text):
-    with pytest.raises(errors.UsageError, match=r"memory: must look like '10Gi', got") as caught:
+    with pytest.raises(errors.UsageError, match=r"memory: must look like '10Gi' \(") as caught:
         plan(f"k8s.resources={{worker: {{memory: '{text}'}}}}")
-    assert "\n" not in str(caught.value)
+    assert str(caught.value).endswith(
+        f"(a number, then nothing, Ki, Mi, Gi, Ti, k, M, G or T), got {text!r}"
+    )
 
 
 @pytest.mark.parametrize(
@@ -150,8 +152,11 @@ def test_what_is_accepted_is_what_kubernetes_accepts(key, job):
         ("resources={ps: {cpu: '2', cpu_limit: '1500m'}}", "cpu_limit=1500m is below cpu=2: give"),
         ("labels={estimator-pipeline/run: x}", "estimator-pipeline/run: is set by the pipeline;"),
         ("labels={app.kubernetes.io/name: x}", "app.kubernetes.io/name: is set by the pipeline;"),
-        ("resources={ps: {cpu: -1}}", "ps.cpu: must look like '500m', got '-1'"),
-        ("resources={ps: {cpu: .inf}}", "ps.cpu: must look like '500m', got 'inf'"),
+        ("resources={ps: {cpu: -1}}", "k, M, G or T), got '-1'"),
+        ("resources={ps: {cpu: .inf}}", "ps.cpu: must look like '500m' ("),
+        (f"labels={{a: {'b' * 64}}}", "between them '-', '_' or '.', at most 63), got 'bbb"),
+        ("labels={a: 2024-01-01}", "a: must be a text, got the date 2024-01-01: put it in quotes"),
+        ("labels={a: }", "a: must be a text, got nothing: give one, or leave out the key"),
         ("env_from=a", "k8s.env_from: must be a list, such as [a, b], got 'a'"),
     ],
 )
