@@ -30,6 +30,11 @@ CONTAINER = "trainer"
 # Where pods find the config.
 _FOLDER, FILE = "/etc/estimator-pipeline", "config.yaml"
 _TMP = "/tmp"  # all else is read only
+# What is in every image: ours, its programs, their libraries, and what the kernel shows.
+_OF_IMAGE = (
+    *("/app", "/bin", "/dev", "/lib", "/lib64", "/proc", "/sbin", "/sys"),
+    *("/usr/bin", "/usr/lib", "/usr/local"),
+)
 # Pod names are <set>-<role>-0-<index>-<5 characters>, in at most 63 characters.
 _LONGEST_RUN = 30
 _SAVING = 90  # seconds
@@ -192,6 +197,8 @@ def _check_mount(job: Job, settings: K8s) -> None:
         taken = "has a colon" if ":" in mount else f"overlaps with {_FOLDER}, where the config is"
     elif folder == f"{_TMP}/":
         taken = "is for the temporary files of pods"
+    elif hidden := [one for one in _OF_IMAGE if f"{one}/".startswith(folder)]:
+        taken = f"would hide {', '.join(hidden)} of the image"
     else:
         return
     raise errors.UsageError(
