@@ -252,8 +252,8 @@ def silence(run: RunFolder) -> float:
 
 # What a save is called as a piece of work: nothing is known of how far it is until it is over.
 SAVING = "saving"
-# And of a process that has no records left for a step, while others have.
-WAITING = "waiting for the last records of other processes"
+# And of a process that has no records for a step, while others have.
+WAITING = "waiting for other processes to read their records"
 # The states of a process after which it says no more.
 ENDED = ("done", "stopped", "failed")
 # The states of a process that evaluates, or exports what it has evaluated.

@@ -292,10 +292,11 @@ class PositionHook(tf.compat.v1.train.SessionRunHook):
             elif held.exhausted and not self._position.task.is_chief:
                 with self._waiting():
                     self._give_up(session)
-                return
             else:
                 with self._waiting():
                     self._await_records(session)
+            if self._ended:
+                return
         # A process that is asked to stop makes no further step, and would wait for its turn.
         if self._out_of_step and not signals.stop_requested.is_set():
             session.run(self._join_step)
@@ -308,7 +309,7 @@ class PositionHook(tf.compat.v1.train.SessionRunHook):
         if held.exhausted:
             self._take_over(session)
         else:
-            time.sleep(_POLL)
+            self._ended = not self._wait(session)
         held.release(shared.reached_of(session, held.waiting_blocks))
         shared.check(session, self._start.token)
         self._replace_lost(session)
@@ -323,15 +324,17 @@ class PositionHook(tf.compat.v1.train.SessionRunHook):
         """Leaves what is held to the chief, and waits for the end of training."""
         self._dispatcher.give_up(session)
         self._leave_step(session)
-        last = self._position.job.train.max_steps
         self._ended = True
-        while not signals.stop_requested.is_set():
-            step = int(session.run(self._global_step))
-            if step >= last:
-                return
-            self._progress(run_folder.WAITING, step, last)
+        while not signals.stop_requested.is_set() and self._wait(session):
             self._dispatcher.check(session, self._start.token)
+
+    def _wait(self, session: Any) -> bool:
+        """Waits a moment for steps of other processes; returns false once training has ended."""
+        step, last = int(session.run(self._global_step)), self._position.job.train.max_steps
+        if step < last:
+            self._progress(run_folder.WAITING, step, last)
             time.sleep(_POLL)
+        return step < last
 
     def _take_over(self, session: Any) -> None:
         """As the chief, adds what others have given up. When that is all there is left, adds as

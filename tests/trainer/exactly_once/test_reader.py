@@ -12,6 +12,7 @@ from pipeline import errors
 from pipeline.cluster import topology
 from pipeline.config import config_file
 from pipeline.processes import signals
+from pipeline.runs import run_folder
 from trainer import optimizers
 from trainer.exactly_once import saved_counts
 from trainer.exactly_once.reader import Position, PositionHook, translate_failures
@@ -77,7 +78,11 @@ class _Process:
             with tf.device("/job:ps/task:0"):
                 batch = self.position.let_in([self.blocks, self.places], self.blocks, self.places)
                 self.counted = self.position.count(*batch)
-            self.hook = PositionHook(self.position, clock=self._clock)
+                step = tf.compat.v1.train.get_or_create_global_step()
+                self.made = tf.compat.v1.placeholder(tf.int64, [])
+                self.make_steps = step.assign(self.made)
+            self.said = []
+            self.hook = PositionHook(self.position, self.hear, clock=self._clock)
             self.hook.begin()
             self.initial = tf.compat.v1.global_variables_initializer()
             counts = self.position.counts
@@ -87,6 +92,9 @@ class _Process:
                 saved_counts.READERS: counts.readers.read_value(),
             }
             self.session = tf.compat.v1.Session(server.target, graph=graph)
+
+    def hear(self, *progress):
+        self.said.append(progress)
 
     def _clock(self):
         self.now[0] += self.now[1]
@@ -282,6 +290,30 @@ def test_what_a_lost_worker_held_is_read_by_the_chief(cluster):
     assert _reads_whole_epochs(again, range(first, first + 2))
 
 
+@pytest.mark.parametrize("waits", ["chief", "worker"])
+def test_a_process_that_waits_for_a_slow_one_ends_when_training_does(cluster, waits):
+    """Others may make the last step. Meanwhile it says that it waits, or would seem to hang."""
+    *processes, _ = cluster
+    waiting = processes[waits == "worker"]
+    for process in processes:
+        process.start()
+    last = waiting.position.job.train.max_steps
+
+    def hear(*progress):
+        waiting.said.append(progress)
+        # What other processes have made meanwhile.
+        made = 7 if len(waiting.said) == 1 else last
+        waiting.session.run(waiting.make_steps, {waiting.made: made})
+
+    waiting.hook._progress = hear
+    steps = 0
+    while not waiting.hook._ended:
+        waiting.step()
+        steps += 1
+    assert steps > BLOCKS // 2
+    assert waiting.said == [(run_folder.WAITING, step, last) for step in (0, 7)]
+
+
 def test_what_a_worker_hands_back_is_read_at_once(cluster, monkeypatch):
     """Long before it would be missed. Another in its place takes part again."""
     chief, worker, now = cluster
@@ -363,6 +395,7 @@ def test_only_the_counts_are_saved(cluster):
         saved_counts.REACHED,
         saved_counts.READERS,
         saved_counts.IDENTITY,
+        "global_step",
     ]
 
 
