@@ -69,6 +69,7 @@ def main() -> None:
             found.append(_compare((a, b), shared, of_a))
     if not found:
         raise next(iter(refused.values()))
+    refused = {name: refused[name] for name in others if name in refused}
     print("\n".join(page.lines(found, refused)))
     path = _page_path(page.file_name(names, _SPLIT.value, _CHECKPOINT.value or None))
     storage.write_text(path, page.page(found, refused))
@@ -92,7 +93,9 @@ def _refused_alone(name: str, refused: dict[str, errors.PipelineError]) -> Itera
     """Keeps in `refused` why run `name` cannot be compared, so that others still are."""
     try:
         yield
-    except (errors.UsageError, errors.DataError, errors.ModelError) as error:
+    except errors.StoppedError:
+        raise
+    except errors.PipelineError as error:
         refused[name] = error
 
 
