@@ -19,7 +19,7 @@ from pipeline import errors, storage
 from pipeline.cluster import topology
 from pipeline.cluster.tolerance import Tolerance
 from pipeline.processes import signals
-from pipeline.runs import run_folder
+from pipeline.runs import liveness, run_folder
 from pipeline.runs.run_folder import RunFolder
 from trainer.lifecycle import leaving
 from trainer.lifecycle.training_time import TrainingTime
@@ -231,7 +231,7 @@ class Watch:
     def _is_needed(self) -> bool:
         return any(
             name.rpartition("-")[0] in topology.TRAINING_ROLES
-            and status.state not in run_folder.ENDED
+            and liveness.of_process(self._run, status, time.time()) not in liveness.OVER
             for name, status in run_folder.read_statuses(self._run).items()
         )
 
