@@ -12,8 +12,8 @@ _TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 _HOST = r"[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?"
 _DOMAIN = rf"({_HOST}(\.{_HOST})*|\[[0-9a-fA-F:]+\])(:[0-9]{{1,5}})?"
 _PART = r"[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*"
-_PATH = re.compile(rf"({_DOMAIN}/)?{_PART}(/{_PART})*")
-_LONGEST_PATH = 255
+_PATH = re.compile(rf"({_DOMAIN}/)?(?P<behind>{_PART}(/{_PART})*)")
+_LONGEST_PATH = 255  # without the registry
 
 
 def path(name: str) -> str:
@@ -43,16 +43,17 @@ def check(name: str, place: str) -> None:
 
 
 def _check_path(found: str, where: str) -> None:
-    if len(found) > _LONGEST_PATH:
-        raise errors.UsageError(
-            f"{where}: the name has {len(found)} characters without tag and digest; at most "
-            f"{_LONGEST_PATH} are allowed. Choose a shorter one"
-        )
-    if not _PATH.fullmatch(found):
+    name = _PATH.fullmatch(found)
+    if not name:
         raise errors.UsageError(
             f"{where}: {found!r} must be the name of a registry and parts behind slashes, as "
             "registry.example.org:5000/team/trainer. Parts are of lower-case letters and digits, "
             "with '.', '_', '__' or dashes only between them; nothing like https:// goes before"
+        )
+    if len(name["behind"]) > _LONGEST_PATH:
+        raise errors.UsageError(
+            f"{where}: the name has {len(name['behind'])} characters behind the registry; at most "
+            f"{_LONGEST_PATH} are allowed. Choose a shorter one"
         )
 
 

@@ -30,11 +30,10 @@ CONTAINER = "trainer"
 # Where pods find the config.
 _FOLDER, FILE = "/etc/estimator-pipeline", "config.yaml"
 _TMP = "/tmp"  # all else is read only
-# What is in every image: ours, its programs, their libraries, and what the kernel shows.
-_OF_IMAGE = (
-    *("/app", "/bin", "/dev", "/lib", "/lib64", "/proc", "/sbin", "/sys"),
-    *("/usr/bin", "/usr/lib", "/usr/local"),
-)
+# What images need: our packages, programs, their libraries, and what the kernel shows.
+_PACKAGES = tuple(f"/app/{name}" for name in ("pipeline", "preprocessing", "serving", "trainer"))
+_SYSTEM = ("/bin", "/dev/null", "/lib", "/lib64", "/proc", "/sbin", "/sys", "/usr/bin", "/usr/lib")
+_OF_IMAGE = _PACKAGES + _SYSTEM + ("/usr/local/bin", "/usr/local/lib")
 # Pod names are <set>-<role>-0-<index>-<5 characters>, in at most 63 characters.
 _LONGEST_RUN = 30
 _SAVING = 90  # seconds
@@ -193,18 +192,22 @@ def _check_mount(job: Job, settings: K8s) -> None:
             f"{mount!r}. Use a folder in it"
         )
     folder = f"/{os.path.normpath(mount).strip('/')}/".replace("//", "/")
-    if ":" in mount or folder.startswith(f"{_FOLDER}/") or f"{_FOLDER}/".startswith(folder):
+    if ":" in mount or _overlap(f"{_FOLDER}/", folder):
         taken = "has a colon" if ":" in mount else f"overlaps with {_FOLDER}, where the config is"
     elif folder == f"{_TMP}/":
         taken = "is for the temporary files of pods"
-    elif hidden := [one for one in _OF_IMAGE if f"{one}/".startswith(folder)]:
-        taken = f"would hide {', '.join(hidden)} of the image"
+    elif hidden := [one for one in _OF_IMAGE if _overlap(f"{one}/", folder)]:
+        taken = f"overlaps with {', '.join(hidden)} of the image"
     else:
         return
     raise errors.UsageError(
         f"CLUSTER=k8s: the claim would be mounted at {mount!r}, which {taken}. Use another folder "
         "as k8s.mount_path, with STORAGE in it"
     )
+
+
+def _overlap(one: str, other: str) -> bool:
+    return one.startswith(other) or other.startswith(one)
 
 
 def image(job: Job) -> str | None:

@@ -65,7 +65,8 @@ def test_a_name_that_no_registry_can_have_is_refused(path, behind):
 
 
 def test_a_name_longer_than_a_registry_takes_is_refused():
-    image_name.check(f"{'a' * 255}:1", "k8s")
+    for path in ("a" * 255, f"registry.example.org:5000/{'a' * 255}"):
+        image_name.check(f"{path}:1", "k8s")
     with pytest.raises(errors.UsageError, match=r"has 256 characters .* at most 255 are allowed"):
         image_name.check(f"{'a' * 256}:1", "k8s")
 

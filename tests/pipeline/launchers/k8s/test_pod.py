@@ -85,8 +85,22 @@ def test_processes_know_the_gpus_they_were_promised():
         ("/etc/estimator-pipeline/a", None, "which overlaps with /etc/estimator-pipeline, where"),
         ("/etc/out", "/etc", "mounted at '/etc', which overlaps with /etc/estimator-pipeline"),
         ("/", None, "mounted at '/', which overlaps with /etc/estimator-pipeline"),
-        ("/usr/x", "/usr", "'/usr', which would hide /usr/bin, /usr/lib, /usr/local of the image"),
-        ("/app", None, "mounted at '/app', which would hide /app of the image. Use another"),
+        (
+            "/usr/x",
+            "/usr",
+            "'/usr', which overlaps with /usr/bin, /usr/lib, /usr/local/bin, /usr/l",
+        ),
+        (
+            "/app",
+            None,
+            "mounted at '/app', which overlaps with /app/pipeline, /app/preprocessing, /app",
+        ),
+        (
+            "/dev",
+            None,
+            "mounted at '/dev', which overlaps with /dev/null of the image. Use another",
+        ),
+        ("/usr/local/lib/python3.11", None, "which overlaps with /usr/local/lib of the image"),
         ("/a:b", None, "mounted at '/a:b', which has a colon. Use another folder as k8s.mount_pat"),
     ],
 )
