@@ -127,9 +127,12 @@ def _check_port(task: topology.Task) -> None:
 
 
 def _limits(job: config.Config, patience: float) -> watchdog.HangLimits:
-    """A first step may have to wait for other processes as long as these may take to appear."""
-    start = max(job.cluster.watchdog_start_seconds, patience)
-    return watchdog.HangLimits(job.cluster.watchdog_seconds, start)
+    """A first step may have to wait for other processes as long as these may take to appear; what
+    comes later, such as a save, may not."""
+    cluster = job.cluster
+    return watchdog.HangLimits(
+        step=cluster.watchdog_seconds, start=cluster.watchdog_start_seconds, others=patience
+    )
 
 
 @contextlib.contextmanager

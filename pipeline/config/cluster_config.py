@@ -68,8 +68,9 @@ class Cluster(Section):
     """Seconds without progress after which a process counts as lost and is started again. On
     Kubernetes, on Vertex AI and by hand, where no launcher watches, it then exits with 75."""
     watchdog_start_seconds: Above0 = 900.0
-    """The same before the first step of a training process, or the first batch of an
-    evaluation."""
+    """The same before the first step of a training process, the first batch of an evaluation, and
+    in a save or an export. The first step may take as long as a process waits for the chief, if
+    that is longer."""
     start_wait_seconds: Above0 = 300.0
     """Seconds for which a process that was started without the launcher waits for the chief: by
     hand, on Slurm, on Vertex AI. A place that brings machines one after another waits longer."""

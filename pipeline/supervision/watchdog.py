@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Mapping
 
 from pipeline import storage
 from pipeline.cluster import topology
-from pipeline.runs.run_folder import WAITING, RunFolder, Status
+from pipeline.runs.run_folder import STARTING, WAITING, RunFolder, Status
 
 # Variable of a process that need not watch itself, since the one that started it does.
 WATCHED = "PIPELINE_WATCHED"
@@ -21,10 +21,13 @@ WATCHED = "PIPELINE_WATCHED"
 @dataclasses.dataclass(frozen=True)
 class HangLimits:
     """Seconds without progress that are taken for a hang: between two steps, and wherever
-    progress comes in larger pieces, as before the first step or in an export."""
+    progress comes in larger pieces, as before the first step, in a save or in an export. `others`
+    is for how long a process may wait before its first step for those that a place has yet to
+    start; it only makes that limit longer."""
 
     step: float = 120.0
     start: float = 900.0
+    others: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,12 +40,13 @@ class Hang:
 
 @dataclasses.dataclass
 class _Sign:
-    """The last sign of life, when it came, how long it may last, and whether the process waits
-    for records of others."""
+    """The last sign of life, when it came, how long it may last, whether the process has made a
+    step, and whether it waits for records of others."""
 
     word: Hashable
     since: float
     limit: float
+    stepped: bool = False
     waits: bool = False
 
 
@@ -90,13 +94,16 @@ class Watchdog:
         word = (pid, _progress(status))
         known = self._signs.get(name)
         if known is None or known.word != word:
-            self._signs[name] = _Sign(word, now, self._limit(status), _waits(status))
+            stepped = status is not None and status.has_stepped
+            self._signs[name] = _Sign(word, now, self._limit(status), stepped, _waits(status))
 
     def _limit(self, status: Status | None) -> float:
-        if status is None or (status.work is not None and not status.work["done"]):
+        if status is None or _may_wait_for_others(status):
+            return max(self._limits.start, self._limits.others)
+        if status.work is not None and not status.work["done"]:
             return self._limits.start  # nothing is known yet of how long a piece of it takes
-        steps = status.state == "training" and status.has_stepped
-        return self._limits.step if steps or status.state == "evaluating" else self._limits.start
+        steps = status.state in ("training", "evaluating")
+        return self._limits.step if steps else self._limits.start
 
     def _look_at_files(self, training: Mapping[str, _Sign], now: float) -> None:
         """Remembers how they are once some process has been silent for half of its limit."""
@@ -115,7 +122,7 @@ class Watchdog:
         silent = now - newest.since
         if silent < limit:
             return None
-        what = "step" if limit == self._limits.step else "first step"
+        what = "step" if any(sign.stepped for sign in training.values()) else "first step"
         busy = {name: sign for name, sign in training.items() if not sign.waits}
         if not busy or len(busy) == len(training):
             return Hang(None, f"no {what} for {silent:.0f} s")
@@ -177,6 +184,12 @@ class Saving:
 
 def _trains(name: str) -> bool:
     return name.rpartition("-")[0] in topology.TRAINING_ROLES
+
+
+def _may_wait_for_others(status: Status) -> bool:
+    """True before the first step, except in a save: it needs processes that are there."""
+    begins = status.state in (*STARTING, "training") and not status.has_stepped
+    return begins and not status.is_saving
 
 
 def _waits(status: Status | None) -> bool:

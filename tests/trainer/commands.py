@@ -72,6 +72,12 @@ class Commands:
             self._note(1.0)
         self._server.signal(name, number)
 
+    def find_pid(self, name: str) -> int:
+        """Returns the process of a command, when it has started."""
+        while name not in self._pids:
+            self._note(1.0)
+        return self._pids[name]
+
     def output(self, name: str) -> str:
         """Returns what a command has printed so far."""
         return self._log(name).read_text() if self._log(name).exists() else ""

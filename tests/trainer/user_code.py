@@ -11,6 +11,8 @@ from pipeline.processes import signals
 from trainer import optimizers
 
 KILL_AT = 37
+# Of a process that `StopServerHook` stops.
+SERVER = "SERVER_TO_STOP"
 
 
 def model_fn(features, labels, mode):
@@ -116,6 +118,21 @@ class TerminateHook(tf.compat.v1.train.SessionRunHook):
             os.kill(os.getpid(), signal.SIGTERM)
             # Another thread may have got it, and this one may make steps until its turn comes.
             assert signals.stop_requested.wait(60)
+
+
+class StopServerHook(tf.compat.v1.train.SessionRunHook):
+    """Stops the process whose number is in the variable `SERVER` before a checkpoint is written,
+    except that of step 0."""
+
+    def begin(self):
+        save = tf.compat.v1.train.Saver.save
+
+        def stop_and_save(*given, global_step, **others):
+            if global_step:
+                os.kill(int(os.environ[SERVER]), signal.SIGSTOP)
+            return save(*given, global_step=global_step, **others)
+
+        tf.compat.v1.train.Saver.save = stop_and_save
 
 
 not_a_model = 3

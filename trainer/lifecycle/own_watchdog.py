@@ -90,7 +90,10 @@ class OwnWatchdog:
             self._leave(self._reporter, errors.RetryableError(self._explain(hang)))
 
     def _explain(self, hang: watchdog.Hang) -> str:
-        said = f"{hang.cause}, which cluster.watchdog_seconds and watchdog_start_seconds limit"
+        said = (
+            f"{hang.cause}, which cluster.watchdog_seconds, watchdog_start_seconds and, before the "
+            "first step, start_wait_seconds limit"
+        )
         if lost := _unreachable(self._task):
             return f"{said}. {lost}. Start it there, or give every role its right address"
         return f"{said}. Run the same command to resume."

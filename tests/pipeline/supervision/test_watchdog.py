@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from pipeline.runs.run_folder import WAITING, RunFolder, Status
+from pipeline.runs.run_folder import SAVING, WAITING, RunFolder, Status
 from pipeline.supervision.watchdog import Hang, HangLimits, Watchdog, checkpoint_files, is_stopped
 from tests.pipeline.process_help import wait_until
 
@@ -90,6 +90,39 @@ def test_the_first_step_may_take_longer(dog):
     assert dog.look(said(0, loss=None), PIDS, 60) is None
     assert dog.look(said(0, loss=None), PIDS, 159) is None
     assert dog.look(said(0, loss=None), PIDS, 160) == Hang(None, "no first step for 100 s")
+
+
+@pytest.fixture
+def patient_dog(files):
+    """Where the other processes may take 1000 s to appear."""
+    return Watchdog(HangLimits(step=10, start=100, others=1000), files)
+
+
+@pytest.mark.parametrize("state", ["preparing", "starting", "training"])
+def test_others_may_take_longer_to_appear_before_the_first_step(patient_dog, state):
+    statuses = said(0, state=state, loss=None)
+    assert patient_dog.look({}, PIDS, 0) is None
+    assert patient_dog.look(statuses, PIDS, 900) is None
+    assert patient_dog.look(statuses, PIDS, 1899) is None
+    assert patient_dog.look(statuses, PIDS, 1900) == Hang(None, "no first step for 1000 s")
+
+
+@pytest.mark.parametrize("loss", [None, 1.0], ids=["first save", "later save"])
+def test_a_save_needs_nobody_who_has_yet_to_appear(patient_dog, loss):
+    work = {"what": SAVING, "done": 0, "total": None}
+    saving = {n: dataclasses.replace(s, work=work) for n, s in said(3, loss=loss).items()}
+    assert patient_dog.look(saving, PIDS, 0) is None
+    assert patient_dog.look(saving, PIDS, 99) is None
+    what = "step" if loss else "first step"
+    assert patient_dog.look(saving, PIDS, 100) == Hang(None, f"no {what} for 100 s")
+
+
+def test_an_export_needs_nobody_who_has_yet_to_appear(patient_dog):
+    exports = {"evaluator-0": Status("evaluator-0", 1, "h", "exporting", 0.0)}
+    assert patient_dog.look(exports, {"evaluator-0": 1}, 0) is None
+    assert patient_dog.look(exports, {"evaluator-0": 1}, 149) is None
+    hang = Hang("evaluator-0", "no sign of life for 150 s")
+    assert patient_dog.look(exports, {"evaluator-0": 1}, 150) == hang
 
 
 def test_a_new_process_has_its_own_first_step(dog):

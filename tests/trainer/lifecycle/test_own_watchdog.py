@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import json
 import os
 import re
@@ -16,6 +18,7 @@ from pipeline.runs.run_folder import RunFolder, Status
 from pipeline.supervision import watchdog
 from pipeline.supervision.ports import Reservation
 from tests.pipeline.process_help import wait_until
+from tests.trainer import user_code
 from tests.trainer.commands import error_line
 from trainer.lifecycle.own_watchdog import OwnWatchdog
 from trainer.monitoring.status_reporter import Reporter
@@ -28,7 +31,7 @@ LIMITS = watchdog.HangLimits(step=120.0, start=900.0)
 class Watched:
     """A process under its own watchdog, and the errors it was to end with."""
 
-    def __init__(self, folder, role):
+    def __init__(self, folder, role, limits):
         self.run, self.errors = RunFolder(str(folder)), []
         task = topology.Task(role, 0, CLUSTER)
         self.reporter = Reporter(self.run, task.name, 100)
@@ -36,7 +39,7 @@ class Watched:
             self.run,
             task,
             self.reporter,
-            limits=LIMITS,
+            limits=limits,
             leave=lambda reporter, error: self.errors.append(error),
         )
 
@@ -55,7 +58,7 @@ class Watched:
 
 @pytest.fixture
 def watched(tmp_path):
-    return lambda role: Watched(tmp_path, role)
+    return lambda role, limits=LIMITS: Watched(tmp_path, role, limits)
 
 
 def test_a_process_without_a_step_ends_with_75(watched):
@@ -64,7 +67,7 @@ def test_a_process_without_a_step_ends_with_75(watched):
     assert chief.wait(300) == 135  # the first look is the one that sees the step
     (error,) = chief.errors
     assert isinstance(error, errors.RetryableError)
-    assert str(error).startswith("no step for 120 s, which cluster.watchdog_seconds and ")
+    assert str(error).startswith("no step for 120 s, which cluster.watchdog_seconds, watchdog_")
 
 
 def test_a_peer_that_cannot_be_reached_is_named(watched):
@@ -80,6 +83,16 @@ def test_before_its_first_step_it_has_longer(watched):
     chief = watched("chief")
     chief.reporter.report("starting")
     assert chief.wait(1200) == 915
+
+
+def test_a_save_has_the_limit_of_a_start_but_waits_for_no_machine_to_appear(watched):
+    chief = watched("chief", dataclasses.replace(LIMITS, others=3600.0))
+    chief.reporter.report("starting")
+    assert chief.wait(1800) is None
+    chief.steps(7)
+    chief.reporter.progress(run_folder.SAVING)
+    assert chief.wait(1800) == 915
+    assert str(chief.errors.pop()).startswith("no step for 900 s")
 
 
 def test_steps_work_and_the_heartbeat_are_distinguished(watched):
@@ -130,42 +143,62 @@ def test_a_worker_alone_that_hangs_ends_and_one_whose_chief_hangs_waits(watched)
     assert worker.wait(150) is None
 
 
+@pytest.fixture
+def cluster(commands, task_flags, small_records):
+    """Starts a chief and a parameter server by hand, with a name for their run and settings."""
+    training = ("train.steps=1000000", "train.save_steps=20", "cluster.watchdog_seconds=3")
+    with contextlib.ExitStack() as stack:
+
+        def start(name, *settings):
+            reserved = stack.enter_context(Reservation(2))
+            spec = dict(zip(("chief", "ps"), ([at] for at in reserved.addresses), strict=True))
+            mode = ("cluster.strategy=parameter_server", *training, *settings)
+            flags = (*task_flags(name, *mode), f"--cluster_spec={json.dumps(spec)}")
+            server = commands.start(TASK, *flags, "--job_name=ps")
+            stack.callback(commands.signal, server, signal.SIGKILL)
+            variables = {user_code.SERVER: str(commands.find_pid(server))}
+            chief = commands.start(TASK, *flags, "--job_name=chief", variables=variables)
+            stack.callback(commands.signal, chief, signal.SIGKILL)
+            return RunFolder(str(small_records.storage / "runs" / name)), chief, server
+
+        yield start
+
+
+def find_silence(commands, run, chief):
+    """Returns after how many seconds without a step the chief has ended, by its last words."""
+    found = re.match(r"error: no step for (\d+) s, which", error_line(commands.end(chief, code=75)))
+    status = run_folder.read_statuses(run)["chief-0"]
+    assert (status.state, status.exit_code) == ("failed", 75)
+    assert (run.read("run.json") or {})["status"] != "running"
+    return int(found[1])
+
+
 @pytest.mark.slow
-def test_a_chief_whose_parameter_server_hangs_ends_with_75(commands, task_flags, small_records):
+def test_a_chief_whose_parameter_server_hangs_ends_with_75(commands, cluster):
     """By hand: the same commands continue the run. If it is stopped while the chief begins to save,
     the limit is that of the start."""
-    run = RunFolder(str(small_records.storage / "runs" / "stalled"))
-    settings = (
-        "train.steps=1000000",
-        "train.save_steps=20",
-        "cluster.watchdog_seconds=3",
-        "cluster.watchdog_start_seconds=60",
+    run, chief, server = cluster("stalled", "cluster.watchdog_start_seconds=60")
+    wait_until(lambda: run_folder.saved_step(run) or 0, seconds=120)
+    commands.signal(server, signal.SIGSTOP)
+    assert find_silence(commands, run, chief) >= 3
+
+
+@pytest.mark.slow
+def test_a_chief_whose_parameter_server_hangs_in_a_save_ends_with_75(commands, cluster):
+    """However long a chief may wait for servers to appear before its first step."""
+    run, chief, _ = cluster(
+        "stalled-save",
+        "train.hooks=[tests.trainer.user_code:StopServerHook]",
+        "cluster.watchdog_start_seconds=20",
+        "cluster.start_wait_seconds=100000",
     )
-    with Reservation(2) as reserved:
-        spec = dict(zip(("chief", "ps"), ([at] for at in reserved.addresses), strict=True))
-        flags = task_flags("stalled", "cluster.strategy=parameter_server", *settings)
-        cluster = f"--cluster_spec={json.dumps(spec)}"
-        names = {
-            role: commands.start(TASK, *flags, cluster, f"--job_name={role}")
-            for role in ("ps", "chief")
-        }
-        try:
-            wait_until(lambda: run_folder.saved_step(run) or 0, seconds=120)
-            commands.signal(names["ps"], signal.SIGSTOP)
-            output = commands.end(names["chief"], code=75)
-            assert re.match(r"error: no (first )?step for \d+ s, which", error_line(output))
-            status = run_folder.read_statuses(run)["chief-0"]
-            assert (status.state, status.exit_code) == ("failed", 75)
-            assert (run.read("run.json") or {})["status"] != "running"
-        finally:
-            for name in names.values():
-                commands.signal(name, signal.SIGKILL)
+    assert find_silence(commands, run, chief) >= 20
 
 
 def test_a_process_that_hangs_ends_by_itself(commands, tmp_path):
     name = commands.start("tests.trainer.waiting_role", str(tmp_path), "worker", "0.5", "1")
     line = error_line(commands.end(name, code=75))
-    assert line.startswith("error: no step for 1 s, which cluster.watchdog_seconds and ")
+    assert line.startswith("error: no step for 1 s, which cluster.watchdog_seconds, watchdog_")
     status = run_folder.read_statuses(RunFolder(str(tmp_path)))["worker-0"]
     assert (status.state, status.exit_code) == ("failed", 75)
     assert status.pid != os.getpid()
