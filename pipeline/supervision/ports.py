@@ -110,6 +110,8 @@ def refusal(address: str, *, seconds: float = 5.0) -> str:
         socket.create_connection((host.strip("[]"), int(port)), timeout=seconds).close()
     except OSError as error:
         return error.strerror or str(error)
+    except (UnicodeError, OverflowError) as error:  # no host has such a name, nor such a port
+        return str(error)
     return ""
 
 

@@ -24,10 +24,12 @@ def leave(reporter: Reporter, error: errors.PipelineError | None = None) -> None
     """
     _leaving.acquire()
     code = 0 if error is None else error.exit_code
-    last = threading.Thread(target=_report_end, args=(reporter, error, code), daemon=True)
-    last.start()
-    last.join(_LAST_REPORT)
-    exits.at_once(code)
+    try:
+        last = threading.Thread(target=_report_end, args=(reporter, error, code), daemon=True)
+        last.start()
+        last.join(_LAST_REPORT)
+    finally:
+        exits.at_once(code)
 
 
 def _report_end(reporter: Reporter, error: errors.PipelineError | None, code: int) -> None:

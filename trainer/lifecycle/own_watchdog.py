@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 from pipeline import errors
 from pipeline.cluster import topology
+from pipeline.cluster.tolerance import Tolerance
 from pipeline.runs import run_folder
 from pipeline.runs.run_folder import RunFolder, Status
 from pipeline.supervision import ports, watchdog
@@ -59,6 +60,7 @@ class OwnWatchdog:
         self._watchdog = watchdog.Watchdog(limits, files)
         self._interval = min(_LONGEST, min(limits.step, limits.start) / _LOOKS)
         self._now = 0.0
+        self._looking = Tolerance(f"{task.name}: looking for a hang")
 
     def start(self) -> None:
         """Begins to look; the thread dies with the process."""
@@ -70,7 +72,8 @@ class OwnWatchdog:
         while True:
             time.sleep(self._interval)
             now = time.monotonic()
-            self.look(now - looked)
+            with self._looking.survived():
+                self.look(now - looked)
             looked = now
 
     def look(self, elapsed: float) -> None:

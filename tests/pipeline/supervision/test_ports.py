@@ -56,6 +56,7 @@ def test_who_cannot_be_reached_is_reported_with_the_reason():
     assert ports.refusal(f"127.0.0.1:{port}") == "Connection refused"
     assert ports.refusal("[::1]:1") and ports.refusal("nobody.invalid:1")
     assert ports.refusal("no address") == ""
+    assert ports.refusal("two..dots:1") and ports.refusal(f"127.0.0.1:{10**20}")
 
 
 class Stuck(random.Random):

@@ -8,11 +8,13 @@ import json
 import os
 import re
 import signal
+import threading
 
 import pytest
 
 from pipeline import errors
 from pipeline.cluster import topology
+from pipeline.processes import exits
 from pipeline.runs import run_folder
 from pipeline.runs.run_folder import RunFolder, Status
 from pipeline.supervision import watchdog
@@ -20,6 +22,7 @@ from pipeline.supervision.ports import Reservation
 from tests.pipeline.process_help import wait_until
 from tests.trainer import user_code
 from tests.trainer.commands import error_line
+from trainer.lifecycle import leaving
 from trainer.lifecycle.own_watchdog import OwnWatchdog
 from trainer.monitoring.status_reporter import Reporter
 
@@ -141,6 +144,51 @@ def test_a_worker_alone_that_hangs_ends_and_one_whose_chief_hangs_waits(watched)
     # The chief ends by its own watchdog; this process says that it waits for it.
     worker.reporter.progress(run_folder.WAITING, 1, 100)
     assert worker.wait(150) is None
+
+
+def test_a_look_that_fails_is_made_again(watched, monkeypatch, capsys):
+    worker = watched("worker", watchdog.HangLimits(step=0.08, start=0.08))
+    worker.steps(7)
+    answers = iter([ValueError("of another version")])
+
+    def read_status(run, task):
+        for error in answers:
+            raise error
+
+    monkeypatch.setattr(run_folder, "read_status", read_status)
+    worker.dog.start()
+    wait_until(lambda: worker.errors)
+    said = "worker-0: looking for a hang failed, trying again: of another version"
+    assert said in capsys.readouterr().err
+    worker.reporter.report("failed")
+
+
+class Left(BaseException):
+    """The process would have ended."""
+
+
+@pytest.fixture
+def left(monkeypatch):
+    """The exit codes that this process was to end with; it goes on instead."""
+    codes = []
+
+    def end(code):
+        codes.append(code)
+        raise Left
+
+    monkeypatch.setattr(exits, "at_once", end)
+    monkeypatch.setattr(leaving, "_leaving", threading.Lock())
+    return codes
+
+
+def test_a_process_that_cannot_have_a_thread_leaves_without_a_word(watched, left, monkeypatch):
+    def refuse(thread):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with pytest.raises(Left):
+        leaving.leave(watched("chief").reporter, errors.RetryableError("hangs"))
+    assert left == [75]
 
 
 @pytest.fixture
