@@ -15,14 +15,25 @@ VARIABLE = "PIPELINE_ABORT_TO_RETRY"
 def prepare(code: int) -> int:
     """Returns the exit code to end with. Aborts the process instead (SIGABRT, which a shell counts
     as 134) if `code` is that of a retry and the place asks for it."""
-    if code == errors.RetryableError.exit_code and os.environ.get(VARIABLE):
+    if _aborts(code):
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a dump would be gigabytes
-        os.abort()
+        _abort()
     return code
 
 
 def at_once(code: int) -> None:
-    """Ends the process without any clean-up."""
-    os._exit(prepare(code))
+    """Ends the process without any clean-up, as `prepare` says. It flushes nothing: a thread may
+    wait for whoever reads a stream."""
+    if _aborts(code):
+        _abort()
+    os._exit(code)
+
+
+def _aborts(code: int) -> bool:
+    return code == errors.RetryableError.exit_code and bool(os.environ.get(VARIABLE))
+
+
+def _abort() -> None:
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a dump would be gigabytes
+    os.abort()
