@@ -223,7 +223,7 @@ def exit_code(main: Callable[[], None], argv: list[str]) -> int:
 
 
 def _interruption() -> errors.StoppedError:
-    by = f" by {interrupts.received()}" if interrupts.received() else ""
+    by = f" by {interrupts.get_received()}" if interrupts.get_received() else ""
     return errors.StoppedError(f"stopped{by}. Run the same command again.")
 
 

@@ -36,7 +36,7 @@ def ignore() -> None:
         signal.signal(number, signal.SIG_IGN)
 
 
-def received() -> str:
+def get_received() -> str:
     """Returns the name of the signal that has interrupted this process, or an empty string."""
     return _received
 

@@ -39,15 +39,15 @@ class LiveArea:
             return
         self._redrawn, self._parts[name] = now, part
         if self._live is None:
-            self._live = self._started()
+            self._live = self._start()
         self._fit(self._live)
         self._live.refresh()
 
-    def _started(self) -> Live:
+    def _start(self) -> Live:
         console = Console(file=self._stream, force_terminal=True, force_interactive=True)
         live = Live(
             console=console,
-            get_renderable=self._drawn,
+            get_renderable=self._draw,
             auto_refresh=False,
             transient=True,
             redirect_stdout=False,
@@ -58,7 +58,7 @@ class LiveArea:
         console.show_cursor()  # a process that is killed could not do so
         return live
 
-    def _drawn(self) -> Group:
+    def _draw(self) -> Group:
         return Group(*(self._parts[name] for name in sorted(self._parts)))
 
     def _fit(self, live: Live) -> None:

@@ -98,7 +98,7 @@ class Progress:
         """Returns the state in one line, as the plain log has it."""
         of_total = "" if self._total is None else f" of {self._format_count(self._total)}"
         count = f"{self._format_count(self._done)}{of_total} {self._counted_in}"
-        return f"{self._label}: {_joined([count, self._rate(), self._format_time_left(), *notes])}"
+        return f"{self._label}: {_join([count, self._rate(), self._format_time_left(), *notes])}"
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Draws the bar: as much as there is room for, of which the count and the time left are
@@ -111,12 +111,12 @@ class Progress:
             head = f"{self._label} {min(self._done / self._total, 1.0):4.0%}"
         rate = self._rate() if self._unit == "bytes" else self._rate(f" {self._unit}")
         parts = [count, self._format_time_left(), *self._notes, rate]
-        while (room := options.max_width - cell_len(f"{head} {_joined(parts)} ")) < _NARROWEST:
+        while (room := options.max_width - cell_len(f"{head} {_join(parts)} ")) < _NARROWEST:
             if len(parts) == 2:
                 break
             parts.pop()
         row: list[RenderableType] = [
-            Text(text, no_wrap=True, overflow="crop") for text in (head, _joined(parts))
+            Text(text, no_wrap=True, overflow="crop") for text in (head, _join(parts))
         ]
         if self._total and room >= _NARROWEST:
             row.insert(1, ProgressBar(self._total, self._done, width=min(room, _WIDEST)))
@@ -154,7 +154,7 @@ class Progress:
         self._area.hide("bar")
 
 
-def _joined(parts: list[str]) -> str:
+def _join(parts: list[str]) -> str:
     return ", ".join(filter(None, parts))
 
 

@@ -96,7 +96,7 @@ def _size(stream: TextIO) -> tuple[int, int]:
         return 0, 0
 
 
-def wrapped(line: str, stream: TextIO, indent: int = 2) -> str:
+def wrap(line: str, stream: TextIO, indent: int = 2) -> str:
     """Returns a line as it fits the terminal behind `stream`, broken between words, with `indent`
     spaces before what is carried over. For what is no terminal it stays as it is."""
     if not stream.isatty():

@@ -73,7 +73,7 @@ class Display:
 
     def show_line(self, line: str) -> None:
         """Shows one line, above the bar if there is one."""
-        self._area.log(terminal.wrapped(redaction.redact(line), self._stream))
+        self._area.log(terminal.wrap(redaction.redact(line), self._stream))
 
     def show(self, statuses: Mapping[str, Status]) -> None:
         """Shows steps, loss, rate and newest evaluation out of what processes say."""
@@ -200,7 +200,7 @@ def introduction(job: Job, *, resumes: bool) -> str:
     verb = "resuming" if resumes else "starting"
     what = f"{verb} run {job.name} in {terminal.display_path(job.run.path)}: "
     what += f"{job.config.cluster.strategy} with {counts}"
-    return "\n".join(terminal.wrapped(line, sys.stdout) for line in (what, _each_step(job.config)))
+    return "\n".join(terminal.wrap(line, sys.stdout) for line in (what, _each_step(job.config)))
 
 
 def _each_step(job: config.Config) -> str:
@@ -244,7 +244,7 @@ def summary(job: Job, record: RunRecord) -> str:
         if path
     ]
     lines += [f"{'next' if i == 0 else '':9}{line}" for i, line in enumerate(_next_steps(job))]
-    return "\n".join(terminal.wrapped(line, sys.stdout, indent=9) for line in lines)
+    return "\n".join(terminal.wrap(line, sys.stdout, indent=9) for line in lines)
 
 
 def _next_steps(job: Job) -> list[str]:

@@ -145,7 +145,7 @@ def _open(script: Script, folder: RunFolder) -> RunRecord:
     verb = "starting" if earlier is None else "starting again"
     where = terminal.display_path(folder.path)
     for line in (f"{verb} run {folder.name} in {where}: {counts}", f"each runs: {script.text}"):
-        print(terminal.wrapped(line, sys.stdout), flush=True)
+        print(terminal.wrap(line, sys.stdout), flush=True)
     return record
 
 
@@ -217,9 +217,7 @@ def summary(folder: RunFolder, record: RunRecord) -> str:
     if storage.exists(folder.config_path):
         root = storage.parent(storage.parent(folder.path))
         return display.summary(Job(folder.read_config(), folder.name, root, folder, ""), record)
-    return "\n".join(
-        terminal.wrapped(line, sys.stdout, indent=9) for line in _lines(folder, record)
-    )
+    return "\n".join(terminal.wrap(line, sys.stdout, indent=9) for line in _lines(folder, record))
 
 
 def _lines(folder: RunFolder, record: RunRecord) -> Iterator[str]:

@@ -111,7 +111,7 @@ def test_a_second_sigterm_does_not_interrupt_what_the_first_has_begun():
             signal.raise_signal(signal.SIGTERM)
         signal.raise_signal(signal.SIGTERM)
         signal.raise_signal(signal.SIGHUP)
-        assert interrupts.received() == "SIGTERM"
+        assert interrupts.get_received() == "SIGTERM"
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
     finally:

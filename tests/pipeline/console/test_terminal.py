@@ -114,7 +114,7 @@ def test_what_is_no_terminal_is_80_wide(monkeypatch, tmp_path):
 
 def test_long_lines_are_broken_between_words_on_a_terminal(tmp_path):
     line = "result   step 202, test accuracy 0.9738, test loss 0.0796, eval accuracy 0.9717"
-    call = f"print(terminal.wrapped({line!r}, sys.stdout, 9))"
+    call = f"print(terminal.wrap({line!r}, sys.stdout, 9))"
     program = f"import sys; from pipeline.console import terminal; {call}"
     screen = terminals.run([sys.executable, "-c", program], columns=60)
     assert screen.shown.splitlines() == [
@@ -122,7 +122,7 @@ def test_long_lines_are_broken_between_words_on_a_terminal(tmp_path):
         "         eval accuracy 0.9717",
     ]
     with open(tmp_path / "log", "w", encoding="utf-8") as file:
-        assert terminal.wrapped(line, file) == line
+        assert terminal.wrap(line, file) == line
 
 
 def test_paths_below_the_current_folder_are_shown_relative_to_it(tmp_path, monkeypatch):
