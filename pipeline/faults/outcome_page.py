@@ -104,12 +104,12 @@ def page(
     if left_out:
         table = document.table(("fault", "why"), left_out.items())
         parts.append(document.section("Not tried", table))
-    lead = f"Again: <code>{document.as_html(command)}</code>"
+    lead = f"Again: <code>{document.escape(command)}</code>"
     return document.document(title, lead, parts)
 
 
 def _marked(kind: str, text: str) -> document.Markup:
-    return document.Markup(f'<span class="{kind}">{document.as_html(text)}</span>')
+    return document.Markup(f'<span class="{kind}">{document.escape(text)}</span>')
 
 
 def as_json(outcome: Outcome, allowed: Band | None, command: str) -> str:

@@ -67,7 +67,7 @@ class Frame:
     x_ticks: Sequence[tuple[float, str]] | None = None
     y_ticks: Sequence[tuple[float, str]] | None = None
 
-    def at(self, x: float, y: float) -> Point:
+    def place_point(self, x: float, y: float) -> Point:
         """Returns the place of a point in the image, in pixels."""
         return self._x(x), self._y(y)
 
@@ -86,7 +86,7 @@ class Frame:
         thin: bool = False,
     ) -> str:
         """Returns a line through points."""
-        places = [self.at(x, y) for x, y in points]
+        places = [self.place_point(x, y) for x, y in points]
         if not places:
             return ""
         drawn = "L".join(f"{x:.1f} {y:.1f}" for x, y in places)
@@ -98,14 +98,14 @@ class Frame:
         """Returns the area between `low` and `high` of each (x, low, high)."""
         if not spans:
             return ""
-        there = [self.at(x, high) for x, _, high in spans]
-        back = [self.at(x, low) for x, low, _ in reversed(spans)]
+        there = [self.place_point(x, high) for x, _, high in spans]
+        back = [self.place_point(x, low) for x, low, _ in reversed(spans)]
         drawn = "L".join(f"{x:.1f} {y:.1f}" for x, y in [*there, *back])
         return f'<path d="M{drawn}Z" fill="{color}" fill-opacity="0.18"/>'
 
     def dots(self, points: Iterable[Point], color: str = BLUE) -> str:
         """Returns a dot for each point."""
-        places = (self.at(x, y) for x, y in points)
+        places = (self.place_point(x, y) for x, y in points)
         return "".join(
             f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.5" fill="{color}"/>' for x, y in places
         )
@@ -127,7 +127,7 @@ class Frame:
         """Returns a box for each (left, right, bottom, top), in the units of the axes."""
         drawn = []
         for left, right, bottom, top in boxes:
-            (x, y), (x_end, y_end) = self.at(left, top), self.at(right, bottom)
+            (x, y), (x_end, y_end) = self.place_point(left, top), self.place_point(right, bottom)
             drawn.append(
                 f'<rect x="{x:.1f}" y="{y:.1f}" width="{max(x_end - x, 0.3):.1f}" '
                 f'height="{max(y_end - y, 0):.1f}" fill="{color}" fill-opacity="{opacity:.3g}"/>'
@@ -136,7 +136,7 @@ class Frame:
 
     def spot(self, x: float, y: float, color: str, *, label: str) -> str:
         """Returns a diamond, which says `label` to who points at it."""
-        left, top = self.at(x, y)
+        left, top = self.place_point(x, y)
         return (
             f'<path d="M{left:.1f} {top - 6:.1f}l4 6l-4 6l-4 -6Z" fill="{color}">'
             f"<title>{html.escape(label)}</title></path>"
@@ -147,7 +147,7 @@ class Frame:
         points at it, and has its name next to it, unless that of another is there."""
         drawn, free = [], 0.0
         for x, name, label in marks:
-            left, top = self.at(x, y)
+            left, top = self.place_point(x, y)
             drawn.append(
                 f'<path class="cross" d="M{left - 5:.1f} {top - 5:.1f}l10 10m0 -10l-10 10" '
                 f'stroke="{color}" stroke-width="2.5"><title>{html.escape(label)}</title></path>'
@@ -175,8 +175,14 @@ class Frame:
         right, bottom = self.width - _RIGHT, self.height - _BOTTOM
         parts = [
             f'<path class="axis" d="M{_LEFT} {_TOP}V{bottom}H{right}" fill="none"/>',
-            *(self._across(value, label) for value, label in self._ticks(self.y, self.y_ticks)),
-            *(self._upright(value, label) for value, label in self._ticks(self.x, self.x_ticks)),
+            *(
+                self._draw_horizontal(value, label)
+                for value, label in self._ticks(self.y, self.y_ticks)
+            ),
+            *(
+                self._draw_vertical(value, label)
+                for value, label in self._ticks(self.x, self.x_ticks)
+            ),
             *marks,
             f'<text x="{(_LEFT + right) / 2:g}" y="{self.height - 4}" text-anchor="middle">'
             f"{html.escape(self.x_label)}</text>",
@@ -191,14 +197,14 @@ class Frame:
     ) -> Sequence[tuple[float, str]]:
         return [(value, number(value)) for value in ticks(*ends)] if given is None else given
 
-    def _across(self, value: float, label: str) -> str:
+    def _draw_horizontal(self, value: float, label: str) -> str:
         y = self._y(value)
         return (
             f'<path class="grid" d="M{_LEFT} {y:.1f}H{self.width - _RIGHT}"/>'
             f'<text x="{_LEFT - 4}" y="{y + 4:.1f}" text-anchor="end">{html.escape(label)}</text>'
         )
 
-    def _upright(self, value: float, label: str) -> str:
+    def _draw_vertical(self, value: float, label: str) -> str:
         x, bottom = self._x(value), self.height - _BOTTOM
         # A label at the right end would be cut in the middle of its last letters.
         cut = x + len(label) * _LETTER / 2 > self.width
@@ -245,8 +251,8 @@ def matrix(
     for row, name in enumerate(names):
         y, x = 32 + row * _CELL, _NAMES + row * _CELL + _CELL / 2
         parts.append(
-            f'<text x="{_NAMES - 6}" y="{y + 20}" text-anchor="end">{_short(name, 14)}</text>'
-            f'<text x="{x:g}" y="26" text-anchor="middle">{_short(name, 5)}</text>'
+            f'<text x="{_NAMES - 6}" y="{y + 20}" text-anchor="end">{_shorten(name, 14)}</text>'
+            f'<text x="{x:g}" y="26" text-anchor="middle">{_shorten(name, 5)}</text>'
             f'<text x="{_NAMES + side + 6}" y="{y + 20}">{html.escape(notes[row])}</text>'
         )
         for column, shade in enumerate(shades[row]):
@@ -261,5 +267,5 @@ def matrix(
     return svg(_NAMES + side + 70, 34 + side, "".join(parts))
 
 
-def _short(text: str, length: int) -> str:
+def _shorten(text: str, length: int) -> str:
     return html.escape(text if len(text) <= length else f"{text[: length - 1]}…")

@@ -101,7 +101,7 @@ def table(
 
 def _row(tag: str, cells: Sequence[str], right: Collection[int]) -> str:
     shown = (
-        f"<{tag}{_class(cell, n in right)}>{as_html(cell)}</{tag}>" for n, cell in enumerate(cells)
+        f"<{tag}{_class(cell, n in right)}>{escape(cell)}</{tag}>" for n, cell in enumerate(cells)
     )
     return f"<tr>{''.join(shown)}</tr>"
 
@@ -112,12 +112,12 @@ def _class(cell: str, on_the_right: bool) -> str:
     return " class=long" if len(cell) > _LONG and not isinstance(cell, Markup) else ""
 
 
-def as_html(text: str) -> str:
+def escape(text: str) -> str:
     """Returns the text escaped, unless it is `Markup`."""
     return text if isinstance(text, Markup) else html.escape(text)
 
 
 def tiles(pairs: Iterable[tuple[str, str]]) -> str:
     """Returns large figures, each under what it is."""
-    drawn = (f"<div>{html.escape(name)}<b>{as_html(value)}</b></div>" for name, value in pairs)
+    drawn = (f"<div>{html.escape(name)}<b>{escape(value)}</b></div>" for name, value in pairs)
     return f'<div class="tiles">{"".join(drawn)}</div>'

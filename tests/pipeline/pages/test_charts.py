@@ -58,7 +58,7 @@ def test_marks_are_to_scale():
 
 def test_what_lies_beyond_is_drawn_at_the_edge():
     frame = Frame((0, 1), (0, 1))
-    assert frame.at(7, -3) == frame.at(1, 0)
+    assert frame.place_point(7, -3) == frame.place_point(1, 0)
 
 
 def test_a_label_at_the_right_end_is_not_cut():
@@ -78,7 +78,7 @@ def test_areas_and_boxes():
     frame = Frame((0, 10), (0, 10))
     drawn = frame.boxes([(0, 5, 0, 10)])
     width, height = (float(re.search(f'{n}="([0-9.]+)"', drawn)[1]) for n in ("width", "height"))
-    (left, bottom), (right, top) = frame.at(0, 0), frame.at(10, 10)
+    (left, bottom), (right, top) = frame.place_point(0, 0), frame.place_point(10, 10)
     assert (width, height) == (
         pytest.approx((right - left) / 2, abs=0.1),
         pytest.approx(bottom - top, abs=0.1),
