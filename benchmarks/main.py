@@ -49,7 +49,7 @@ def main() -> None:
         if name not in BENCHMARKS:
             hint = errors.nearest(name, BENCHMARKS)
             raise errors.UsageError(f"--only={name}: not one of {', '.join(BENCHMARKS)}{hint}")
-    root = storage.absolute(_STORAGE.value)
+    root = storage.make_absolute(_STORAGE.value)
     storage.makedirs(root)
     results = [r for name in names for r in importlib.import_module(f"benchmarks.{name}").run(root)]
     path = storage.join(root, "bench.json")

@@ -215,7 +215,9 @@ def exit_code(main: Callable[[], None], argv: list[str]) -> int:
         from pipeline.storage import gcs_errors
 
         refused = (
-            gcs_errors.of_tensorflow(error) or errors.of_disk(error) or errors.of_import(error)
+            gcs_errors.translate_tensorflow_error(error)
+            or errors.of_disk(error)
+            or errors.of_import(error)
         )
         if not isinstance(refused, errors.PipelineError):
             raise

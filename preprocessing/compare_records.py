@@ -51,7 +51,7 @@ def main() -> None:
     found = drift.compare(a, b, limits)
     print(drift.table(found, a, b))
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{a.name}-{b.name}").strip("-")[-200:]
-    page = storage.join(storage.absolute(_STORAGE.value), "drift", f"{name}.html")
+    page = storage.join(storage.make_absolute(_STORAGE.value), "drift", f"{name}.html")
     storage.makedirs(storage.parent(page))
     storage.write_text(page, drift_page.render(found, a, b))
     print(drift.check(found, terminal.display_path(page)))

@@ -46,7 +46,7 @@ def main() -> None:
             )
     from tests.faults import campaign, soak_table  # import TensorFlow
 
-    root = pathlib.Path(storage.absolute(_STORAGE.value))
+    root = pathlib.Path(storage.make_absolute(_STORAGE.value))
     root.mkdir(parents=True, exist_ok=True)
     folder = pathlib.Path(tempfile.mkdtemp(prefix="soak-", dir=root))
     campaign.prepare(folder)

@@ -176,7 +176,7 @@ def _one(checkpoint: str | None) -> str | None:
 
 
 def _page_path(name: str) -> str:
-    path = storage.join(storage.absolute(_STORAGE.value), "compare", name)
+    path = storage.join(storage.make_absolute(_STORAGE.value), "compare", name)
     storage.makedirs(storage.parent(path))
     return path
 

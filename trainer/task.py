@@ -62,7 +62,7 @@ def main() -> None:
     )
     if task.cluster:
         environment.hide_proxies_from_grpc(os.environ)
-    root = storage.absolute(_STORAGE.value)
+    root = storage.make_absolute(_STORAGE.value)
     run = run_folder.RunFolder(run_folder.run_folder(root, _RUN.value))
     with fatal.fail_once(run, task.name, os.environ.get(fatal.SUBMISSION)):
         own_package.provide(os.environ)

@@ -32,7 +32,7 @@ def main() -> None:
     wanted = [SUITES[name] for name in _known("only", _ONLY.value, list(SUITES))]
     every = list(dict.fromkeys(program.name for suite in wanted for program in suite.programs))
     names = _known("programs", _PROGRAMS.value, every)
-    root = pathlib.Path(storage.absolute(_STORAGE.value))
+    root = pathlib.Path(storage.make_absolute(_STORAGE.value))
     root.mkdir(parents=True, exist_ok=True)
     path = root / "bench-peers.json"
     kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}

@@ -103,7 +103,7 @@ def _plan(settings: list[str]) -> job.Job:
 
 def _read_request() -> ChaosExperiment:
     """Returns what is asked. Raises `UsageError` for what cannot be disturbed here."""
-    root = storage.absolute(_STORAGE.value)
+    root = storage.make_absolute(_STORAGE.value)
     if storage.is_remote(root):
         raise errors.UsageError(f"--storage {root!r}: faults need a disk; give a local folder")
     wanted = _plan([])

@@ -66,7 +66,7 @@ def main() -> None:
         print(f"no runs{of} in {terminal.display_path(_STORAGE.value)!r}{there}")
     if left_out := len(of_name) - len(rows):
         print(f"{left_out:,} of another config called {config!r}: CONFIG={config} lists them too")
-    if _PAGE.value and storage.exists(storage.absolute(_STORAGE.value)):
+    if _PAGE.value and storage.exists(storage.make_absolute(_STORAGE.value)):
         print(f"page in {terminal.display_path(runs_page.write(_STORAGE.value, found))}")
 
 

@@ -99,7 +99,7 @@ def main() -> None:
     strategies = _strategies(planned)
     selected = {one: _select(one, workers, servers) for one in strategies}
     _require_counting(strategies)
-    root = storage.absolute(_STORAGE.value)
+    root = storage.make_absolute(_STORAGE.value)
     if storage.is_remote(root):
         raise errors.UsageError(f"--storage {root!r}: calibration runs here; give a local folder")
     raw_data.require(planned.data, _CONFIG.value)

@@ -27,7 +27,7 @@ _REPAIR = flags.DEFINE_bool("repair", False, "Leave damaged shards out of the ma
 def main() -> None:
     """Finds the records, and walks them."""
     if _RECORDS.value:
-        folder = builds.current(storage.absolute(_RECORDS.value))
+        folder = builds.current(storage.make_absolute(_RECORDS.value))
     else:
         job = config_file.load(_CONFIG.value)
         own_input.refuse(job, "verify")

@@ -266,7 +266,7 @@ def _absolutise_inputs(tree: dict[str, Any], path: str) -> None:
     data = tree.get("data")
     if not isinstance(data, dict):
         return
-    folder = storage.parent(storage.absolute(path))
+    folder = storage.parent(storage.make_absolute(path))
     inputs = data.get("inputs")
     for files in inputs.values() if isinstance(inputs, dict) else ():
         _put_below(folder, files, list(files) if isinstance(files, dict) else [])
@@ -287,7 +287,7 @@ def _placed(folder: str, path: str) -> str:
     found = storage.join(folder, path)
     if IS_WHEEL and folder == str(SHIPPED) and not os.path.exists(found):
         cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-        return storage.join(storage.absolute(cache), "estimator-pipeline", "configs", path)
+        return storage.join(storage.make_absolute(cache), "estimator-pipeline", "configs", path)
     return found
 
 

@@ -65,7 +65,7 @@ def plan(
     """
     wanted = config_file.load(config_name, list(overrides))
     name = run or run_folder.run_name(wanted)
-    root = storage.absolute(storage_root)
+    root = storage.make_absolute(storage_root)
     run_ = RunFolder(run_folder.run_folder(root, name))
     job = Job(
         config=wanted,

@@ -95,7 +95,7 @@ def check_ports(reserve: Callable[[int], ports.Reservation] = ports.Reservation)
 
 def check_storage(root: str) -> Iterator[Finding]:
     """Can STORAGE be written, and is there room?"""
-    folder = storage.absolute(root)
+    folder = storage.make_absolute(root)
     probe = storage.join(folder, f".doctor-{os.getpid()}")
     try:
         storage.makedirs(folder)

@@ -300,7 +300,9 @@ def wanted(storage_root: str, job: config.Config, run: RunFolder, *, moves: bool
         candidates.append(of_run(storage_root, run, job.name))
     candidates.append(current(records))
     made = [storage.join(records, build) for build in published(records)]
-    candidates += sorted(made, key=lambda it: storage.modified(manifest.path_in(it)), reverse=True)
+    candidates += sorted(
+        made, key=lambda it: storage.get_modified_time(manifest.path_in(it)), reverse=True
+    )
     for folder in candidates:
         try:
             if manifest.read(folder).settings in (settings, None):

@@ -174,7 +174,7 @@ class Manifest(config.Section):
         if not isinstance(found, dict):
             return found
         floats = {
-            name: strict_json.restored(column)
+            name: strict_json.restore_numbers(column)
             for name, column in found.items()
             if isinstance(column, dict) and column.get("type") == "float32"
         }

@@ -103,7 +103,7 @@ def walk(
             progress=progress,
         )
         try:
-            one = patience.patiently(listed.path, look)
+            one = patience.read_patiently(listed.path, look)
         except FileNotFoundError:
             one = listed.instead("missing")
         walked.append(one)

@@ -86,7 +86,7 @@ def _altered(
         found = shard.crc32c
     if found is None:
         try:
-            found = patience.patiently(path, lambda: checksum_of(path, progress))
+            found = patience.read_patiently(path, lambda: checksum_of(path, progress))
         except FileNotFoundError:
             return f"shard {path!r}: is missing"
     else:

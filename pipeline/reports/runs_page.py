@@ -18,7 +18,7 @@ _CLASSES = {"done": "good", "failed": "bad", "died": "bad"}
 
 def write(storage_root: str, rows: Sequence[Row]) -> str:
     """Writes the page into the root of a storage, and returns its path."""
-    root = storage.absolute(storage_root)
+    root = storage.make_absolute(storage_root)
     path = storage.join(root, FILE_NAME)
     storage.makedirs(root)
     storage.write_text(path, render(root, rows))

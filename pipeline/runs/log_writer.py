@@ -69,7 +69,7 @@ def _on_this_machine(path: str) -> Iterator[str]:
         _copies.add(folder, storage.parent(path))
         try:
             # A log that cannot be copied is no reason to fail.
-            with contextlib.suppress(errors.PipelineError), mirror.kept_up(_copies):
+            with contextlib.suppress(errors.PipelineError), mirror.keep_up(_copies):
                 yield local
         finally:
             _copies = None

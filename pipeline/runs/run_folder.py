@@ -27,13 +27,13 @@ _T = TypeVar("_T")
 
 def records_folder(storage_root: str, config_name: str) -> str:
     """Returns where the records of a config are kept."""
-    return storage.child(storage.join(storage.absolute(storage_root), "records"), config_name)
+    return storage.child(storage.join(storage.make_absolute(storage_root), "records"), config_name)
 
 
 def run_folder(storage_root: str, run: str) -> str:
     """Returns the folder of a run. Raises `UsageError` for names that could leave the root, and for
     a root in which TensorFlow would not find its checkpoints again."""
-    root = storage.absolute(storage_root)
+    root = storage.make_absolute(storage_root)
     if found := _WILD.search(root):
         raise errors.UsageError(
             f"--storage {root!r}: TensorFlow finds no checkpoint again in a folder with "

@@ -64,7 +64,7 @@ def read(storage_root: str, now: float, config: str | None = None) -> list[Row]:
     """Returns a row for each run below a storage root, that with the newest launch first; only
     those of the config of that name if one is given. A thread reads each, since a storage elsewhere
     answers late."""
-    root = storage.join(storage.absolute(storage_root), "runs")
+    root = storage.join(storage.make_absolute(storage_root), "runs")
     runs = run_search.below(root)
     with concurrent.futures.ThreadPoolExecutor(_AT_ONCE) as pool:
         rows = [row for row in pool.map(lambda run: _row(run, now), runs) if row is not None]
@@ -142,7 +142,7 @@ def _without_config(run: RunFolder, now: float) -> Row | None:
         record = run_record.read(run)
         if record is None:
             return None
-        written = storage.modified(run.record_path)
+        written = storage.get_modified_time(run.record_path)
         return dataclasses.replace(_of_record(run, record, written, now=now), status="damaged")
     except (OSError, errors.PipelineError):
         return None

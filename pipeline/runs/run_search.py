@@ -34,7 +34,7 @@ def find_run(
     """
     wanted = _load(config_name) if config_name else None
     if not run:
-        root = storage.join(storage.absolute(storage_root), "runs")
+        root = storage.join(storage.make_absolute(storage_root), "runs")
         others: dict[str, str] = {}
         newest = _newest_first(root, wanted, scripts=scripts and wanted is None, others=others)
         if (first := next(newest, None)) is None:
@@ -110,7 +110,7 @@ def launched(folder: RunFolder, started: float | None) -> float:
     """Returns when the newest launch of a run began, in Unix time: `started` by its record, as the
     files of a copied folder are newer; without a record, when the file was written that each start
     writes."""
-    return storage.modified(folder.begun_path) if started is None else started
+    return storage.get_modified_time(folder.begun_path) if started is None else started
 
 
 def _launched(folder: RunFolder) -> float:
@@ -160,7 +160,7 @@ def find_others(storage_root: str, name_or_path: str) -> tuple[str, set[str]]:
     `UsageError` if it does not exist or is not valid."""
     wanted = _load(name_or_path)
     others = set()
-    for folder in below(storage.join(storage.absolute(storage_root), "runs")):
+    for folder in below(storage.join(storage.make_absolute(storage_root), "runs")):
         with contextlib.suppress(errors.UsageError, errors.DataError):  # of no config that is known
             if storage.exists(folder.config_path) and _why_other(folder, wanted):
                 others.add(folder.name)

@@ -44,7 +44,7 @@ def is_remote(path: str) -> bool:
     return True
 
 
-def absolute(path: str) -> str:
+def make_absolute(path: str) -> str:
     """Returns `path` so that it means the same in every process: parameter servers
     write files too (docs/tensorflow-pitfalls.md#parts-written-by-servers)."""
     return path if is_remote(path) else os.path.abspath(os.path.expanduser(path))
@@ -116,16 +116,16 @@ def describe(paths: Sequence[str]) -> list[Details | None]:
 
 def _details(path: str) -> Details | None:
     try:
-        found = patience.patiently(path, lambda: os.stat(path))
+        found = patience.read_patiently(path, lambda: os.stat(path))
     except FileNotFoundError:
         return None
     # A change of the content cannot leave the time of the last change to the file as it was.
     return Details(found.st_size, f"{found.st_size}.{found.st_mtime_ns}.{found.st_ctime_ns}")
 
 
-def modified(path: str) -> float:
+def get_modified_time(path: str) -> float:
     """Returns when a file was last written, as Unix time in seconds."""
-    return gcs.modified(path) if is_remote(path) else os.stat(path).st_mtime
+    return gcs.get_modified_time(path) if is_remote(path) else os.stat(path).st_mtime
 
 
 def listdir(path: str) -> list[str]:
@@ -143,12 +143,12 @@ def glob(pattern: str) -> list[str]:
     links and named pipes are included: reading them fails, and their rows are not left out."""
     if is_remote(pattern):
         return gcs.glob(pattern)
-    above, below = at_wildcard(pattern)
+    above, below = split_at_wildcard(pattern)
     found = globbing.glob(globbing.escape(above) + below, recursive=True)
     return sorted(path for path in found if os.path.lexists(path) and not os.path.isdir(path))
 
 
-def at_wildcard(pattern: str) -> tuple[str, str]:
+def split_at_wildcard(pattern: str) -> tuple[str, str]:
     """Cuts a pattern in two, before the folder or file that its first wildcard is in.
 
     Folders that are there under that very name, such as `[old]`, have none. Of what has no
@@ -164,7 +164,7 @@ def at_wildcard(pattern: str) -> tuple[str, str]:
 
 def has_wildcard(pattern: str) -> bool:
     """True for a pattern; a path that exists under that very name is not one."""
-    return not _is_plain(pattern, at_wildcard(pattern)[1])
+    return not _is_plain(pattern, split_at_wildcard(pattern)[1])
 
 
 def _is_plain(path: str, end: str) -> bool:

@@ -34,7 +34,7 @@ _ATTEMPTS = 5
 _WILD = re.compile(r"\*\*/?|\*|\?|\[[^\]]*\]")
 
 
-def _below(path: str, **how: Any) -> Any:
+def _list_below(path: str, **how: Any) -> Any:
     """Lists the objects in the folder `path`, at any depth unless `how` has a delimiter."""
     bucket, name = split_path(path)
     prefix = f"{name}/" if name else ""
@@ -46,7 +46,7 @@ def exists(path: str) -> bool:
     with translate_errors(path):
         if split_path(path)[1] and blob_at(path).exists(retry=retry()):
             return True
-        return any(True for _ in _below(path, max_results=1))
+        return any(True for _ in _list_below(path, max_results=1))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,7 +85,7 @@ def describe(paths: Sequence[str]) -> list[tuple[int, str, str] | None]:
     found = {}
     for folder in {path.rpartition("/")[0] for path in paths}:
         with translate_errors(folder):
-            for blob in _below(folder, delimiter="/"):
+            for blob in _list_below(folder, delimiter="/"):
                 found[f"gs://{split_path(folder)[0]}/{blob.name}"] = _details(blob)
     for path in paths:
         if path not in found:  # a listing may be late
@@ -98,7 +98,7 @@ def _details(blob: Any) -> tuple[int, str, str]:
     return int(blob.size), str(blob.generation), base64.b64decode(blob.crc32c).hex()
 
 
-def modified(path: str) -> float:
+def get_modified_time(path: str) -> float:
     """Returns when an object was last written, as Unix time in seconds."""
     with translate_errors(path):
         return float(fetch_blob(path).updated.timestamp())
@@ -108,7 +108,7 @@ def listdir(path: str) -> list[str]:
     """Returns the names in a folder, sorted; an absent folder is empty."""
     start = len(split_path(path)[1]) + 1 if split_path(path)[1] else 0
     with translate_errors(path):
-        found = _below(path, delimiter="/")
+        found = _list_below(path, delimiter="/")
         names = {blob.name[start:] for blob in found}
         names |= {prefix[start:].rstrip("/") for prefix in found.prefixes}
     return sorted(names - {""})
@@ -118,14 +118,14 @@ def glob(pattern: str) -> list[str]:
     """Returns the objects that fit a pattern, sorted; `**` stands for any folders."""
     wild = _WILD.search(pattern)
     folder = pattern[: wild.start()].rpartition("/")[0] if wild else pattern.rpartition("/")[0]
-    fits = re.compile(_as_regex(pattern))
+    fits = re.compile(_convert_to_regex(pattern))
     bucket = split_path(pattern)[0]
     with translate_errors(pattern):
-        found = [f"gs://{bucket}/{blob.name}" for blob in _below(folder)]
+        found = [f"gs://{bucket}/{blob.name}" for blob in _list_below(folder)]
     return sorted(path for path in found if fits.fullmatch(path) and not path.endswith("/"))
 
 
-def _as_regex(pattern: str) -> str:
+def _convert_to_regex(pattern: str) -> str:
     """Returns a pattern of the shell as a regular expression; a star stays in its folder."""
     known = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
     parts, end = [], 0
@@ -139,7 +139,7 @@ def _as_regex(pattern: str) -> str:
 def makedirs(path: str) -> None:
     """Checks that the bucket can be listed: folders need not be made."""
     with translate_errors(path):
-        list(_below(path, max_results=1))
+        list(_list_below(path, max_results=1))
 
 
 def read_bytes(path: str) -> bytes:
@@ -213,7 +213,7 @@ def remove(path: str) -> None:
     with translate_errors(path), concurrent.futures.ThreadPoolExecutor(_AT_ONCE) as pool:
         own: Iterable[Any] = [blob_at(path)] if split_path(path)[1] else []
         # At the first error the others are still waited for, then it is raised.
-        list(pool.map(delete, [*own, *_below(path)]))
+        list(pool.map(delete, [*own, *_list_below(path)]))
 
 
 def copy(source: str, target: str) -> None:

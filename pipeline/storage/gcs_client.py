@@ -47,17 +47,17 @@ def translate_errors(path: str) -> Iterator[None]:
     try:
         yield
     except api.RetryError as error:
-        raise gcs_errors.unreachable(path, str(error.cause or error)) from None
+        raise gcs_errors.build_unreachable_error(path, str(error.cause or error)) from None
     except api.GoogleAPICallError as error:
         said = gcs_errors.explanation(str(error.message))
-        raise gcs_errors.of_status(int(error.code or 500), path, said) from None
+        raise gcs_errors.build_status_error(int(error.code or 500), path, said) from None
     except auth.DefaultCredentialsError as error:
-        raise gcs_errors.no_credentials(path, error) from None
+        raise gcs_errors.build_credentials_error(path, error) from None
     except auth.RefreshError as error:
         said = str(error.args[0] if error.args else error)
-        raise gcs_errors.of_status(401, path, said) from None
+        raise gcs_errors.build_status_error(401, path, said) from None
     except (auth.TransportError, requests.exceptions.RequestException) as error:
-        raise gcs_errors.unreachable(path, str(error)) from None
+        raise gcs_errors.build_unreachable_error(path, str(error)) from None
 
 
 def client() -> Any:
@@ -65,7 +65,7 @@ def client() -> Any:
     return client_of(os.getpid())
 
 
-def on_google_machine() -> bool:
+def is_on_google_machine() -> bool:
     """True if the credentials are those of the machine itself, which Google gives it."""
     from google.auth import compute_engine
 

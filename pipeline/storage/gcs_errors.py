@@ -50,7 +50,7 @@ def check_key_file() -> None:
         raise exceptions.DefaultCredentialsError("It has no JSON object")
 
 
-def no_credentials(path: str, error: Exception) -> errors.UsageError:
+def build_credentials_error(path: str, error: Exception) -> errors.UsageError:
     """Returns the error for a machine whose Google credentials are missing or broken; `error` is
     what Google's library raised."""
     if named := os.environ.get(_KEY_FILE):
@@ -63,7 +63,9 @@ def no_credentials(path: str, error: Exception) -> errors.UsageError:
     return errors.UsageError(f"{path!r}: there are no Google credentials here. {_LOGIN}")
 
 
-def of_status(status: int, path: str, said: str) -> errors.PipelineError | FileNotFoundError:
+def build_status_error(
+    status: int, path: str, said: str
+) -> errors.PipelineError | FileNotFoundError:
     """Returns the error for an HTTP status; `said` is the service's own explanation."""
     place = f"{path!r}: {said.rstrip('.')} ({status})"
     bucket = path.removeprefix("gs://").partition("/")[0]
@@ -102,7 +104,7 @@ def explanation(message: str) -> str:
     return plain.strip() or "no explanation"
 
 
-def of_tensorflow(
+def translate_tensorflow_error(
     error: Exception, *, on_google_machine: Callable[[], bool] | None = None
 ) -> errors.PipelineError | FileNotFoundError | None:
     """Returns our error for one that TensorFlow's client raised, or `None` if it is of another
@@ -116,30 +118,30 @@ def of_tensorflow(
     place = _PLACE.search(text)
     path = place[1].rstrip("'\".,") if place else "gs://"
     if found := _HTTP.search(text):
-        if found[1] == "401" and (on_google_machine or _on_google_machine)():
+        if found[1] == "401" and (on_google_machine or _is_on_google_machine)():
             return errors.RetryableError(
                 f"{path!r}: TensorFlow's client got no token from this machine once (401), and "
                 "asks for none again. Run the same command again"
             )
-        return of_status(int(found[1]), path, explanation(found["body"] or ""))
+        return build_status_error(int(found[1]), path, explanation(found["body"] or ""))
     if found := _UNREACHABLE.search(text):
-        return unreachable(path, found[1])
+        return build_unreachable_error(path, found[1])
     return None
 
 
-def _on_google_machine() -> bool:
+def _is_on_google_machine() -> bool:
     """True if the credentials are those of the machine itself, which Google gives it."""
     from google.auth import exceptions
 
     from pipeline.storage import gcs_client  # it imports this module
 
     try:
-        return gcs_client.on_google_machine()
+        return gcs_client.is_on_google_machine()
     except exceptions.GoogleAuthError:
         return False
 
 
-def unreachable(path: str, why: str) -> errors.RetryableError:
+def build_unreachable_error(path: str, why: str) -> errors.RetryableError:
     """Returns the error for a service that does not answer at all."""
     return errors.RetryableError(
         f"{path!r}: Cloud Storage cannot be reached ({why.splitlines()[0] if why else 'no answer'})"

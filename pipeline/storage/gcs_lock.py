@@ -75,7 +75,7 @@ class _Holder:
     def take(self, what: str, sleep: Callable[[float], None], patience: float) -> None:
         """Takes the lock if it is free, or its holder is gone. Raises the refusal."""
         seen, watched = gcs.generation(self._path), 0.0
-        other = self._other() if seen else {}
+        other = self._read_other() if seen else {}
         if seen and self._is_gone(other):
             patience = 0.0
         elif seen:
@@ -118,10 +118,10 @@ class _Holder:
 
     def _refusal(self, what: str) -> errors.PipelineError:
         return self._refused(
-            f"{what}: {_describe(self._other())} is working on it. Wait for it, or stop it"
+            f"{what}: {_describe(self._read_other())} is working on it. Wait for it, or stop it"
         )
 
-    def _other(self) -> dict[str, Any]:
+    def _read_other(self) -> dict[str, Any]:
         try:
             return dict(json.loads(gcs.read_bytes(self._path)))
         except (FileNotFoundError, ValueError):

@@ -23,7 +23,7 @@ def probe(path: str) -> None:
             found = file.read()
         tf.io.gfile.remove(path)
     except tf.errors.OpError as error:
-        ours = gcs_errors.of_tensorflow(error)
+        ours = gcs_errors.translate_tensorflow_error(error)
         if isinstance(ours, errors.PipelineError):
             raise ours from None
         raise errors.RetryableError(f"{path!r}: {str(error).splitlines()[0]}") from None

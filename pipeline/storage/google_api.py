@@ -60,7 +60,7 @@ class Api:
         `RetryableError` for what passes; both say what to do.
         """
         with self._explain_errors():
-            response = self._connected().request(
+            response = self._connect().request(
                 method, f"{self.root}/{path}", timeout=_TIMEOUT, **content
             )
         if response.ok:
@@ -86,7 +86,7 @@ class Api:
             return errors.RetryableError(f"{line}. {advice}")
         return errors.UsageError(f"{line}. {what.get(status, what[400])}")
 
-    def _connected(self) -> Any:
+    def _connect(self) -> Any:
         if self._session is None:
             import google.auth
             from google.auth.transport.requests import AuthorizedSession
@@ -105,7 +105,7 @@ class Api:
         try:
             yield
         except auth.DefaultCredentialsError as error:
-            raise gcs_errors.no_credentials(self.place, error) from None
+            raise gcs_errors.build_credentials_error(self.place, error) from None
         except auth.RefreshError as error:
             raise self.refusal(401, str(error.args[0] if error.args else error)) from None
         except (auth.TransportError, requests.exceptions.RequestException) as error:

@@ -56,7 +56,7 @@ class Copies:
 
 
 @contextlib.contextmanager
-def kept_up(copies: Copies) -> Iterator[None]:
+def keep_up(copies: Copies) -> Iterator[None]:
     """Copies in the background while the body runs, and once more at its end."""
     ended = threading.Event()
     thread = threading.Thread(target=copies.follow, args=(ended.wait,), daemon=True)

@@ -13,7 +13,7 @@ POLL, PATIENCE = 0.5, 30.0  # seconds between attempts, and until a read is give
 Result = TypeVar("Result")
 
 
-def patiently(path: str, read: Callable[[], Result]) -> Result:
+def read_patiently(path: str, read: Callable[[], Result]) -> Result:
     """Returns what `read` returns; tries again for 30 s after it has raised an `OSError`.
 
     A file that does not exist is an answer: `FileNotFoundError` is raised at once, for a folder

@@ -27,7 +27,7 @@ def make(purpose: str) -> str:
     for path in glob.glob(f"{glob.escape(prefix)}*"):
         _remove_abandoned(path)
     try:
-        path, descriptor = _locked(prefix)
+        path, descriptor = _make_locked(prefix)
     except OSError as error:
         doing = f"cannot make a folder {prefix}*"
         raise errors.from_os_error(error, doing, place_of="TMPDIR=") from None
@@ -37,7 +37,7 @@ def make(purpose: str) -> str:
     return path
 
 
-def _locked(prefix: str) -> tuple[str, int]:
+def _make_locked(prefix: str) -> tuple[str, int]:
     while True:
         path = tempfile.mkdtemp(prefix=prefix)
         # Until it is locked, another process may take it for an abandoned one.

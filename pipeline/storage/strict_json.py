@@ -26,7 +26,7 @@ def dumps(value: Any, *, indent: int | None = None, sort_keys: bool = False) -> 
     try:
         return encoder.encode(value)
     except ValueError:  # a number that is not finite; or a circle, which fails again
-        return encoder.encode(_written(value))
+        return encoder.encode(_replace_numbers(value))
 
 
 def loads(text: str) -> Any:
@@ -34,23 +34,23 @@ def loads(text: str) -> Any:
     found = json.loads(text)
     # For large files without such a text, walking through all that was read would take most of the
     # time.
-    return restored(found) if any(f'"{number}"' in text for number in _NUMBERS) else found
+    return restore_numbers(found) if any(f'"{number}"' in text for number in _NUMBERS) else found
 
 
-def _written(value: Any) -> Any:
+def _replace_numbers(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _written(item) for key, item in value.items()}
+        return {key: _replace_numbers(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_written(item) for item in value]
+        return [_replace_numbers(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     return value
 
 
-def restored(value: Any) -> Any:
+def restore_numbers(value: Any) -> Any:
     """Returns parsed JSON with the numbers that `dumps` wrote as texts."""
     if isinstance(value, dict):
-        return {key: restored(item) for key, item in value.items()}
+        return {key: restore_numbers(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [restored(item) for item in value]
+        return [restore_numbers(item) for item in value]
     return _NUMBERS.get(value, value) if isinstance(value, str) else value

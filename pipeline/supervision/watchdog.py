@@ -217,7 +217,7 @@ def checkpoint_files(run: RunFolder) -> Hashable:
         # A save in progress is a folder of parts.
         for part in [path, *(storage.join(path, inner) for inner in storage.listdir(path))]:
             try:
-                found.append((part, storage.size(part), storage.modified(part)))
+                found.append((part, storage.size(part), storage.get_modified_time(part)))
             except OSError:
                 continue  # renamed or removed meanwhile, which the next look shows
     return tuple(found)

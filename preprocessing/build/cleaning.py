@@ -50,7 +50,7 @@ class Build:
 
 def names(storage_root: str) -> list[str]:
     """Returns the names of all records below a root."""
-    found = storage.listdir(storage.join(storage.absolute(storage_root), "records"))
+    found = storage.listdir(storage.join(storage.make_absolute(storage_root), "records"))
     return [name for name in found if re.fullmatch(storage.NAME_PATTERN, name)]
 
 
@@ -68,7 +68,7 @@ def find(storage_root: str, name: str) -> list[Build]:
                 records,
                 build,
                 bytes=builds.size(folder),
-                made=storage.modified(path) if storage.exists(path) else None,
+                made=storage.get_modified_time(path) if storage.exists(path) else None,
                 current=build == current,
                 runs=tuple(run.name for run in of_build),
                 reading=tuple(run.name for run in of_build if _is_at_work(run)),
@@ -113,7 +113,7 @@ def _runs_by_build(storage_root: str, records: str, name: str) -> dict[str, list
     """Returns the runs that name each build, by their pin or as earlier versions did."""
     unnamed = builds.unnamed(records) or ""
     found: dict[str, list[RunFolder]] = {}
-    root = storage.join(storage.absolute(storage_root), "runs")
+    root = storage.join(storage.make_absolute(storage_root), "runs")
     for run in (RunFolder(storage.join(root, folder)) for folder in storage.listdir(root)):
         for build in _find_named(run, records, name):
             found.setdefault(build or unnamed, []).append(run)

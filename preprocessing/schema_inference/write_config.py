@@ -302,7 +302,7 @@ def _tell_apart(made: dict[str, heuristics.SuggestedColumn]) -> None:
 
 
 def _head(seen: str, *, path: str, name: str, pattern: str) -> list[str]:
-    shipped = storage.absolute(path) == str(config_file.SHIPPED / f"{name}.yaml")
+    shipped = storage.make_absolute(path) == str(config_file.SHIPPED / f"{name}.yaml")
     return [
         f"# A first config for {scalar(pattern)}, from {seen}. Look it over:",
         "# its rules let pass all that was read, and numbers as far again on both sides; label,",
@@ -376,8 +376,8 @@ def _from(config_path: str, pattern: str) -> str:
 
     If the two do not lie in the working folder, which may be moved as a whole, it is absolute.
     """
-    folder = storage.parent(storage.absolute(config_path))
+    folder = storage.parent(storage.make_absolute(config_path))
     outside = storage.is_remote(config_path) or os.path.relpath(folder).startswith("..")
     if os.path.isabs(pattern) or storage.is_remote(pattern):
         return pattern
-    return storage.absolute(pattern) if outside else os.path.relpath(pattern, folder)
+    return storage.make_absolute(pattern) if outside else os.path.relpath(pattern, folder)

@@ -211,7 +211,7 @@ def _owner(name: str) -> str | None:
 
 def _is_old(path: str) -> bool:
     with contextlib.suppress(FileNotFoundError):
-        return time.time() - storage.modified(path) > _LONG_AGO
+        return time.time() - storage.get_modified_time(path) > _LONG_AGO
     return False
 
 

@@ -168,7 +168,7 @@ def escaped(path: str) -> str:
 def _above(pattern: str) -> int:
     """Returns the length of what is left out of names: the folders above the first wildcard, and
     above those that name a column of the file, such as `day=2024-06-01`."""
-    above = storage.at_wildcard(pattern)[0]
+    above = storage.split_at_wildcard(pattern)[0]
     while "=" in above.rstrip("/").rpartition("/")[2]:
         above = above[: above.rstrip("/").rfind("/") + 1]
     return len(above)

@@ -33,7 +33,7 @@ class InPlaceSource(TfrecordSource):
 
     def find(self, split: SplitName) -> list[base.RawFile]:
         """Returns the files of one split, under their whole paths."""
-        found = [storage.absolute(file.path) for file in super().find(split)]
+        found = [storage.make_absolute(file.path) for file in super().find(split)]
         for path in found:
             if not storage.is_remote(path) and os.path.isdir(path):
                 raise errors.DataError(

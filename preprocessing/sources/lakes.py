@@ -14,7 +14,7 @@ _WITHIN = re.compile(r"data|[^=/]+=[^/]*")
 def refuse(folders: Iterable[str]) -> None:
     """Raises `DataError` if one of the folders is such a table, or is a folder of one's files."""
     seen: set[str] = set()
-    for folder in map(storage.absolute, folders):
+    for folder in map(storage.make_absolute, folders):
         while folder not in seen:
             seen.add(folder)
             if kind := _kind(folder):

@@ -61,14 +61,14 @@ def output(
     is made again. Raises `UsageError` for a `path` that exists.
     """
     if path:
-        path = storage.absolute(path)
+        path = storage.make_absolute(path)
         found = Output(path, outputs.format_of(path, kind), new=True)
         if storage.exists(path):
             raise outputs.exists_error(path)
         return found
     name, kind = "test", kind or "csv"
     if given is not None:
-        place = storage.absolute(given).rstrip("/")
+        place = storage.make_absolute(given).rstrip("/")
         stem = re.sub(r"[^\w-]", "_", place.rpartition("/")[2].partition(".")[0])
         name = f"{stem}-{config.digest({'input': place})[:8]}"
     name = f"{part}-{name}" if part else name

@@ -21,7 +21,7 @@ import numpy as np
 from pipeline import errors, storage
 from pipeline.records import tfrecord
 from pipeline.storage import checksums
-from pipeline.storage.patience import patiently
+from pipeline.storage.patience import read_patiently
 from trainer.checkpoints import messages
 
 _CHUNK = 8 << 20  # bytes
@@ -43,11 +43,11 @@ class _File:
     def __init__(self, path: str) -> None:
         self.path = path
         self._file: Any = None
-        self.size = int(patiently(path, lambda: storage.size(path)))
+        self.size = int(read_patiently(path, lambda: storage.size(path)))
 
     def read(self, at: int, size: int) -> bytes:
         """Returns `size` bytes from `at`, fewer at the end of the file."""
-        return bytes(patiently(self.path, lambda: self._read(at, size)))
+        return bytes(read_patiently(self.path, lambda: self._read(at, size)))
 
     def _read(self, at: int, size: int) -> bytes:
         try:

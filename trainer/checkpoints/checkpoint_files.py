@@ -337,7 +337,7 @@ def _files(checkpoint: str) -> list[str]:
 
 def _versions(folder: str, files: list[str]) -> list[tuple[int, float]]:
     paths = [storage.join(folder, file) for file in files]
-    return [(storage.size(path), storage.modified(path)) for path in paths]
+    return [(storage.size(path), storage.get_modified_time(path)) for path in paths]
 
 
 def hold(source: str, target: str) -> None:

@@ -45,7 +45,7 @@ def _paths(model_dir: str) -> list[str]:
     path = storage.join(model_dir, FILE_NAME)
     state = messages.CheckpointState()
     try:
-        text_format.Parse(patience.patiently(path, lambda: storage.read_text(path)), state)
+        text_format.Parse(patience.read_patiently(path, lambda: storage.read_text(path)), state)
     except (FileNotFoundError, text_format.ParseError, errors.DataError):
         return []
     if not state.model_checkpoint_path:

@@ -44,7 +44,7 @@ Version = tuple[str, float]
 def _version(checkpoint: str) -> Version | None:
     """Returns the version of a checkpoint that is there, `None` if it has just been deleted."""
     try:
-        return checkpoint, storage.modified(f"{checkpoint}.index")
+        return checkpoint, storage.get_modified_time(f"{checkpoint}.index")
     except FileNotFoundError:
         return None
 

@@ -50,7 +50,11 @@ def of_reading(records: RecordDataset) -> Iterator[None]:
 
 
 def _as_ours(error: Exception) -> Exception:
-    of_storage = gcs_errors.of_tensorflow(error) if isinstance(error, tf.errors.OpError) else None
+    of_storage = (
+        gcs_errors.translate_tensorflow_error(error)
+        if isinstance(error, tf.errors.OpError)
+        else None
+    )
     known = of_storage if isinstance(of_storage, errors.PipelineError) else errors.of_disk(error)
     if known is not None:
         return known

@@ -52,7 +52,7 @@ def written_here(model_dir: str, also: str | None = None) -> Iterator[None]:
     with tempfile.TemporaryDirectory(prefix="estimator-pipeline-events-") as folder:
         events, original = EventFileCopies(folder, model_dir, also), _Cache.get
         _Cache.get = staticmethod(lambda logdir: original(events.place(logdir)))
-        with mirror.kept_up(events):
+        with mirror.keep_up(events):
             try:
                 yield
             finally:

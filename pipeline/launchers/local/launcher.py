@@ -235,5 +235,5 @@ def _log_folder(job: Job) -> Iterator[str]:
             storage.copy(storage.join(target, name), os.path.join(folder, name))
         logs = mirror.Copies()
         logs.add(folder, target)
-        with mirror.kept_up(logs):
+        with mirror.keep_up(logs):
             yield folder

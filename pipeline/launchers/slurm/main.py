@@ -29,7 +29,7 @@ _PORTS = flags.DEFINE_integer("ports", 0, "How many ports to check.")
 
 def main() -> None:
     """Runs the part that is asked for."""
-    root = storage.absolute(_STORAGE.value)
+    root = storage.make_absolute(_STORAGE.value)
     run = run_folder.RunFolder(run_folder.run_folder(root, _RUN.value))
     if _PART.value == "check":
         check.run_part(run, _PORT.value, _PORTS.value)

@@ -27,7 +27,7 @@ def submit(
     that has failed.
     """
     job, slurm = request.config, Slurm.of(request.config)
-    root = storage.absolute(request.storage_root)
+    root = storage.make_absolute(request.storage_root)
     if storage.is_remote(root):
         log = f"slurm-preprocess-{job.name}.out"
     else:

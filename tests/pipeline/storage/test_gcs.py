@@ -19,7 +19,7 @@ def test_what_is_written_can_be_read_listed_and_removed(cloud):
     assert storage.read_text(path) == "grüße"
     assert storage.exists(path) and storage.exists(cloud.path("a")) and storage.exists(cloud.root)
     assert storage.size(path) == 7
-    assert storage.modified(path) > 1.7e9
+    assert storage.get_modified_time(path) > 1.7e9
     cloud.put("a/c/d", b"")
     assert storage.listdir(cloud.path("a")) == ["b.txt", "c"]
     assert storage.listdir(cloud.root) == ["a"]
@@ -158,7 +158,7 @@ def test_a_published_folder_appears_by_its_last_file(cloud, tmp_path):
         "export/7/variables/variables.index",
         "export/7/zzz",
     ]
-    by_age = sorted(cloud.names(), key=lambda name: storage.modified(cloud.path(name)))
+    by_age = sorted(cloud.names(), key=lambda name: storage.get_modified_time(cloud.path(name)))
     assert by_age[-1] == "export/7/saved_model.pb"
     assert not made.exists()
 

@@ -22,11 +22,11 @@ PATH = "gs://bucket/runs/r/x"
 )
 def test_each_status_says_what_to_do(status, kind, words):
     with pytest.raises(kind, match=words):
-        raise gcs_errors.of_status(status, PATH, "said")
+        raise gcs_errors.build_status_error(status, PATH, "said")
 
 
 def test_a_bucket_that_is_not_there_is_distinguished_from_an_object():
-    error = gcs_errors.of_status(404, PATH, "The specified bucket does not exist.")
+    error = gcs_errors.build_status_error(404, PATH, "The specified bucket does not exist.")
     assert isinstance(error, errors.UsageError)
     assert "gcloud storage buckets create gs://bucket, or name another" in str(error)
 
@@ -56,10 +56,10 @@ SILENCE = (
 
 
 def test_errors_of_tensorflow_read_the_same():
-    refused = gcs_errors.of_tensorflow(RuntimeError(RESPONSE))
+    refused = gcs_errors.translate_tensorflow_error(RuntimeError(RESPONSE))
     assert isinstance(refused, errors.UsageError)
     assert str(refused).startswith("'gs://b/x': no access (403): the credentials are valid")
-    silent = gcs_errors.of_tensorflow(RuntimeError(SILENCE))
+    silent = gcs_errors.translate_tensorflow_error(RuntimeError(SILENCE))
     assert isinstance(silent, errors.RetryableError)
     assert str(silent).startswith("'gs://b/x': Cloud Storage cannot be reached (Couldn't resolve")
 
@@ -73,7 +73,7 @@ def test_errors_of_tensorflow_read_the_same():
 )
 def test_a_missing_token_of_a_google_machine_is_of_a_moment(there, kind, words):
     error = RuntimeError(RESPONSE.replace("403", "401"))
-    found = gcs_errors.of_tensorflow(error, on_google_machine=lambda: there)
+    found = gcs_errors.translate_tensorflow_error(error, on_google_machine=lambda: there)
     assert type(found) is kind and words in str(found)
 
 
@@ -86,16 +86,16 @@ def test_a_missing_token_of_a_google_machine_is_of_a_moment(there, kind, words):
 )
 def test_the_role_that_is_advised_has_what_is_missing(permission, role):
     said = f"a@b.iam does not have {permission} access to the Google Cloud Storage bucket."
-    assert f"Grant them {role} on" in str(gcs_errors.of_status(403, PATH, said))
+    assert f"Grant them {role} on" in str(gcs_errors.build_status_error(403, PATH, said))
 
 
 def test_other_errors_of_tensorflow_are_left_alone():
-    assert gcs_errors.of_tensorflow(RuntimeError("Socket closed")) is None
+    assert gcs_errors.translate_tensorflow_error(RuntimeError("Socket closed")) is None
 
 
 def test_no_credentials_say_how_to_get_some(monkeypatch):
     monkeypatch.delenv("GOOGLE_APPLICATION_CREDENTIALS", raising=False)
-    error = gcs_errors.no_credentials(PATH, exceptions.DefaultCredentialsError("none"))
+    error = gcs_errors.build_credentials_error(PATH, exceptions.DefaultCredentialsError("none"))
     assert "no Google credentials here. Log in with gcloud" in str(error)
 
 

@@ -57,11 +57,11 @@ def test_the_pause_grows_with_what_a_copy_costs():
 
 
 def test_the_last_copy_is_made_at_the_end_and_its_failure_is_reported(cloud, tmp_path):
-    with mirror.kept_up(of(tmp_path, cloud.path("logs"))):
+    with mirror.keep_up(of(tmp_path, cloud.path("logs"))):
         (tmp_path / "a.log").write_bytes(b"last words")
     assert cloud.data("logs/a.log") == b"last words"
     with (
         pytest.raises(errors.UsageError, match="bucket does not exist"),
-        mirror.kept_up(of(tmp_path, "gs://absent/logs")),
+        mirror.keep_up(of(tmp_path, "gs://absent/logs")),
     ):
         pass

@@ -32,12 +32,12 @@ def test_a_read_is_tried_until_it_succeeds_or_has_failed_for_long(monkeypatch, n
     )
     monkeypatch.setattr(patience, "time", clock)
     read, attempts = _failing(59, number)
-    assert patience.patiently("f", read) == "content"
+    assert patience.read_patiently("f", read) == "content"
     read, attempts = _failing(99, number)
     with pytest.raises(
         errors.RetryableError, match=rf"^'f': cannot be read \({os.strerror(number)}"
     ):
-        patience.patiently("f", read)
+        patience.read_patiently("f", read)
     assert len(attempts) == 61
 
 
@@ -45,5 +45,5 @@ def test_a_read_is_tried_until_it_succeeds_or_has_failed_for_long(monkeypatch, n
 def test_a_file_that_does_not_exist_is_no_failure(number):
     read, attempts = _failing(1, number)
     with pytest.raises(FileNotFoundError, match="f"):
-        patience.patiently("f", read)
+        patience.read_patiently("f", read)
     assert len(attempts) == 1

@@ -38,9 +38,9 @@ def test_joining(parts, joined):
 
 def test_absolute_paths_mean_the_same_everywhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert storage.absolute("x") == str(tmp_path / "x")
-    assert storage.absolute("~/x") == os.path.expanduser("~/x")
-    assert storage.absolute("gs://b/x") == "gs://b/x"
+    assert storage.make_absolute("x") == str(tmp_path / "x")
+    assert storage.make_absolute("~/x") == os.path.expanduser("~/x")
+    assert storage.make_absolute("gs://b/x") == "gs://b/x"
 
 
 @pytest.mark.parametrize("root", ["/root", "gs://bucket/root"])
@@ -156,7 +156,7 @@ def test_folders_and_files_that_are_called_like_patterns(tmp_path):
     ],
 )
 def test_where_the_first_wildcard_is(pattern, above, below):
-    assert storage.at_wildcard(pattern) == (above, below)
+    assert storage.split_at_wildcard(pattern) == (above, below)
     assert storage.has_wildcard(pattern) == ("[" in below or "*" in below)
 
 
