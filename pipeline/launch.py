@@ -61,7 +61,7 @@ def main() -> None:
         launcher.run_array(wanted, started=COMMAND_BEGAN)
         return
     wanted = dataclasses.replace(wanted, isolate=_ISOLATE.value)
-    record = run_record.finished(wanted.config, wanted.run)
+    record = run_record.find_finished(wanted.config, wanted.run)
     if record is not None:
         print(f"run {wanted.name} is already finished; nothing to do")
     else:

@@ -152,7 +152,7 @@ def _side(name: str) -> ComparedRun:
     job = run.read_config()
     own_input.refuse(job, "compare", instead="make report has the evaluations made")
     if run_record.read(run) is None:
-        raise resuming.without_record(run)
+        raise resuming.build_record_error(run)
     wanted = _one(_CHECKPOINT.value or None)
     (path,) = checkpoint_files.find(run.path, wanted)
     if wanted is None and path.endswith("-0"):
@@ -162,7 +162,7 @@ def _side(name: str) -> ComparedRun:
         )
     folder = builds.of_run(_STORAGE.value, run, job.name)
     excluded = quarantine.read(run)
-    with resuming.of_records(run):
+    with resuming.explain_record_errors(run):
         contents = manifest.read(folder)
         manifest.check_schema(contents, job.data, folder)
         shard_check.verify(folder, contents, contents=False)

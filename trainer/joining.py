@@ -143,7 +143,7 @@ def _alone(run: run_folder.RunFolder, task: topology.Task) -> Iterator[None]:
         if task.is_chief and not storage.is_remote(run.path):
             stack.enter_context(run_lock.hold(run))
         elif task.is_chief or task.job_name == topology.EVALUATOR:
-            stack.enter_context(run_lock.of_role(run, task.job_name))
+            stack.enter_context(run_lock.hold_role(run, task.job_name))
         yield
 
 
@@ -154,7 +154,7 @@ def _remove_statuses(run: run_folder.RunFolder, chief: topology.Task) -> None:
     living = {
         name
         for name, status in found.items()
-        if name != chief.name and liveness.of_process(run, status, now) not in liveness.OVER
+        if name != chief.name and liveness.find_process_state(run, status, now) not in liveness.OVER
     }
     for name in storage.listdir(storage.join(run.path, "status")):
         if name.removesuffix(".json") not in living:

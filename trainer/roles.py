@@ -303,7 +303,7 @@ def _outlast(process: Process) -> None:
         f"the evaluator has not reported for {patience:g} s; the chief evaluates instead"
     )
     # One that comes back meanwhile is refused, and tries again.
-    with run_lock.of_role(run, topology.EVALUATOR):
+    with run_lock.hold_role(run, topology.EVALUATOR):
         _evaluate(process)
 
 

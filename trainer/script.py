@@ -138,7 +138,7 @@ def _job(job: config.Config, role: script_role.Role | None, path: str) -> jobs.J
 
 def _is_finished(wanted: jobs.Job) -> bool:
     """Tells, also the user, if the run has nothing left to do."""
-    record = run_record.finished(wanted.config, wanted.run)
+    record = run_record.find_finished(wanted.config, wanted.run)
     if record is None:
         return False
     print(f"run {wanted.name} is already finished; nothing to do")

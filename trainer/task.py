@@ -79,7 +79,7 @@ def _records_for(job: config.Config, run: run_folder.RunFolder, task: topology.T
     started again, and stays with the records that they read; those that prepare read none yet."""
     now = time.time()
     others = [s for name, s in run_folder.read_statuses(run).items() if name != task.name]
-    working = any(liveness.of_process(run, one, now) not in _READ_NOTHING for one in others)
+    working = any(liveness.find_process_state(run, one, now) not in _READ_NOTHING for one in others)
     moves = job.train.on_new_data != "refuse" and not working
     return builds.wanted(_STORAGE.value, job, run, moves=moves)
 

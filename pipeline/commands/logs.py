@@ -34,7 +34,7 @@ def main() -> None:
     if link is not None:
         print(f"all logs {link}", file=sys.stderr)
     if not _FOLLOW.value:
-        for line in logs.new_lines(last=True):
+        for line in logs.read_new_lines(last=True):
             print(line)
         if not logs.names():
             print(f"run {run.name}: no process has reported yet", file=sys.stderr)

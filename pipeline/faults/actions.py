@@ -73,7 +73,7 @@ def _checkpoint(scene: Scene, fault: Fault) -> Iterator[None]:
     ):
         yield
     processes.send(pids, signal.SIGSTOP)  # so that it saves no newer one
-    step = run_folder.saved_step(run)
+    step = run_folder.find_saved_step(run)
     files = sorted(pathlib.Path(run.path).glob(f"model.ckpt-{step}.data-*"))
     for file in files[:1]:
         alter(file, scene.rng)

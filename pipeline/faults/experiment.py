@@ -328,7 +328,7 @@ def _examine(
     windows = [promises.trainers(job)] * restored
     outcome.bound = promises.bound(job, run.workers_lost, windows)
     outcome.wrong += wrong_totals(job, outcome, rows, by_process=sum(record.readers.values()))
-    if outcome.step is not None and not run_record.ended_for_good(record, run.run):
+    if outcome.step is not None and not run_record.has_ended_for_good(record, run.run):
         outcome.wrong += promises.wrong_step(job, outcome.step)
     outcome.wrong += promises.wrong_exports(outcome.exports)
     outcome.wrong += wrong_ledger(job, outcome, rows)

@@ -94,7 +94,7 @@ class EndRecorder:
         found = statuses.get(_EVALUATOR)
         if found is None:
             return False
-        state = liveness.of_process(self._run, found, time.time())
+        state = liveness.find_process_state(self._run, found, time.time())
         return state not in ("stopped", "failed", "gone", "silent")
 
 

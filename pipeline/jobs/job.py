@@ -139,7 +139,7 @@ def refuse_other_job(job: Job) -> None:
         raise errors.UsageError(f"run {job.name!r} runs a script: use another RUN= for this one")
     differing = [line for line in changes(job) if is_of_checkpoint(line)]
     if differing and not run_search.is_dead(job.run):
-        trained = run_folder.saved_step(job.run)
+        trained = run_folder.find_saved_step(job.run)
         what, way_out = ("trained", "") if trained else ("begun", ", or remove its folder")
         raise errors.UsageError(
             f"run {job.name!r} was {what} with another config ({'; '.join(differing)}): "

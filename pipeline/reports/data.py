@@ -72,7 +72,7 @@ def _before(root: str, run: RunFolder, record: RunRecord) -> RunFolder | None:
     a run is resumed, that changes nothing."""
     began = _began(record)
     found: list[tuple[float, str, RunFolder]] = []
-    for other in run_search.below(storage.join(root, "runs")):
+    for other in run_search.list_folders(storage.join(root, "runs")):
         try:
             its = run_record.read(other) if other.name != run.name else None
         except errors.PipelineError:

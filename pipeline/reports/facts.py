@@ -73,7 +73,7 @@ def gather(run: RunFolder, now: float | None = None) -> Facts:
     `DataError` for one whose record cannot be used."""
     job, record = run.read_config(), run_record.read(run)
     if record is None:
-        raise resuming.without_record(run)
+        raise resuming.build_record_error(run)
     now = time.time() if now is None else now
     statuses = run_folder.read_statuses(run)
     state, reason = liveness.state_of_run(run, record, statuses, now=now)
@@ -98,7 +98,7 @@ def gather(run: RunFolder, now: float | None = None) -> Facts:
         launches=launches.list_launches(
             record,
             accounts.read(run),
-            last_sign=run_record.last_sign(run, record),
+            last_sign=run_record.find_last_sign(run, record),
             now=now if state in liveness.AT_WORK else None,
         ),
         now=now,
@@ -190,7 +190,7 @@ def _period(
 def _survivors(facts: Facts, known: list[accounts.Account]) -> float:
     """Returns how many of the examples that were trained on are in the newest checkpoint. Of a run
     that trains, what is not saved yet is not lost. A copy has not made the steps it began with."""
-    saved = run_folder.saved_step(facts.run) or 0
+    saved = run_folder.find_saved_step(facts.run) or 0
     if facts.state in liveness.AT_WORK:
         saved = max([saved, *(one.step or 0 for one in facts.statuses.values())])
     begun = (facts.run.read(run_folder.COPIED) or {}).get("step", 0)

@@ -104,7 +104,7 @@ class LoadedModel:
         import tensorflow as tf
 
         self._path = path
-        logging.getLogger("absl").addFilter(_of_note)
+        logging.getLogger("absl").addFilter(_keep_note)
         self._loaded = tf.saved_model.load(path)
 
     @property
@@ -146,7 +146,7 @@ class LoadedModel:
         return self.call(signature, {name: np.array(payloads, object)})
 
 
-def _of_note(record: logging.LogRecord) -> bool:
+def _keep_note(record: logging.LogRecord) -> bool:
     """Keeps back what TensorFlow says of columns called as no argument of Python may be."""
     return "is not a valid tf.function parameter name" not in record.getMessage()
 

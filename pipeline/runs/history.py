@@ -59,7 +59,7 @@ class _StepSeen:
     at: float
     after: float | None = None
 
-    def next(self, step: int | None, now: float) -> _StepSeen:
+    def advance(self, step: int | None, now: float) -> _StepSeen:
         return self if step == self.step else _StepSeen(step, now, now - self.at)
 
     def stands_still(self, now: float) -> bool:
@@ -90,7 +90,7 @@ class Recorder:
         now = self.clock()
         for name, status in statuses.items():
             known = self._steps.get(name, _StepSeen(status.step, now))
-            self._steps[name] = known.next(status.step, now)
+            self._steps[name] = known.advance(status.step, now)
         tasks: dict[str, Any] = {
             name: (
                 status.step,

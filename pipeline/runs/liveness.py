@@ -25,7 +25,7 @@ OVER = (*run_folder.ENDED, "gone", "silent")
 _BEFORE_STEPS = ("preparing", "starting", "waiting", "serving")
 
 
-def of_process(
+def find_process_state(
     run: RunFolder,
     status: Status,
     now: float,
@@ -45,7 +45,7 @@ def of_process(
     return "silent" if now - newest > run_folder.silence(run) else status.state
 
 
-def why_dead(run: RunFolder, record: RunRecord, now: float, *, host: str | None = None) -> str:
+def explain_death(run: RunFolder, record: RunRecord, now: float, *, host: str | None = None) -> str:
     """Returns how we know that the launcher of a run is gone; empty if it is there, or cannot be
     told."""
     launcher = record.launcher
@@ -78,9 +78,9 @@ def state_of_run(
     alive = [
         status
         for status in statuses.values()
-        if of_process(run, status, now, host=host) not in OVER
+        if find_process_state(run, status, now, host=host) not in OVER
     ]
-    dead = "" if record is None else why_dead(run, record, now, host=host)
+    dead = "" if record is None else explain_death(run, record, now, host=host)
     if record is not None and not by_hand and not dead:
         return "running", record.reason
     if alive:
@@ -104,5 +104,5 @@ def state_of_run(
 def _holds_nothing_of_its_own(run: RunFolder) -> bool:
     """Tells if all checkpoints of a run, if there are any, are those of the run it was copied
     from."""
-    step = run_folder.saved_step(run)
+    step = run_folder.find_saved_step(run)
     return step is None or step == (run.read(run_folder.COPIED) or {}).get("step")

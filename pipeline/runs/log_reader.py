@@ -49,7 +49,7 @@ class Logs:
             )
         return wanted
 
-    def new_lines(self, *, last: bool = False) -> Iterator[str]:
+    def read_new_lines(self, *, last: bool = False) -> Iterator[str]:
         """Yields what has been added since it was called before, of all processes by time, less
         noise of TensorFlow's.
 
@@ -62,7 +62,7 @@ class Logs:
         timed = []
         for name in names:
             head = f"{name:<{width}} | " if width else ""
-            timed.append(_timed(head, _worth_reading(self._lines(name, last=last))))
+            timed.append(_add_times(head, _drop_noise(self._lines(name, last=last))))
         for _, line in heapq.merge(*timed, key=lambda entry: entry[0]):
             yield line
 
@@ -93,12 +93,12 @@ def _order(name: str) -> tuple[bool, str]:
     return name.rpartition("-")[2].isdecimal(), name
 
 
-def _worth_reading(lines: Iterable[bytes]) -> Iterator[str]:
+def _drop_noise(lines: Iterable[bytes]) -> Iterator[str]:
     decoded = (line.decode(errors="replace") for line in lines)
     return (line for line in decoded if not _NOISE.search(line))
 
 
-def _timed(head: str, lines: Iterable[str]) -> Iterator[tuple[str, str]]:
+def _add_times(head: str, lines: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Yields lines with the time they are sorted by, which never goes back within a process."""
     time = ""
     for line in lines:
@@ -116,8 +116,8 @@ def follow(
 ) -> None:
     """Says what processes say, until the run has `ended`; `wait` is called between two looks."""
     while not ended():
-        for line in logs.new_lines():
+        for line in logs.read_new_lines():
             say(line)
         wait()
-    for line in logs.new_lines(last=True):
+    for line in logs.read_new_lines(last=True):
         say(line)

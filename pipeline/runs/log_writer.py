@@ -47,7 +47,7 @@ def tee_output(run: RunFolder, task: str) -> Iterator[None]:
     path = run.log_path(task)
     with contextlib.ExitStack() as stack:
         if storage.is_remote(path):
-            path = stack.enter_context(_on_this_machine(path))
+            path = stack.enter_context(_mirror_locally(path))
         else:
             storage.makedirs(storage.parent(path))
         # Without a buffer, whose rest a full disk would refuse when the log is closed.
@@ -58,7 +58,7 @@ def tee_output(run: RunFolder, task: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _on_this_machine(path: str) -> Iterator[str]:
+def _mirror_locally(path: str) -> Iterator[str]:
     """Yields a local file that begins with what is at `path`, and goes there now and then."""
     global _copies
     with tempfile.TemporaryDirectory(prefix="estimator-pipeline-log-") as folder:

@@ -46,7 +46,9 @@ def compare_inputs(ours: Mapping[str, str], theirs: Mapping[str, str]) -> str:
 
 def compare_columns(ours: Mapping[str, Column], theirs: Mapping[str, Column]) -> str:
     """Returns in words the columns that differ in what a value of them is, empty for none."""
-    names = _unequal(*({name: _kind(one) for name, one in of.items()} for of in (ours, theirs)))
+    names = _name_differences(
+        *({name: _kind(one) for name, one in of.items()} for of in (ours, theirs))
+    )
     return f"it has other columns ({names})" if names else ""
 
 
@@ -55,7 +57,7 @@ def _differences(job: Config, of_run: Config) -> Iterator[str]:
         yield other
     ours, theirs = (one.data.labels or (one.data.label,) for one in (job, of_run))
     if ours != theirs:
-        yield f"its label is {_listed(theirs)}, not {_listed(ours)}"
+        yield f"its label is {_join_names(theirs)}, not {_join_names(ours)}"
     elif job.label.threshold != of_run.label.threshold:
         yield f"its label.threshold is {of_run.label.threshold}, not {job.label.threshold}"
     if job.model.name != of_run.model.name:
@@ -68,7 +70,7 @@ def _differences(job: Config, of_run: Config) -> Iterator[str]:
     features, known = (
         {n: _list_parts(f) for n, f in one.features.items()} for one in (job, of_run)
     )
-    if names := _unequal(features, known):
+    if names := _name_differences(features, known):
         yield f"it has other features ({names})"
 
 
@@ -83,7 +85,7 @@ def _list_parts(feature: Feature) -> tuple[object, ...]:
     return feature.of, steps, feature.embedding, feature.part
 
 
-def _unequal(ours: Mapping[str, object], theirs: Mapping[str, object]) -> str:
+def _name_differences(ours: Mapping[str, object], theirs: Mapping[str, object]) -> str:
     names = [
         n for n in {**ours, **theirs} if n not in ours or n not in theirs or ours[n] != theirs[n]
     ]
@@ -91,5 +93,5 @@ def _unequal(ours: Mapping[str, object], theirs: Mapping[str, object]) -> str:
     return ", ".join(map(repr, names[:_NAMED])) + more
 
 
-def _listed(labels: tuple[str, ...]) -> str:
+def _join_names(labels: tuple[str, ...]) -> str:
     return ", ".join(map(repr, labels))

@@ -29,7 +29,7 @@ def provide(environment: Mapping[str, str]) -> None:
     if not path:
         return
     folder = scratch.make("package")
-    with _opened(path) as wheel:
+    with _open(path) as wheel:
         wheel.extractall(folder)
     sys.path.insert(0, folder)
     packages.look_again()
@@ -43,7 +43,7 @@ def check(path: str, modules: Sequence[str], installed: Sequence[str]) -> None:
             f"gcp.package {path!r}: must be a wheel of pure Python, …{_PURE}; for others build an "
             "image with them"
         )
-    with _opened(path) as wheel:
+    with _open(path) as wheel:
         names = wheel.namelist()
         about = [name for name in names if name.endswith(".dist-info/METADATA")]
         needs = [need for name in about for need in _needs(wheel.read(name).decode())]
@@ -60,7 +60,7 @@ def check(path: str, modules: Sequence[str], installed: Sequence[str]) -> None:
         )
 
 
-def _opened(path: str) -> zipfile.ZipFile:
+def _open(path: str) -> zipfile.ZipFile:
     try:
         with storage.open_file(path) as file:
             return zipfile.ZipFile(io.BytesIO(file.read()))

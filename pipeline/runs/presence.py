@@ -22,13 +22,13 @@ def list_periods(launch: LaunchSpan) -> dict[str, list[Period]]:
     for task in dict.fromkeys([*tasks, *(one.task for one in launch.accounts)]):
         own = [one for one in launch.accounts if one.task == task]
         if launch.scalings and task.rpartition("-")[0] == topology.WORKER:
-            found[task] = _of_worker(int(task.rpartition("-")[2]), own, launch)
+            found[task] = _find_worker_periods(int(task.rpartition("-")[2]), own, launch)
         elif task not in found:  # of an earlier version, which does not record when it left
             found[task] = [(launch.began, max(one.until for one in own))]
     return found
 
 
-def _of_worker(index: int, own: Sequence[Account], launch: LaunchSpan) -> list[Period]:
+def _find_worker_periods(index: int, own: Sequence[Account], launch: LaunchSpan) -> list[Period]:
     """Returns the periods of a worker in a launch with scalings."""
     # How many there were before the first one is not recorded.
     there = any(one.began < launch.scalings[0].time for one in own)

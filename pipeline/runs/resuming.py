@@ -22,7 +22,7 @@ def command(run: RunFolder) -> str:
 
 
 @contextlib.contextmanager
-def of_records(run: RunFolder) -> Iterator[None]:
+def explain_record_errors(run: RunFolder) -> Iterator[None]:
     """Makes errors of the records of one of several runs say of which, and what to do about them be
     commands on it."""
     try:
@@ -33,7 +33,7 @@ def of_records(run: RunFolder) -> Iterator[None]:
         raise errors.DataError(f"run {run.name!r}: {text}") from None
 
 
-def without_record(run: RunFolder) -> errors.PipelineError:
+def build_record_error(run: RunFolder) -> errors.PipelineError:
     """Returns the error of a run that has no record that can be used."""
     if storage.exists(run.record_path):
         return errors.DataError(
@@ -41,7 +41,7 @@ def without_record(run: RunFolder) -> errors.PipelineError:
             f"that trained run {run.name!r} writes it again."
         )
     result = storage.join(run.path, run_folder.RESULT)
-    if storage.exists(result) or run_folder.saved_step(run) is not None:
+    if storage.exists(result) or run_folder.find_saved_step(run) is not None:
         return errors.DataError(
             f"run {run.name!r}: its {run_folder.RECORD} is missing, though it has trained. Restore "
             f"it, or have another one written by {command(run)}"

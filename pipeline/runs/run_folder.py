@@ -108,7 +108,7 @@ class RunFolder:
         """Holds `best/` and `final/`."""
         return storage.join(self.path, "export")
 
-    def relative(self, path: str) -> str:
+    def make_relative(self, path: str) -> str:
         """Returns a path below the run's folder as files of the run call it: the folder may be
         moved or copied. `storage.join` with the folder's path turns it back."""
         return path.removeprefix(f"{self.path}/")
@@ -136,7 +136,7 @@ class RunFolder:
     def read(self, name: str) -> dict[str, Any] | None:
         """Returns a JSON file of the run, or `None` while there is none. Raises `DataError` for
         another content, and what `errors.from_os_error` says of a file that cannot be read."""
-        return self._patiently(lambda: self._read(storage.join(self.path, name)))
+        return self._retry(lambda: self._read(storage.join(self.path, name)))
 
     def _read(self, path: str) -> dict[str, Any] | None:
         try:
@@ -160,9 +160,9 @@ class RunFolder:
         def write() -> None:
             storage.write_text(path, strict_json.dumps(content, indent=1) + "\n", parents=True)
 
-        self._patiently(write)
+        self._retry(write)
 
-    def _patiently(self, action: Callable[[], _T]) -> _T:
+    def _retry(self, action: Callable[[], _T]) -> _T:
         deadline = time.monotonic() + self.patience
         while True:
             try:
@@ -182,7 +182,7 @@ class RunFolder:
         storage.remove(storage.join(self.path, name))
 
 
-def saved_step(run: RunFolder) -> int | None:
+def find_saved_step(run: RunFolder) -> int | None:
     """Returns the step of the newest checkpoint by TensorFlow's list of them, or `None`."""
     path = storage.join(run.path, "checkpoint")
     text = storage.read_text(path) if storage.exists(path) else ""

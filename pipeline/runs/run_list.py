@@ -65,7 +65,7 @@ def read(storage_root: str, now: float, config: str | None = None) -> list[Row]:
     those of the config of that name if one is given. A thread reads each, since a storage elsewhere
     answers late."""
     root = storage.join(storage.make_absolute(storage_root), "runs")
-    runs = run_search.below(root)
+    runs = run_search.list_folders(root)
     with concurrent.futures.ThreadPoolExecutor(_AT_ONCE) as pool:
         rows = [row for row in pool.map(lambda run: _row(run, now), runs) if row is not None]
     wanted = [row for row in rows if config in (None, row.config)]
@@ -93,7 +93,7 @@ def select(
     metrics = collections.Counter(row.best["metric"] for row in found if row.best)
     places = {metric: place for place, (metric, _) in enumerate(metrics.most_common())}
 
-    def by(row: Row) -> tuple[object, ...]:
+    def compute_key(row: Row) -> tuple[object, ...]:
         if sort == "metric":
             quality = _quality(row)
             place = len(places) if row.best is None else places[row.best["metric"]]
@@ -108,7 +108,7 @@ def select(
         }[sort]
         return (value is None, 0 if value is None else -value)
 
-    return sorted(found, key=by)
+    return sorted(found, key=compute_key)
 
 
 def _quality(row: Row) -> float:
@@ -126,16 +126,16 @@ def lines(rows: Sequence[Row]) -> list[str]:
 def _row(run: RunFolder, now: float) -> Row | None:
     """Returns the row of a run; `None` for a folder that is no run, or was removed meanwhile."""
     try:
-        written = run_search.launched(run, None)
+        written = run_search.find_launch_time(run, None)
     except (OSError, errors.PipelineError):
-        return _without_config(run, now)
+        return _read_without_config(run, now)
     try:
-        return _of_record(run, run_record.read(run), written, now=now)
+        return _build_row(run, run_record.read(run), written, now=now)
     except (OSError, errors.PipelineError):  # of another user, say
         return Row(run.name, "", "unreadable", written, written)
 
 
-def _without_config(run: RunFolder, now: float) -> Row | None:
+def _read_without_config(run: RunFolder, now: float) -> Row | None:
     """Returns the row of a run whose config is gone, so that no command can use it, by its record;
     `None` without one."""
     try:
@@ -143,19 +143,19 @@ def _without_config(run: RunFolder, now: float) -> Row | None:
         if record is None:
             return None
         written = storage.get_modified_time(run.record_path)
-        return dataclasses.replace(_of_record(run, record, written, now=now), status="damaged")
+        return dataclasses.replace(_build_row(run, record, written, now=now), status="damaged")
     except (OSError, errors.PipelineError):
         return None
 
 
-def _of_record(run: RunFolder, record: RunRecord | None, written: float, *, now: float) -> Row:
+def _build_row(run: RunFolder, record: RunRecord | None, written: float, *, now: float) -> Row:
     ended = record is not None and record.status != "running" and record.launcher is not None
     statuses = {} if ended else run_folder.read_statuses(run)
     status, _ = liveness.state_of_run(run, record, statuses, now=now)
     if record is None and status not in liveness.AT_WORK and storage.exists(run.record_path):
         status = "damaged"
     launched = written if record is None or record.started is None else record.started
-    best = _best((None if record is None else record.best) or run.read(run_folder.BEST) or {})
+    best = _read_best((None if record is None else record.best) or run.read(run_folder.BEST) or {})
     spans = _spans(run, record, now if status in liveness.AT_WORK else None)
     return Row(
         name=run.name,
@@ -178,7 +178,7 @@ def _spans(
     be asked: that takes more files."""
     if record is None:
         return []
-    last_sign = run_record.last_sign(run, record) if now is None else None
+    last_sign = run_record.find_last_sign(run, record) if now is None else None
     ends = [one.ended for one in run_record.launches(record, last_sign)]
     if now is not None:
         ends = ends[:-1]
@@ -187,7 +187,7 @@ def _spans(
     )
 
 
-def _best(found: dict[str, Any]) -> dict[str, Any] | None:
+def _read_best(found: dict[str, Any]) -> dict[str, Any] | None:
     """Returns the best so far, if one is told: the first may be on its way, or not be finite."""
     whole = isinstance(found.get("value"), int | float) and isinstance(found.get("metric"), str)
     return found if whole else None
@@ -213,7 +213,7 @@ def _step(run: RunFolder, record: RunRecord | None, statuses: dict[str, Status])
     if record is not None and record.final_step is not None:
         return record.final_step
     steps = [status.step for status in statuses.values() if status.step is not None]
-    return max(steps) if steps else run_folder.saved_step(run)
+    return max(steps) if steps else run_folder.find_saved_step(run)
 
 
 def _format_metric(best: dict[str, Any]) -> str:

@@ -61,14 +61,14 @@ def hold(
             os.ftruncate(descriptor, os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0))
         except OSError as error:
             raise errors.from_os_error(error, f"cannot write {path!r}") from None
-        with _shared(storage.join(run.path, _NAME), f"run {run.name!r}", lost=_leave):
+        with _hold(storage.join(run.path, _NAME), f"run {run.name!r}", lost=_leave):
             yield descriptor
     finally:
         os.close(descriptor)
 
 
 @contextlib.contextmanager
-def of_role(run: RunFolder, role: str, *, is_launcher: bool = False) -> Iterator[None]:
+def hold_role(run: RunFolder, role: str, *, is_launcher: bool = False) -> Iterator[None]:
     """Holds the one place of `role` in a run on gs://, against other hosts; elsewhere does nothing.
 
     A process that stood still until another host took its place ends at once with exit code 75,
@@ -78,23 +78,23 @@ def of_role(run: RunFolder, role: str, *, is_launcher: bool = False) -> Iterator
     path = storage.join(run.path, f"{role}.lock")
     what = f"run {run.name!r}: {role}"
     refusal = errors.UsageError if is_launcher else errors.RetryableError
-    with _shared(path, what, lost=_leave, refusal=refusal):
+    with _hold(path, what, lost=_leave, refusal=refusal):
         yield
 
 
 @contextlib.contextmanager
-def shared(path: str, what: str) -> Iterator[None]:
+def hold_shared(path: str, what: str) -> Iterator[None]:
     """Holds a lock at `path` that hosts share, if that is on gs://. SIGTERM tells this process when
     another has taken it over.
 
     Raises `UsageError` naming `what` and the process that holds it.
     """
-    with _shared(path, what, lost=lambda: os.kill(os.getpid(), signal.SIGTERM)):
+    with _hold(path, what, lost=lambda: os.kill(os.getpid(), signal.SIGTERM)):
         yield
 
 
 @contextlib.contextmanager
-def _shared(
+def _hold(
     path: str,
     what: str,
     *,

@@ -202,7 +202,7 @@ def begin_as(
         launcher=None if by_hand else LauncherProcess(host=socket.gethostname(), pid=os.getpid()),
         launches=earlier.launches + 1 if earlier else 1,
         started=time.time(),
-        earlier=launches(earlier, last_sign(run, earlier))[-_MOST_LAUNCHES:],
+        earlier=launches(earlier, find_last_sign(run, earlier))[-_MOST_LAUNCHES:],
         restarts=earlier.restarts if earlier else [],
         new_data=earlier.new_data if earlier else [],
         versions={**versions.installed(), "code": versions.code_version()},
@@ -238,7 +238,7 @@ def launches(record: RunRecord | None, ended: float | None = None) -> list[Launc
     return [*record.earlier, newest]
 
 
-def last_sign(run: RunFolder, record: RunRecord | None) -> float | None:
+def find_last_sign(run: RunFolder, record: RunRecord | None) -> float | None:
     """Returns when a launch whose end was not recorded gave its last sign of life, in Unix time;
     `None` if it was recorded, or there is no sign.
 
@@ -365,18 +365,18 @@ def close(
 _FINAL_REASONS = ("early stopping", run_folder.DEADLINE)
 
 
-def ended_for_good(record: RunRecord, run: RunFolder) -> bool:
+def has_ended_for_good(record: RunRecord, run: RunFolder) -> bool:
     """Tells if training ended before its last step for a reason that would end it again at once:
     nothing improves, or its seconds are used up."""
     done = run.read(run_folder.TRAINING_DONE) or {}
     return bool(done.get("final")) or record.reason.startswith(_FINAL_REASONS)
 
 
-def finished(job: config.Config, run: RunFolder) -> RunRecord | None:
+def find_finished(job: config.Config, run: RunFolder) -> RunRecord | None:
     """Returns the record of a run that has nothing left to do, otherwise `None`: a model that is
     no longer there is exported again.
 
-    One that `ended_for_good` has more to do only if the config has changed; after `make stop` there
+    One that `has_ended_for_good` has more to do only if the config has changed; after `make stop` there
     is more to do.
     """
     record, result = read(run), run.read(run_folder.RESULT)
@@ -391,5 +391,5 @@ def finished(job: config.Config, run: RunFolder) -> RunRecord | None:
         return record
     if job.train.epochs is not None and (result.get("epochs") or 0.0) >= job.train.epochs:
         return record
-    stays = ended_for_good(record, run) and run.read_config() == job
+    stays = has_ended_for_good(record, run) and run.read_config() == job
     return record if stays else None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pipeline import errors, storage
 from pipeline.runs import array_names
-from pipeline.runs.run_folder import RECORD, RunFolder, run_folder, saved_step
+from pipeline.runs.run_folder import RECORD, RunFolder, find_saved_step, run_folder
 
 if TYPE_CHECKING:
     from pipeline.config import Config
@@ -36,9 +36,9 @@ def find_run(
     if not run:
         root = storage.join(storage.make_absolute(storage_root), "runs")
         others: dict[str, str] = {}
-        newest = _newest_first(root, wanted, scripts=scripts and wanted is None, others=others)
+        newest = _list_newest_first(root, wanted, scripts=scripts and wanted is None, others=others)
         if (first := next(newest, None)) is None:
-            raise _none_of(wanted, root, str(config_name), others=others)
+            raise _build_not_found_error(wanted, root, str(config_name), others=others)
         alive = (f for f in itertools.chain([first], newest) if not is_dead(f))
         return next(alive, first) if trained else first
     folder = RunFolder(run_folder(storage_root, run))
@@ -64,7 +64,7 @@ def find_run(
             f"run {run!r}: not in {storage.parent(folder.path)!r}{hint}; "
             f"make runs STORAGE={shlex.quote(storage_root)} lists all runs"
         )
-    if wanted is not None and (why := _why_other(folder, wanted)):
+    if wanted is not None and (why := _explain_mismatch(folder, wanted)):
         raise errors.UsageError(
             f"--config {config_name!r}: is {wanted.name!r}, but run {run!r} is of another: {why}; "
             "give one of the two"
@@ -72,7 +72,7 @@ def find_run(
     return folder
 
 
-def _none_of(
+def _build_not_found_error(
     wanted: Config | None, root: str, config_name: str, *, others: dict[str, str]
 ) -> errors.UsageError:
     """Returns the error of a config that has no run; `others` are runs of that name, with why they
@@ -96,7 +96,7 @@ def _none_of(
     )
 
 
-def _why_other(folder: RunFolder, wanted: Config) -> str:
+def _explain_mismatch(folder: RunFolder, wanted: Config) -> str:
     """Returns in words why a run is not one of a config; empty if it is."""
     from pipeline.runs import other_model  # of steps, whose import takes a while
 
@@ -106,21 +106,21 @@ def _why_other(folder: RunFolder, wanted: Config) -> str:
     return ", ".join(other_model.differences(wanted, found))
 
 
-def launched(folder: RunFolder, started: float | None) -> float:
+def find_launch_time(folder: RunFolder, started: float | None) -> float:
     """Returns when the newest launch of a run began, in Unix time: `started` by its record, as the
     files of a copied folder are newer; without a record, when the file was written that each start
     writes."""
     return storage.get_modified_time(folder.begun_path) if started is None else started
 
 
-def _launched(folder: RunFolder) -> float:
+def _read_launch_time(folder: RunFolder) -> float:
     started = None
     with contextlib.suppress(errors.PipelineError):  # it is damaged, or of another user
         started = (folder.read(RECORD) or {}).get("started")
-    return launched(folder, started if isinstance(started, float | int) else None)
+    return find_launch_time(folder, started if isinstance(started, float | int) else None)
 
 
-def below(root: str) -> list[RunFolder]:
+def list_folders(root: str) -> list[RunFolder]:
     """Returns the folders in `root`, of runs or not; one that a link names, by the link."""
     folders = [RunFolder(storage.join(root, name)) for name in storage.listdir(root)]
     if storage.is_remote(root):
@@ -132,23 +132,25 @@ def below(root: str) -> list[RunFolder]:
 
 def is_dead(folder: RunFolder) -> bool:
     """Tells if a run has failed before there was anything to keep of it."""
-    return (folder.read(RECORD) or {}).get("status") == "failed" and saved_step(folder) is None
+    return (folder.read(RECORD) or {}).get("status") == "failed" and find_saved_step(folder) is None
 
 
-def _newest_first(
+def _list_newest_first(
     root: str, wanted: Config | None, *, scripts: bool, others: dict[str, str]
 ) -> Iterator[RunFolder]:
     """Yields the runs of a config, or all, and notes those that only share its name in `others`.
     Raises `UsageError` if there is no run at all."""
     started = [
-        f for f in below(root) if storage.exists(f.config_path) or (scripts and f.is_of_script)
+        f
+        for f in list_folders(root)
+        if storage.exists(f.config_path) or (scripts and f.is_of_script)
     ]
     if not started:
         raise errors.UsageError(f"no runs in {root!r}. Train one with make train.")
-    for folder in sorted(started, key=_launched, reverse=True):
+    for folder in sorted(started, key=_read_launch_time, reverse=True):
         # One that cannot be read, such as of another version, is of no config that is known.
         with contextlib.suppress(errors.UsageError, errors.DataError):
-            why = "" if wanted is None else _why_other(folder, wanted)
+            why = "" if wanted is None else _explain_mismatch(folder, wanted)
             if not why:
                 yield folder
             elif not why.startswith("its name is"):
@@ -160,9 +162,9 @@ def find_others(storage_root: str, name_or_path: str) -> tuple[str, set[str]]:
     `UsageError` if it does not exist or is not valid."""
     wanted = _load(name_or_path)
     others = set()
-    for folder in below(storage.join(storage.make_absolute(storage_root), "runs")):
+    for folder in list_folders(storage.join(storage.make_absolute(storage_root), "runs")):
         with contextlib.suppress(errors.UsageError, errors.DataError):  # of no config that is known
-            if storage.exists(folder.config_path) and _why_other(folder, wanted):
+            if storage.exists(folder.config_path) and _explain_mismatch(folder, wanted):
                 others.add(folder.name)
     return wanted.name, others
 

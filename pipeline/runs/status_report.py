@@ -22,34 +22,34 @@ def describe(run: RunFolder, now: float) -> str:
     record = run_record.read(run)
     statuses = run_folder.read_statuses(run)
     state, reason = liveness.state_of_run(run, record, statuses, now=now)
-    lines = [_headline(run, state, reason)]
+    lines = [_format_headline(run, state, reason)]
     if not statuses:
         return "\n".join([*lines, "no process has reported yet"] if state == "running" else lines)
     lines += text_table.lines(
         [_COLUMNS, *(_cells(run, status, state, now=now) for _, status in sorted(statuses.items()))]
     )
-    lines += [*_restarts(record), *_servers(statuses), *_news(statuses)]
+    lines += [*_restarts(record), *_servers(statuses), *_list_news(statuses)]
     return "\n".join(lines)
 
 
-def _headline(run: RunFolder, state: str, reason: str) -> str:
+def _format_headline(run: RunFolder, state: str, reason: str) -> str:
     if reason.startswith(state):
         return f"run {run.name}: {reason}"
     text = f"run {run.name}: {state}" + (f" ({reason})" if reason else "")
     if state in (*liveness.AT_WORK, "done") or run.is_of_script:
         return text
-    step = run_folder.saved_step(run)
+    step = run_folder.find_saved_step(run)
     return f"{text}; " + ("nothing was saved" if step is None else f"saved at step {step:,}")
 
 
 def _cells(run: RunFolder, status: Status, state: str, *, now: float) -> tuple[str, ...]:
-    def shown(value: float | None, form: str) -> str:
+    def format_cell(value: float | None, form: str) -> str:
         return "" if value is None else format(value, form)
 
-    steps = shown(status.step, ",")
+    steps = format_cell(status.step, ",")
     if status.step is not None and status.max_steps:
         steps += f"/{status.max_steps:,}"
-    own = liveness.of_process(run, status, now)
+    own = liveness.find_process_state(run, status, now)
     if own not in run_folder.ENDED and state in _UNSAID:
         own = _UNSAID[state]
     if own in ("gone", "silent"):
@@ -63,7 +63,7 @@ def _cells(run: RunFolder, status: Status, state: str, *, now: float) -> tuple[s
         status.activity if own == status.state else own,
         steps,
         "" if status.loss is None else figure(status.loss),
-        shown(status.examples_per_second if working else None, ",.0f"),
+        format_cell(status.examples_per_second if working else None, ",.0f"),
         f"{duration(max(0.0, now - status.time))} ago",
         place,
     )
@@ -97,7 +97,7 @@ def _servers(statuses: Mapping[str, Status]) -> list[str]:
     return [f"asked of servers by a step of each process: {each}; most to mean: {most}"]
 
 
-def _news(statuses: Mapping[str, Status]) -> list[str]:
+def _list_news(statuses: Mapping[str, Status]) -> list[str]:
     lines = []
     for evaluation in (s.evaluation for s in statuses.values() if s.evaluation):
         metrics = ", ".join(

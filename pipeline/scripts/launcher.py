@@ -56,7 +56,7 @@ class ScriptPlan(plan.RunSpec):
     def stopped(self, by: str) -> errors.StoppedError:
         """Returns what ends a run that was stopped `by` a signal."""
         folder = (self.script.saved_in() if self.script is not None else None) or self.run
-        step = run_folder.saved_step(folder)
+        step = run_folder.find_saved_step(folder)
         saved = "" if step is None else f", the newest checkpoint is of step {step:,}"
         return errors.StoppedError(
             f"stopped by {by}{saved}. Run the same command again; the script decides where it "

@@ -176,7 +176,7 @@ class _Role:
         if folder is None:
             return None
         with contextlib.suppress(OSError, errors.PipelineError):
-            return run_folder.saved_step(folder)
+            return run_folder.find_saved_step(folder)
         return None
 
     def _step(self) -> int | None:

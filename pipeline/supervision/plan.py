@@ -63,7 +63,7 @@ class RunSpec:
 
     def stopped(self, by: str) -> errors.StoppedError:
         """Returns what ends a run that was stopped `by` a signal."""
-        step = run_folder.saved_step(self.run)
+        step = run_folder.find_saved_step(self.run)
         saved = "before anything was saved" if step is None else f"saved at step {step:,}"
         return errors.StoppedError(
             f"stopped by {by}, {saved}. Run the same command again to resume."

@@ -101,7 +101,7 @@ class TrialJobs:
 
     def saved_step(self, trial: Trial) -> int:
         """Returns the step that a trial continues from."""
-        return run_folder.saved_step(self.run(trial)) or 0
+        return run_folder.find_saved_step(self.run(trial)) or 0
 
     def examples_per_step(self, trial: Trial) -> int:
         """Returns how many examples a step of a trial takes."""
@@ -139,7 +139,7 @@ class TrialJobs:
 def copy_run(source: RunFolder, target: RunFolder) -> None:
     """Copies a run that does not train, without its reports and curves. A copy that was interrupted
     is made again. Raises `DataError` if it has no checkpoint."""
-    step = run_folder.saved_step(source)
+    step = run_folder.find_saved_step(source)
     if step is None:
         raise errors.DataError(f"run {source.name!r}: has no checkpoint to copy")
     storage.remove(target.path)

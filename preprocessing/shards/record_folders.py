@@ -258,7 +258,7 @@ def free(records: str, base: str) -> Iterator[bool]:
     if storage.is_remote(records):
         with contextlib.ExitStack() as stack:
             try:
-                stack.enter_context(run_lock.shared(_lock(records, base), repr(records)))
+                stack.enter_context(run_lock.hold_shared(_lock(records, base), repr(records)))
             except errors.UsageError:
                 yield False
                 return
@@ -289,7 +289,7 @@ def locked(records: str, base: str = "") -> Iterator[None]:
     """
     path = _lock(records, base)
     if storage.is_remote(records):
-        with run_lock.shared(path, repr(records)):
+        with run_lock.hold_shared(path, repr(records)):
             yield
         return
     # The file stays for ever: removing it would let a third process lock a new one.

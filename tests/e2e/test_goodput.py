@@ -277,7 +277,7 @@ def test_an_asynchronous_run_with_a_slow_worker_and_a_server_that_fails(tmp_path
     slow = {"worker-0": STEP}
     seen = _train(tmp_path, f"{flags} --set=train.save_steps=60", kill, stop, slow=slow)
     expected = _expected(seen, {"chief-0": STEP, "worker-0": 2 * STEP}, together=False)
-    survived = run_folder.saved_step(seen.run)
+    survived = run_folder.find_saved_step(seen.run)
     assert survived is not None
     expected["useful"] = survived * STEP
     expected["lost work"] = (_steps(seen) - survived) * STEP

@@ -67,5 +67,5 @@ def test_a_lost_worker_and_a_lost_server_come_back(tmp_path):
     assert running.returncode == 0, out
     record = json.loads(pathlib.Path(run.record_path).read_text())
     assert [one["role"] for one in record["restarts"]][:2] == ["worker", "ps"]
-    assert run_folder.saved_step(RunFolder(str(tmp_path / "model"))) >= 400
+    assert run_folder.find_saved_step(RunFolder(str(tmp_path / "model"))) >= 400
     assert not [pid for pid in lost if is_alive(pid)]

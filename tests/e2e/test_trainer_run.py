@@ -105,7 +105,7 @@ def test_a_script_alone_continues_after_a_kill_and_after_a_signal(tmp_path):
             running.send_signal(number)
             _, said = running.communicate(timeout=300)
         assert running.returncode == code, said
-        assert run_folder.saved_step(run) >= (200 if code == -9 else 230)
+        assert run_folder.find_saved_step(run) >= (200 if code == -9 else 230)
     assert re.search(r"^stopped, saved at step \d+\. Run the same command", said, re.M)
     done = call(tmp_path, [sys.executable, "train.py"])
     assert done.returncode == 0, done.stderr

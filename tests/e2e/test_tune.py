@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from pipeline.runs import tags
-from pipeline.runs.run_folder import RunFolder, saved_step
+from pipeline.runs.run_folder import RunFolder, find_saved_step
 from tests.pipeline.process_help import ROOT, child_environment, wait_until
 
 
@@ -57,7 +57,9 @@ def test_a_trial_is_trained_and_its_result_written(small_records, tmp_path):
 def test_a_search_that_is_killed_and_interrupted_ends_as_planned(small_records, tmp_path):
     words = command(small_records, tmp_path, "--trials=3", "--parallel=2", "--rungs=2")
     killed = start(words)
-    wait_until(lambda: saved_step(RunFolder(str(tmp_path / "runs" / "s-000"))) is not None, 200)
+    wait_until(
+        lambda: find_saved_step(RunFolder(str(tmp_path / "runs" / "s-000"))) is not None, 200
+    )
     killed.send_signal(signal.SIGKILL)
     killed.communicate()
     interrupted = start(words)

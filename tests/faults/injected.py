@@ -96,7 +96,7 @@ class Faults(tf.compat.v1.train.SessionRunHook):
         self._pace = pace[mine] if isinstance(pace, dict) else pace
         of_mine = [(n, fault) for n, fault in enumerate(plan["faults"]) if fault["by"] == mine]
         self._faults = [(n, fault) for n, fault in of_mine if not _has_fired(n)]
-        self._step_seen = run_folder.saved_step(the_run()) or 0
+        self._step_seen = run_folder.find_saved_step(the_run()) or 0
         # Where others step on alone, they would end the run before a fault that waits for one that
         # is being started.
         alone = not strategy_table.STRATEGIES[the_run().read_config().cluster.strategy].synchronous
@@ -130,7 +130,7 @@ class Faults(tf.compat.v1.train.SessionRunHook):
     def _note(self, moment: str, **content) -> None:
         """Appends what `verdict` derives its bounds from."""
         if own_name() == "chief-0":
-            step = run_folder.saved_step(the_run())
+            step = run_folder.find_saved_step(the_run())
             row = {"moment": moment, "pid": os.getpid(), "step": step, **content}
             with open(os.path.join(the_run().path, moments.FILE), "a", encoding="utf-8") as file:
                 file.write(json.dumps(row) + "\n")

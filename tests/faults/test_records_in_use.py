@@ -14,7 +14,7 @@ import pytest
 from pipeline.config import config_file
 from pipeline.records import builds, manifest
 from pipeline.runs import run_lock, run_record
-from pipeline.runs.run_folder import RunFolder, saved_step
+from pipeline.runs.run_folder import RunFolder, find_saved_step
 from tests.pipeline.process_help import ROOT, child_environment, wait_until
 
 # Of the 89 steps of an epoch: who has made twice as many has opened every shard again.
@@ -61,7 +61,7 @@ class Job:
         return {path.name: path.read_bytes() for path in folder.iterdir()}
 
     def saved(self) -> int:
-        return saved_step(self.run) or 0
+        return find_saved_step(self.run) or 0
 
 
 @pytest.fixture

@@ -98,7 +98,7 @@ def bound(job: config.Config, path: str, workers_lost: int) -> int:
         row["step"] for row in rows if row["moment"] == moments.RESTORED and row["step"] is not None
     ]
     # The final checkpoint is read as one that is restored.
-    final = run_folder.saved_step(RunFolder(path))
+    final = run_folder.find_saved_step(RunFolder(path))
     return promises.bound(
         job, workers_lost, [windows.get(step, unknown) for step in [*restored, final]]
     )

@@ -49,7 +49,7 @@ def test_three_seeds_of_which_one_is_cancelled_and_resumed(run, tmp_path):
     for one in (runs[0], runs[2]):
         check_done(one, 60)
     assert runs[1].record.status == "stopped"
-    saved = run_folder.saved_step(runs[1].folder)
+    saved = run_folder.find_saved_step(runs[1].folder)
     assert saved is not None and 10 <= saved < 60
     run.started.remove(process)
     said = ended(run, run.start(*settings))

@@ -221,6 +221,6 @@ def test_it_is_reported_in_one_line_and_nothing_trains(run, row, monkeypatch, tm
     assert process.returncode == row.code, said
     assert last.startswith(row.begins) and row.has in last, said
     assert "Traceback" not in said
-    assert run_folder.saved_step(run.folder) is None
+    assert run_folder.find_saved_step(run.folder) is None
     assert run_folder.read_statuses(run.folder) == {}
     assert not [n for n, word in run.cluster.jobs().items() if word in ("PENDING", "RUNNING")]

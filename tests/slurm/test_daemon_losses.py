@@ -70,7 +70,7 @@ def test_the_program_of_a_job_killed(run, slow, mode):
     assert run.cluster.jobs()[first] == "FAILED"
     assert not processes.find_survivors(path, [one.pid for one in before.values()])
     run.started.remove(process)
-    saved = run_folder.saved_step(run.folder)
+    saved = run_folder.find_saved_step(run.folder)
     assert saved is not None and saved >= 20
     process = slow(*settings, pace=0.0)
     ended(run, process)

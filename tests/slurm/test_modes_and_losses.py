@@ -111,7 +111,7 @@ def test_a_job_that_makes_room_for_an_urgent_one_saves_and_resumes(run, slow, tm
     run.has_made(22)
     other = run.cluster.ask("sbatch", *options, str(urgent))
     real.wait_for(lambda: run.cluster.jobs()[other] == "COMPLETED", run.describe)
-    assert run_folder.saved_step(run.folder) > 20
+    assert run_folder.find_saved_step(run.folder) > 20
     run.hurry_steps()
     run.hurry()
     said = ended(run, process)

@@ -92,7 +92,7 @@ def test_time_that_is_up_saves_and_resumes(run):
     run.cluster.ask("scancel", "--batch", "--signal=TERM", run.job)
     log = pathlib.Path(run.folder.log_path("slurm"))
     real.wait_for(lambda: "time is up" in log.read_text(), run.describe)
-    saved = run_folder.saved_step(run.folder)
+    saved = run_folder.find_saved_step(run.folder)
     assert saved is not None and saved >= 20
     run.hurry()
     said = ended(run, process)

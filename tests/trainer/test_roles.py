@@ -43,7 +43,7 @@ def test_a_wrong_metric_ends_a_run_before_it_trains(run, small_records):
     storage.write_text(run.config_path, config_file.dump(job))
     with pytest.raises(errors.UsageError, match=r"^eval\.metric 'acuracy': .* 'accuracy'\?\)$"):
         roles.run(run, small_records.folder, topology.Task(topology.CHIEF, 0))
-    assert run_folder.saved_step(run) is None
+    assert run_folder.find_saved_step(run) is None
     assert run_folder.read_statuses(run)["chief-0"].exit_code == errors.UsageError.exit_code
 
 

@@ -88,7 +88,7 @@ def test_a_process_of_a_launcher_has_one(commands, tmp_path):
     assert len(re.findall("^returned ", output, re.M)) == 1
     # The run is that of the launcher, and known by the name in the script, too.
     assert os.readlink(tmp_path / "runs" / "r") == "told"
-    assert [one.name for one in run_search.below(str(tmp_path / "runs"))] == ["r"]
+    assert [one.name for one in run_search.list_folders(str(tmp_path / "runs"))] == ["r"]
     status = run_folder.read_status(role.run, "chief-0")
     assert (status.pid, status.state) == (os.getpid(), "done")
 

@@ -53,7 +53,7 @@ def predict(
     (path,) = checkpoint_files.find_intact(side.run.path, checkpoint)
     task = topology.Task(topology.EVALUATOR, 0)
     estimator = experiment.estimator(job, side.run, task, transforms=records.transforms)
-    with resuming.of_records(side.run), failures.of_reading(records):
+    with resuming.explain_record_errors(side.run), failures.of_reading(records):
         kept = [
             _needed(batch)
             for batch in slice_metrics.scored(

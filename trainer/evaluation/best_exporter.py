@@ -101,7 +101,7 @@ class BestExporter(tf.estimator.Exporter):
             "metric": metric,
             "value": metrics[metric],
             "records": self._evaluated_on,
-            "checkpoint": self._run.relative(kept),
+            "checkpoint": self._run.make_relative(kept),
         }
         intervals = self._publisher.intervals(checkpoint_path, {"eval": metrics})["eval"]
         new["interval"] = intervals[metric]
@@ -143,7 +143,7 @@ class BestExporter(tf.estimator.Exporter):
         """Exports `checkpoint` as the best, and records it: `new` in place of `old`."""
 
         def record(export: exporters.PublishedModel) -> dict[str, Any]:
-            return {**new, "export": self._run.relative(export.path), "sha256": export.sha256}
+            return {**new, "export": self._run.make_relative(export.path), "sha256": export.sha256}
 
         def announce(export: exporters.PublishedModel) -> None:
             pending = {**record(export), "metrics": metrics}

@@ -270,7 +270,7 @@ class RunEvaluator:
                 "evaluated": self._evaluated(metrics),
                 "best": best,
                 "exports": {
-                    "final": self._run.relative(final.path),
+                    "final": self._run.make_relative(final.path),
                     "best": best["export"] if best else None,
                 },
                 "sha256": {"final": final.sha256, "best": best.get("sha256", {}) if best else {}},

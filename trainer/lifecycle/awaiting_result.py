@@ -66,4 +66,4 @@ def _is_there(run: RunFolder) -> bool:
 
 def _evaluator(run: RunFolder) -> str | None:
     found = run_folder.read_status(run, _EVALUATOR)
-    return None if found is None else liveness.of_process(run, found, time.time())
+    return None if found is None else liveness.find_process_state(run, found, time.time())

@@ -231,7 +231,7 @@ class Watch:
     def _is_needed(self) -> bool:
         return any(
             name.rpartition("-")[0] in topology.TRAINING_ROLES
-            and liveness.of_process(self._run, status, time.time()) not in liveness.OVER
+            and liveness.find_process_state(self._run, status, time.time()) not in liveness.OVER
             for name, status in run_folder.read_statuses(self._run).items()
         )
 

@@ -63,7 +63,7 @@ class LocalLauncher(base.Launcher):
         with (
             # Before it a signal interrupts: this may have to wait for the lock.
             run_lock.hold(job.run) as lock,
-            run_lock.of_role(job.run, topology.CHIEF, is_launcher=True),
+            run_lock.hold_role(job.run, topology.CHIEF, is_launcher=True),
             StopRequest().installed() as stop,
             _log_folder(job) as logs,
         ):

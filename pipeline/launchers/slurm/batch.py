@@ -199,7 +199,7 @@ class JobAttempt:
 
     def _check_stop(self) -> None:
         if self._stop.count:
-            step = run_folder.saved_step(self._run)
+            step = run_folder.find_saved_step(self._run)
             saved = "before anything was saved" if step is None else f"saved at step {step:,}"
             raise errors.StoppedError(
                 f"stopped by {self._stop.name}, {saved}. Run the same command again to resume."
@@ -220,7 +220,7 @@ class JobAttempt:
         if lost and lost["final"]:
             raise errors.of_exit_code(int(lost["code"]), f"{name}: {cause}")
         role, _, index = name.rpartition("-")
-        reached = run_folder.saved_step(self._run)
+        reached = run_folder.find_saved_step(self._run)
         worked = bool(lost["worked"]) if lost else True
         loss = restart_policy.Loss(
             topology.Task(topology.CHIEF, 0),  # whichever it was, all are started again

@@ -156,7 +156,7 @@ class SlurmLauncher(RemoteLauncher):
         def lines() -> list[str]:
             if not storage.exists(job.run.log_path(script.LOG)):
                 return []
-            return [line for line in logs.new_lines() if not line.startswith(_LAST_WORDS)]
+            return [line for line in logs.read_new_lines() if not line.startswith(_LAST_WORDS)]
 
         return lines
 

@@ -14,6 +14,6 @@ def last_error(run: RunFolder) -> str:
     """Returns the newest error in the output of a run's job; empty if the output is not here."""
     if not storage.exists(run.log_path(script.LOG)):
         return ""
-    lines = log_reader.Logs(run, script.LOG).new_lines(last=True)
+    lines = log_reader.Logs(run, script.LOG).read_new_lines(last=True)
     found = [line for line in lines if line.startswith(_ERROR)]
     return found[-1].removeprefix(_ERROR) if found else ""

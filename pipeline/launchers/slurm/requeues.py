@@ -56,7 +56,7 @@ def end_asked(job: Job, number: str) -> str | None:
         return None
     if not Slurm.of(job.config).requeue:
         return "slurm.requeue is off"
-    submission, saved = os.environ.get(fatal.SUBMISSION), run_folder.saved_step(job.run)
+    submission, saved = os.environ.get(fatal.SUBMISSION), run_folder.find_saved_step(job.run)
     known = job.run.read(_REQUEUES) or {}
     same = known.get("submission") == submission and known.get("step") == saved
     useless = int(known.get("useless", 0)) + 1 if same else 0

@@ -50,31 +50,31 @@ def status(state="training", task="chief-0", **values):
     ],
 )
 def test_what_a_process_said_holds_while_it_is_there(run, said, state):
-    assert liveness.of_process(run, said, NOW) == state
+    assert liveness.find_process_state(run, said, NOW) == state
 
 
 def test_signs_of_life_are_rarer_on_cloud_storage(run):
     remote = RunFolder("gs://bucket/runs/r")
     said = status(host=ELSEWHERE, time=NOW - 100)
-    assert liveness.of_process(run, said, NOW) == "silent"
-    assert liveness.of_process(remote, said, NOW) == "training"
+    assert liveness.find_process_state(run, said, NOW) == "silent"
+    assert liveness.find_process_state(remote, said, NOW) == "training"
 
 
 def test_here_the_lock_tells_of_the_launcher(run, record):
     with run_lock.hold(run):
-        assert liveness.why_dead(run, record, NOW + 3600) == ""
-    why = liveness.why_dead(run, record, NOW)
+        assert liveness.explain_death(run, record, NOW + 3600) == ""
+    why = liveness.explain_death(run, record, NOW)
     assert why == f"its launcher (pid {os.getpid()} on {HERE}) is gone"
 
 
 def test_elsewhere_the_age_of_the_last_sign_of_life_does(run, record):
     record.launcher.host = ELSEWHERE
-    assert liveness.why_dead(run, record, NOW + 29) == ""
-    why = liveness.why_dead(run, record, NOW + 90)
+    assert liveness.explain_death(run, record, NOW + 29) == ""
+    why = liveness.explain_death(run, record, NOW + 90)
     assert why.endswith("on another-host) has given no sign of life for 90 s")
     # One that only follows a job may end without it.
     record.launcher.seen = None
-    assert liveness.why_dead(run, record, NOW + 90) == ""
+    assert liveness.explain_death(run, record, NOW + 90) == ""
 
 
 def test_the_state_of_a_run_with_a_launcher(run, record):

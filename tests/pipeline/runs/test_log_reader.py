@@ -21,7 +21,7 @@ def write(run: RunFolder, name: str, text: str) -> None:
 
 
 def test_every_line_says_who_said_it(run):
-    assert list(log_reader.Logs(run).new_lines()) == [
+    assert list(log_reader.Logs(run).read_new_lines()) == [
         "chief-0  | one",
         "chief-0  | two",
         "worker-1 | three",
@@ -33,7 +33,7 @@ def test_the_last_lines_are_of_a_process_and_no_noise(run):
     cuda = "E external/local_xla/cuda_fft.cc:607] Unable to register cuFFT factory: Attempting to"
     write(run, "fork-server", f"{cuda}\nready\n{cuda}")
     write(run, "worker-1", "error: no loss\nW GPU trace was not collected.\n")
-    assert list(log_reader.Logs(run).new_lines(last=True)) == [
+    assert list(log_reader.Logs(run).read_new_lines(last=True)) == [
         "fork-server | ready",
         "chief-0     | one",
         "chief-0     | two",
@@ -49,7 +49,7 @@ def test_lines_of_all_processes_are_by_time(run):
         "2026-01-01 10:00:01.500000: W two\nTraceback\n  a line of it\n"
         "2026-01-01 10:00:00,000 I a clock that was put back\nerror: last\n",
     )
-    assert [line.partition(" | ")[2] for line in log_reader.Logs(run).new_lines()] == [
+    assert [line.partition(" | ")[2] for line in log_reader.Logs(run).read_new_lines()] == [
         "begin",
         "2026-01-01 10:00:00,100 I one",
         "2026-01-01 10:00:01.500000: W two",
@@ -65,46 +65,46 @@ def test_lines_of_all_processes_are_by_time(run):
     ("role", "lines"), [("worker", ["worker-1 | three"]), ("worker-1", ["three"])]
 )
 def test_a_role_or_one_process_can_be_asked_for(run, role, lines):
-    assert list(log_reader.Logs(run, role).new_lines()) == lines
+    assert list(log_reader.Logs(run, role).read_new_lines()) == lines
 
 
 def test_a_role_without_a_log_is_refused_with_those_there_are(run):
     with pytest.raises(
         errors.UsageError, match=r"^ROLE=ps: no log .*; there are chief-0, worker-1"
     ):
-        list(log_reader.Logs(run, "ps").new_lines())
+        list(log_reader.Logs(run, "ps").read_new_lines())
 
 
 def test_only_what_is_new_comes_and_lines_come_whole(run):
     logs = log_reader.Logs(run, "chief-0")
-    assert list(logs.new_lines()) == ["one", "two"]
+    assert list(logs.read_new_lines()) == ["one", "two"]
     write(run, "chief-0", "one\ntwo\nthr")
-    assert list(logs.new_lines()) == []
+    assert list(logs.read_new_lines()) == []
     write(run, "chief-0", "one\ntwo\nthree\nfo")
-    assert list(logs.new_lines()) == ["three"]
+    assert list(logs.read_new_lines()) == ["three"]
     write(run, "chief-0", "one\ntwo\nthree\nfour")
-    assert list(logs.new_lines(last=True)) == ["four"]
-    assert list(logs.new_lines(last=True)) == []
+    assert list(logs.read_new_lines(last=True)) == ["four"]
+    assert list(logs.read_new_lines(last=True)) == []
 
 
 def test_a_log_that_was_truncated_is_read_from_its_start(run):
     logs = log_reader.Logs(run, "chief-0")
-    list(logs.new_lines())
+    list(logs.read_new_lines())
     write(run, "chief-0", "new\n")
-    assert list(logs.new_lines()) == ["new"]
+    assert list(logs.read_new_lines()) == ["new"]
 
 
 def test_logs_longer_than_a_part_are_whole(run):
     write(run, "chief-0", "twelve bytes\nand more of them\n")
     logs = log_reader.Logs(run, "chief-0", part_bytes=5)
-    assert list(logs.new_lines()) == ["twelve bytes", "and more of them"]
+    assert list(logs.read_new_lines()) == ["twelve bytes", "and more of them"]
 
 
 def test_what_is_no_text_is_shown_all_the_same(tmp_path):
     run = RunFolder(str(tmp_path))
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs" / "ps-0.log").write_bytes(b"\xff!\n")
-    assert list(log_reader.Logs(run, "ps-0").new_lines()) == ["\N{REPLACEMENT CHARACTER}!"]
+    assert list(log_reader.Logs(run, "ps-0").read_new_lines()) == ["\N{REPLACEMENT CHARACTER}!"]
 
 
 def test_following_shows_new_processes_and_ends_with_the_run(run):

@@ -55,8 +55,8 @@ def test_files_of_a_run(tmp_path):
 @pytest.mark.parametrize("root", ["/runs/r", "gs://bucket/runs/r"])
 def test_what_is_in_a_run_is_called_so_that_it_can_be_moved(root):
     run = RunFolder(root)
-    assert run.relative(f"{run.exports}/final/7") == "export/final/7"
-    assert run.relative("/elsewhere/7") == "/elsewhere/7"
+    assert run.make_relative(f"{run.exports}/final/7") == "export/final/7"
+    assert run.make_relative("/elsewhere/7") == "/elsewhere/7"
 
 
 def test_a_damaged_file_is_named(tmp_path):
@@ -194,7 +194,7 @@ def test_logs_and_exports(tmp_path):
 def test_the_saved_step_is_that_of_the_newest_checkpoint(tmp_path, text, step):
     if text is not None:
         (tmp_path / "checkpoint").write_text(text)
-    assert run_folder.saved_step(RunFolder(str(tmp_path))) == step
+    assert run_folder.find_saved_step(RunFolder(str(tmp_path))) == step
 
 
 def test_signs_of_life_are_rarer_on_cloud_storage(tmp_path):

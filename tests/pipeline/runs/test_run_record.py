@@ -167,9 +167,9 @@ def test_a_run_that_ended_early_is_finished_only_if_it_would_end_again_at_once(
     record = run_record.begin(job, run).model_copy(update={"status": "done", "reason": reason})
     run_record.write(run, record)
     run.write(run_folder.RESULT, {**RESULT, "final_step": 100})
-    assert (run_record.finished(job, run) is not None) is finished
+    assert (run_record.find_finished(job, run) is not None) is finished
     changed = config_file.load("mnist", ["train.batch_size=64"])
-    assert run_record.finished(changed, run) is None
+    assert run_record.find_finished(changed, run) is None
 
 
 def test_a_run_that_ended_for_good_is_finished_whatever_its_reason_is_called(run, job, published):
@@ -179,9 +179,9 @@ def test_a_run_that_ended_for_good_is_finished_whatever_its_reason_is_called(run
     run.write(run_folder.RESULT, {**RESULT, "final_step": 100})
     done = {"final_step": 100, "reason": "enough"}
     run.write(run_folder.TRAINING_DONE, done)
-    assert run_record.finished(job, run) is None
+    assert run_record.find_finished(job, run) is None
     run.write(run_folder.TRAINING_DONE, {**done, "final": True})
-    assert run_record.finished(job, run) is not None
+    assert run_record.find_finished(job, run) is not None
 
 
 @pytest.mark.parametrize(
@@ -197,9 +197,9 @@ def test_a_run_that_ended_for_good_is_finished_whatever_its_reason_is_called(run
 def test_when_a_run_has_nothing_left_to_do(run, job, published, status, step, finished):
     record = run_record.begin(job, run).model_copy(update={"status": status})
     run_record.write(run, record)
-    assert run_record.finished(job, run) is None  # no result yet
+    assert run_record.find_finished(job, run) is None  # no result yet
     run.write(run_folder.RESULT, {**RESULT, "final_step": step})
-    assert (run_record.finished(job, run) is not None) is finished
+    assert (run_record.find_finished(job, run) is not None) is finished
 
 
 def test_a_paused_run_is_finished_until_it_is_to_train_on(run, job, published):
@@ -207,7 +207,7 @@ def test_a_paused_run_is_finished_until_it_is_to_train_on(run, job, published):
     run_record.write(run, record)
     run.write(run_folder.RESULT, {**RESULT, "final_step": 100})
     finished = [
-        run_record.finished(config_file.load("mnist", settings), run) is not None
+        run_record.find_finished(config_file.load("mnist", settings), run) is not None
         for settings in (["train.pause_step=100"], ["train.pause_step=101"], [])
     ]
     assert finished == [True, False, False]
@@ -216,9 +216,9 @@ def test_a_paused_run_is_finished_until_it_is_to_train_on(run, job, published):
 def test_a_model_that_was_removed_is_something_left_to_do(run, job, published):
     run_record.write(run, run_record.begin(job, run).model_copy(update={"status": "done"}))
     run.write(run_folder.RESULT, RESULT)
-    assert run_record.finished(job, run) is not None
+    assert run_record.find_finished(job, run) is not None
     (published / "saved_model.pb").unlink()
-    assert run_record.finished(job, run) is None
+    assert run_record.find_finished(job, run) is None
 
 
 def test_a_launcher_gives_a_sign_of_life_now_and_then(run, job):
@@ -249,7 +249,7 @@ def test_epochs_are_done_when_all_their_steps_were_made(run, published, epochs, 
     job = config_file.load("mnist", ["train.steps=null", f"train.epochs={epochs}"])
     run_record.write(run, run_record.begin(job, run).model_copy(update={"status": "done"}))
     run.write(run_folder.RESULT, {**RESULT, "epochs": made_of})
-    assert (run_record.finished(job, run) is not None) is finished
+    assert (run_record.find_finished(job, run) is not None) is finished
 
 
 def _says(run, task, time, seen=None):
@@ -261,28 +261,28 @@ def test_a_launch_that_was_killed_ended_with_the_last_sign_of_its_processes(run,
     first = run_record.begin(job, run)
     first.started, first.launcher.seen = 1000.0, 1050.0
     run_record.write(run, first)
-    assert run_record.last_sign(run, first) == 1050
+    assert run_record.find_last_sign(run, first) == 1050
     _says(run, "ps-0", 1041.0, seen=1049.0)
     _says(run, "chief-0", 1055.0, seen=1055.0)
     _says(run, "worker-0", 1051.0, seen=1058.5)
-    assert run_record.last_sign(run, first) == 1058.5
+    assert run_record.find_last_sign(run, first) == 1058.5
     account = accounts.Account(task="chief-0", began=1002.0, until=1059.0, seconds={"step": 57.0})
     accounts.write(run, account)
     _says(run, "evaluator-0", 9000.0)  # started by hand, the next day
-    assert run_record.last_sign(run, first) == 1059
+    assert run_record.find_last_sign(run, first) == 1059
     second = run_record.begin(job, run)
     assert [(one.started, one.ended) for one in second.earlier] == [(1000, 1059)]
     first.ended = 1060.0
-    assert run_record.last_sign(run, first) is None
+    assert run_record.find_last_sign(run, first) is None
 
 
 def test_a_run_without_a_launcher_ended_with_the_last_sign_of_its_processes(run, job):
     record = run_record.begin(job, run, by_hand=True)
     record.started = 1000.0
-    assert run_record.last_sign(run, record) is None
+    assert run_record.find_last_sign(run, record) is None
     _says(run, "chief-0", 1900.0)
     _says(run, "worker-0", 20.0)  # of an earlier start
-    assert run_record.last_sign(run, record) == 1900
+    assert run_record.find_last_sign(run, record) == 1900
 
 
 def test_a_launch_that_was_killed_began_with_its_command(run, job):

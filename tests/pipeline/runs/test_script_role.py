@@ -29,7 +29,7 @@ def test_a_run_is_known_by_the_name_that_the_script_gives_it(role, tmp_path):
         script_role.call(role, "mine")
     assert os.path.samefile(tmp_path / "mine", role.run.path)
     # Lists have it once.
-    assert [one.name for one in run_search.below(str(tmp_path))] == ["mine"]
+    assert [one.name for one in run_search.list_folders(str(tmp_path))] == ["mine"]
 
 
 def test_its_own_name_needs_no_link(role, tmp_path):
@@ -39,7 +39,7 @@ def test_its_own_name_needs_no_link(role, tmp_path):
 
 def test_the_name_of_a_run_that_was_removed_is_free(role, tmp_path):
     os.symlink("gone", tmp_path / "mine")
-    assert [one.name for one in run_search.below(str(tmp_path))] == ["train-1"]
+    assert [one.name for one in run_search.list_folders(str(tmp_path))] == ["train-1"]
     script_role.call(role, "mine")
     assert os.path.samefile(tmp_path / "mine", role.run.path)
 

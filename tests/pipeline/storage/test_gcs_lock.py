@@ -127,7 +127,7 @@ def test_a_chief_of_a_run_on_gs_is_alone(cloud):
     text = r"^run 'r': chief: process 7 on host-b is working on it\. Wait"
     for how, error in (({}, errors.RetryableError), ({"is_launcher": True}, errors.UsageError)):
         cloud.fault("GET .*/o/.*chief.lock", status=404)
-        with pytest.raises(error, match=text), run_lock.of_role(run, "chief", **how):
+        with pytest.raises(error, match=text), run_lock.hold_role(run, "chief", **how):
             pass
     assert json.loads(cloud.data("r/chief.lock")) == OTHER
 
@@ -136,12 +136,12 @@ def test_a_chief_that_another_has_replaced_ends_without_a_save(cloud, monkeypatc
     run, ended, codes = RunFolder(cloud.path("r")), threading.Event(), []
     monkeypatch.setattr(gcs_lock, "hold", functools.partial(gcs_lock.hold, beat=0.01))
     monkeypatch.setattr(run_lock.os, "_exit", lambda code: (codes.append(code), ended.set()))
-    with run_lock.of_role(run, "chief"):
+    with run_lock.hold_role(run, "chief"):
         cloud.put("r/chief.lock", json.dumps(OTHER).encode())
         assert ended.wait(30)
     assert codes == [75]
 
 
 def test_on_a_disk_there_is_no_such_object(tmp_path):
-    with run_lock.shared(str(tmp_path / "x"), "run 'r'"):
+    with run_lock.hold_shared(str(tmp_path / "x"), "run 'r'"):
         assert list(tmp_path.iterdir()) == []

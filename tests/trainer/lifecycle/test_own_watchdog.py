@@ -176,7 +176,7 @@ def left(monkeypatch):
         codes.append(code)
         raise Left
 
-    monkeypatch.setattr(exits, "at_once", end)
+    monkeypatch.setattr(exits, "exit_at_once", end)
     monkeypatch.setattr(leaving, "_leaving", threading.Lock())
     return codes
 
@@ -226,7 +226,7 @@ def test_a_chief_whose_parameter_server_hangs_ends_with_75(commands, cluster):
     """By hand: the same commands continue the run. If it is stopped while the chief begins to save,
     the limit is that of the start."""
     run, chief, server = cluster("stalled", "cluster.watchdog_start_seconds=60")
-    wait_until(lambda: run_folder.saved_step(run) or 0, seconds=120)
+    wait_until(lambda: run_folder.find_saved_step(run) or 0, seconds=120)
     commands.signal(server, signal.SIGSTOP)
     assert find_silence(commands, run, chief) >= 3
 

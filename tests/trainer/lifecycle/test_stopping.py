@@ -166,7 +166,7 @@ def test_a_status_that_cannot_be_written_for_long_saves_and_ends_training(
     assert "so training saved a checkpoint and ended. Run the same command" in error_line(output)
     lines = [one for one in output.splitlines() if "trying again" in one]
     assert len(lines) == 1, lines
-    saved = run_folder.saved_step(run)
+    saved = run_folder.find_saved_step(run)
     assert saved and saved % 100
 
 
@@ -259,7 +259,7 @@ def test_a_chief_can_save_when_all_are_stopped_at_once(commands, task_flags, sma
         for role in ("ps", "chief"):
             commands.signal(names[role], signal.SIGTERM)
         lines = {role: stopped_line(commands.end(names[role], code=75)) for role in ("chief", "ps")}
-    saved = run_folder.saved_step(run)
+    saved = run_folder.find_saved_step(run)
     assert saved
     assert lines["chief"].startswith(f"stopped, saved at step {saved}.")
     assert lines["ps"] == "stopped. Run the same command to resume."
