@@ -125,7 +125,7 @@ def _rows(folder: str, run: Any, job: config.Config, *, split: str) -> np.ndarra
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     import tensorflow as tf
 
-    built = builds.of_run(folder, run, job.name)
+    built = builds.find_run_build(folder, run, job.name)
     found = []
     for path in sorted(pathlib.Path(built).glob(f"{split}-*.tfrecord")):
         for record in tfrecord.read(str(path)):

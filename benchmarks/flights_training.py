@@ -148,7 +148,7 @@ class _Parts:
 
         tf_logging.configure_logging(verbose=False)
         self.job = _job()
-        records_folder = builds.current(run_folder.records_folder(folder, self.job.name))
+        records_folder = builds.find_current(run_folder.records_folder(folder, self.job.name))
         self.records = RecordDataset(self.job, records_folder, manifest.read(records_folder))
         self.transforms = self.records.transforms
         how = optimizers.updates(self.job, topology.Task("chief", 0))

@@ -30,7 +30,7 @@ def reading(folder: str) -> dict[str, float]:
     """Returns the examples/s of the training input and of a bare one, each over two epochs."""
     tf.compat.v1.disable_eager_execution()
     job = config_file.load("mnist", [f"train.batch_size={_BATCH}"])
-    path = builds.current(run_folder.records_folder(folder, job.name))
+    path = builds.find_current(run_folder.records_folder(folder, job.name))
     records = dataset.RecordDataset(job, path, manifest.read(path))
     pipelines = {"ours": lambda: _ours(records), "bare": lambda: _bare(records)}
     steps = records.blocks("train").total_records // _BATCH

@@ -184,7 +184,7 @@ class Bench:
             subprocess.run(drawn, check=True)
         given = (f"data.inputs.train.images={folder}", f"train.steps={_IMAGE_STEPS}", *_UNDISTURBED)
         trained = self._train("images", (*given, *settings))
-        build = builds.current(run_folder.records_folder(str(self.folder), "images"))
+        build = builds.find_current(run_folder.records_folder(str(self.folder), "images"))
         records = manifest.read(build).split("train").records
         rate = trained.rate()
         return {"rate": rate, "epoch": records / rate, "first_step": trained.first_step}

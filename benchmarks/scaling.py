@@ -101,6 +101,6 @@ def _job(folder: str, table: pathlib.Path, workers: int) -> tuple[float, str]:
     flags = [f"--set=data.inputs.train.files={table}", f"--num_workers={workers}"]
     seconds = command_seconds(folder, flags)
     records = run_folder.records_folder(f"{folder}/whole", "flights")
-    made = manifest.read(builds.current(records)).sha256
+    made = manifest.read(builds.find_current(records)).sha256
     shutil.rmtree(records)
     return seconds, made

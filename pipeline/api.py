@@ -118,7 +118,7 @@ def preprocess(
     arguments += [f"--num_workers={num_workers}", *(["--force"] if force else [])]
     _command("preprocess", arguments, quiet=quiet)
     name = jobs.plan(config, _texts(settings), run=None, storage_root=storage_root).config.name
-    folder = builds.current(run_folder.records_folder(storage_root, name))
+    folder = builds.find_current(run_folder.records_folder(storage_root, name))
     found = manifest.read(folder)
     counts = {split: content.records for split, content in found.splits.items()}
     return Records(folder, counts, found.sha256)

@@ -40,7 +40,7 @@ def main() -> None:
     job = config_file.load(of, _SET.value) if of else None
     limits = job.drift if job else Drift()
     if job and _CONFIG.value and job.name in {n.partition(":")[0] for n in (_A.value, _B.value)}:
-        builds.current_of(_STORAGE.value, job, given=of)  # refuses those of another config
+        builds.find_config_build(_STORAGE.value, job, given=of)  # refuses those of another config
     elif job and not _CONFIG.value and (why := builds.compare_inputs(_STORAGE.value, job)):
         print(
             f"warning: the limits are of the shipped config {of!r}, and the records may be of "

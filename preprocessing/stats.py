@@ -21,7 +21,7 @@ def main() -> None:
     """Reads the manifest, writes the page, and says where it is."""
     job = config_file.load(_CONFIG.value, _SET.value)
     own_input.refuse(job, "stats")
-    folder = builds.current_of(_STORAGE.value, job, given=_CONFIG.value)
+    folder = builds.find_config_build(_STORAGE.value, job, given=_CONFIG.value)
     contents = manifest.read(folder)
     in_place.check_statistics(folder, contents)
     path = storage.join(folder, "stats.html")

@@ -52,7 +52,7 @@ def main() -> None:
         run, export, given, path=_OUTPUT.value or None, kind=_FORMAT.value, part=part
     )
     if given is None:
-        records = builds.of_run(_STORAGE.value, run, job.name)
+        records = builds.find_run_build(_STORAGE.value, run, job.name)
         asked = inputs.of_split(job, records, budget, part=taken)
     else:
         asked = inputs.of_files(given, job, classes=export.classes, budget=budget, part=taken)

@@ -28,7 +28,7 @@ def main() -> None:
     job = run.read_config(import_steps=False)
     own_input.refuse(job, "serve", instead=exported.ELSEWHERE)
     export = exported.find(run, _EXPORT.value)
-    records = builds.of_run(_STORAGE.value, run, job.name)
+    records = builds.find_run_build(_STORAGE.value, run, job.name)
     session.serve(job, export, port=_PORT.value, records_path=records)
 
 

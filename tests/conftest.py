@@ -75,7 +75,7 @@ class SmallRecords:
     @property
     def folder(self) -> str:
         """The folder of their build."""
-        return builds.current(run_folder.records_folder(str(self.storage), self.job.name))
+        return builds.find_current(run_folder.records_folder(str(self.storage), self.job.name))
 
     @property
     def config_path(self) -> str:

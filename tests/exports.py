@@ -161,7 +161,7 @@ def finished(
     job = config_file.load(str(folder / "job.yaml"))
     contents = preprocessing.run(job, str(folder))
     source = RecordDataset(
-        job, builds.current(run_folder.records_folder(str(folder), job.name)), contents
+        job, builds.find_current(run_folder.records_folder(str(folder), job.name)), contents
     )
     run = RunFolder(run_folder.run_folder(str(folder), f"{job.name}-1"))
     task = topology.Task(topology.EVALUATOR, 0)

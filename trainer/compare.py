@@ -160,7 +160,7 @@ def _side(name: str) -> ComparedRun:
             f"run {name!r}: has only the checkpoint of step 0, from before it trained. Train it "
             f"with {resuming.command(run)}, or compare the untrained models with CHECKPOINT=0"
         )
-    folder = builds.of_run(_STORAGE.value, run, job.name)
+    folder = builds.find_run_build(_STORAGE.value, run, job.name)
     excluded = quarantine.read(run)
     with resuming.explain_record_errors(run):
         contents = manifest.read(folder)

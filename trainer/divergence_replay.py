@@ -60,7 +60,7 @@ def repeat(run: RunFolder, records: RecordDataset, say: Say) -> Repeated:
             f"run {run.name!r}: steps {kept[0].from_step + 1} to {dropped} were not kept: there "
             "were too many. Save more often with train.save_steps, and train again"
         )
-    job, blocks = epochs.of_run(run.read_config(), run), records.blocks("train")
+    job, blocks = epochs.set_run_length(run.read_config(), run), records.blocks("train")
     saved_counts.counts_in(kept[0].checkpoint, blocks)  # positions are of the records there were
     strategy = strategy_table.STRATEGIES[job.cluster.strategy]
     batches = merged(kept, asynchronous=strategy.asynchronous)

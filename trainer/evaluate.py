@@ -43,7 +43,7 @@ def main() -> None:
     job = request.grouped(job, _GROUP.value or None)
     request.check_slices(slices, job)
     request.check_checkpoint(run, _CHECKPOINT.value or None)
-    folder = builds.of_run(_STORAGE.value, run, job.name)
+    folder = builds.find_run_build(_STORAGE.value, run, job.name)
     request.splits(_SPLIT.value or None, manifest.read(folder))
     from trainer.metrics import report_page, slice_metrics
     from trainer.monitoring import tf_logging

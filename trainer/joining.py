@@ -102,7 +102,7 @@ def _run(
             preflight.PreflightServer(run, job).start()
         else:
             preflight.check(run, job, task, patience=patience)
-        records = builds.of_run(wanted.storage_root, run, job.name)
+        records = builds.find_run_build(wanted.storage_root, run, job.name)
     except errors.PipelineError as error:
         reporter.report("failed", error=str(error), exit_code=error.exit_code)
         raise

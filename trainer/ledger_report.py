@@ -25,7 +25,7 @@ def main() -> None:
     checkpoint = checkpoint_files.newest(run.path)
     if checkpoint is None:
         raise checkpoint_files.none_yet(run)
-    folder = builds.of_run(_STORAGE.value, run, job.name)
+    folder = builds.find_run_build(_STORAGE.value, run, job.name)
     contents, excluded = manifest.read(folder), quarantine.read(run)
     blocks = epoch_order.blocks_in(contents, "train", folder, excluded=excluded.get("train", ()))
     found, counts = report.account(checkpoint, blocks)
@@ -36,7 +36,7 @@ def main() -> None:
     troubles = report.troubles(blocks, counts, dropped)
     cut_off = launches.cut_off(record, accounts.read(run)) if record else 0
     unseen = report.not_counted(job.cluster, len(record.restarts) if record else 0, cut_off)
-    left_out = quarantine.describe(quarantine.left_out(excluded, contents))
+    left_out = quarantine.describe(quarantine.count_left_out(excluded, contents))
     for line in (*report.table(found, dropped), *troubles, *unseen, *left_out):
         print(line)
 

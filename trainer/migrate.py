@@ -41,7 +41,9 @@ def _migration(run: RunFolder) -> Migration:
     from trainer.monitoring import tf_logging
 
     tf_logging.configure_logging(verbose=False)
-    return migration.Migration(run, builds.of_run(_STORAGE.value, run, run.read_config().name))
+    return migration.Migration(
+        run, builds.find_run_build(_STORAGE.value, run, run.read_config().name)
+    )
 
 
 if __name__ == "__main__":

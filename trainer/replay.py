@@ -27,7 +27,7 @@ def main() -> None:
 
     tf_logging.configure_logging(verbose=False)
     job = run.read_config()
-    folder = builds.of_run(_STORAGE.value, run, job.name)
+    folder = builds.find_run_build(_STORAGE.value, run, job.name)
     records = trainer_input.RecordDataset(job, folder, manifest.read(folder))
     found = divergence_replay.repeat(run, records, print)
     if found.first is None:

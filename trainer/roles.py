@@ -188,7 +188,7 @@ def _changed_in_place(run: RunFolder, records: RecordDataset) -> str:
         before = manifest.read(storage.join(storage.parent(records.folder), pin.before))
     except errors.DataError:
         return ""
-    return in_place.changed(before, records.manifest)
+    return in_place.describe_change(before, records.manifest)
 
 
 def _work(process: Process, parts: experiment.Experiment) -> None:

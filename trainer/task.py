@@ -81,7 +81,7 @@ def _records_for(job: config.Config, run: run_folder.RunFolder, task: topology.T
     others = [s for name, s in run_folder.read_statuses(run).items() if name != task.name]
     working = any(liveness.find_process_state(run, one, now) not in _READ_NOTHING for one in others)
     moves = job.train.on_new_data != "refuse" and not working
-    return builds.wanted(_STORAGE.value, job, run, moves=moves)
+    return builds.find_wanted(_STORAGE.value, job, run, moves=moves)
 
 
 if __name__ != "__main__":

@@ -56,7 +56,7 @@ def prepare(storage: pathlib.Path) -> dict[str, Any]:
     _command("data")
     _command("preprocess", f"--storage={storage}")
     job = config_file.load(JOB, overrides())
-    folder = builds.current(run_folder.records_folder(str(storage), job.name))
+    folder = builds.find_current(run_folder.records_folder(str(storage), job.name))
     contents = manifest.read(folder)
     given = _settings(job, contents, folder)
     arrays = storage / "peers" / "arrays" / pathlib.Path(folder).name

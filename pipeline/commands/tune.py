@@ -230,7 +230,7 @@ def _makes_records(asked: _SearchRequest) -> bool:
 
 def _records(asked: _SearchRequest) -> manifest.Manifest:
     folder = run_folder.records_folder(asked.job.storage_root, asked.job.config.name)
-    return manifest.read(builds.current(folder))
+    return manifest.read(builds.find_current(folder))
 
 
 def _rungs(asked: _SearchRequest) -> tuple[int, ...]:

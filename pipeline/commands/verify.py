@@ -27,11 +27,11 @@ _REPAIR = flags.DEFINE_bool("repair", False, "Leave damaged shards out of the ma
 def main() -> None:
     """Finds the records, and walks them."""
     if _RECORDS.value:
-        folder = builds.current(storage.make_absolute(_RECORDS.value))
+        folder = builds.find_current(storage.make_absolute(_RECORDS.value))
     else:
         job = config_file.load(_CONFIG.value)
         own_input.refuse(job, "verify")
-        folder = builds.current_of(_STORAGE.value, job, given=_CONFIG.value)
+        folder = builds.find_config_build(_STORAGE.value, job, given=_CONFIG.value)
     repair.run(folder) if _REPAIR.value else repair.verify(folder)
 
 

@@ -64,7 +64,7 @@ class ChaosExperiment:
         """Names what a run is made by besides its config: code, and records."""
         records = run_folder.records_folder(self.storage_root, self.job.name)
         code = (versions.code_version(), own_code.version(self.job))
-        return " ".join((*code, builds.current_name(records) or "none"))
+        return " ".join((*code, builds.find_current_name(records) or "none"))
 
     def disturbed_storage(self, seed: int) -> pathlib.Path:
         """Makes the storage of a disturbed run, empty but for its records."""
@@ -121,7 +121,7 @@ def share_records(source: str, target: str, name: str) -> None:
     """Links the current build of the records `name` in one storage into another, if there is one.
     No file is copied, and none may be written in place."""
     records = run_folder.records_folder(source, name)
-    build = builds.current_name(records)
+    build = builds.find_current_name(records)
     if not build or not builds.is_published(records, build):
         return
     there = run_folder.records_folder(target, name)
@@ -270,8 +270,8 @@ def train_with_faults(
     disturber.scene = actions.Scene(
         run=run,
         job=experiment.job,
-        records=builds.current(records),
-        intact=builds.current(intact),
+        records=builds.find_current(records),
+        intact=builds.find_current(intact),
         disk=disk,
         clock=clock,
         rng=random.Random(f"chaos actions {seed}"),
@@ -313,7 +313,7 @@ def _examine(
     record = _finished(run)
     rows = record.input or []
     disturber.account(rows)
-    job = epochs.of_run(run.run.read_config(), run.run)
+    job = epochs.set_run_length(run.run.read_config(), run.run)
     outcome.step, outcome.wanted = record.final_step, job.train.max_steps or 0
     outcome.launches, outcome.restarts = record.launches, len(record.restarts)
     outcome.exports = promises.final_exports(run.run.path)
@@ -373,7 +373,7 @@ def cut_to(job: config.Config, first: BaselineRun) -> list[str]:
     """Returns the settings that cut training to the steps of `first`, which ended by its seconds.
     Checkpoints are as many as the whole job would have."""
     saves = job.train.save_steps
-    whole = epochs.of_run(job, RunFolder(first.path)).train.max_steps or first.step
+    whole = epochs.set_run_length(job, RunFolder(first.path)).train.max_steps or first.step
     saves = max(1, round(saves * first.step / max(whole, first.step)))
     return [f"train.steps={first.step}", "train.epochs=null", f"train.save_steps={saves}"]
 

@@ -72,7 +72,9 @@ def plan(
         name=name,
         storage_root=root,
         run=run_,
-        records=builds.of_run(root, run_, wanted.name) if look else storage.join(root, "records"),
+        records=builds.find_run_build(root, run_, wanted.name)
+        if look
+        else storage.join(root, "records"),
     )
     own_input.refuse_script(wanted)
     compatibility.check(wanted)

@@ -53,7 +53,7 @@ def note_job(job: Job, name: str) -> None:
 def resolved(job: Job, contents: manifest.Manifest) -> Job:
     """Says how many steps the epochs of a job come to, if it has epochs; how many of them are left
     is for the chief to find out. Raises `UsageError` if a schedule does not fit into so many."""
-    wanted = epochs.from_start(job.config, contents)
+    wanted = epochs.set_initial_length(job.config, contents)
     if job.config.train.epochs is not None:
         print(epochs.describe(job.config, contents), flush=True)
         compatibility.check(wanted)

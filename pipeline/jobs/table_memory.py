@@ -85,7 +85,7 @@ def _sum_up(job: config.Config, tables: Sequence[Table], *, each: bool) -> tuple
         count, one, several = counts[topology.PS], "server", "servers"
         cuts = "partition_bytes" in strategy_table.STRATEGIES[cluster.strategy].keys
         largest = cluster.partition_bytes or cluster_config.LARGE_VARIABLE
-        most = table_sizes.on_one(tables, count, largest if cuts else None)
+        most = table_sizes.compute_server_bytes(tables, count, largest if cuts else None)
     else:  # each has all tables
         count, one, several = (
             counts[topology.CHIEF] + counts[topology.WORKER],

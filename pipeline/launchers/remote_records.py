@@ -12,7 +12,7 @@ def with_records(job: Job) -> Job:
     """Returns the job with the build that it asks for. Raises `DataError` without one, or if the
     records do not fit, and `UsageError` for features that they cannot have."""
     moves = job.config.train.on_new_data != "refuse"
-    wanted = builds.wanted(job.storage_root, job.config, job.run, moves=moves)
+    wanted = builds.find_wanted(job.storage_root, job.config, job.run, moves=moves)
     job = job.with_records(wanted)
     run_setup.checked_manifest(job, quiet=True)  # `pin` says it
     return job

@@ -363,5 +363,7 @@ def train_records(job: config.Config, root: str) -> tuple[int, float]:
     without records."""
     if not job.data.has_records:
         return 0, 0.0
-    split = manifest.read(builds.current(run_folder.records_folder(root, job.name))).split("train")
+    split = manifest.read(builds.find_current(run_folder.records_folder(root, job.name))).split(
+        "train"
+    )
     return split.records, sum(one.bytes for one in split.shards) / max(1, split.records)

@@ -55,7 +55,7 @@ def number_of(build: str) -> int:
     return int(match["number"] or 1) if match else 0
 
 
-def deciding(data: config.Data) -> dict[str, Any]:
+def find_deciding_settings(data: config.Data) -> dict[str, Any]:
     """Returns the settings that decide the bytes of records. A key that a later version adds does
     not rename older records."""
     found = data.model_dump(mode="json", exclude=_NOT_IN_RECORDS, exclude_defaults=True)
@@ -64,7 +64,7 @@ def deciding(data: config.Data) -> dict[str, Any]:
     return found
 
 
-def current(records: str) -> str:
+def find_current(records: str) -> str:
     """Returns the folder of the current build below `records`; `records` itself if it names none,
     because it is a build or was made by an earlier version.
 
@@ -74,21 +74,21 @@ def current(records: str) -> str:
     return storage.join(records, found["build"]) if found else records
 
 
-def current_of(storage_root: str, job: config.Config, *, given: str) -> str:
+def find_config_build(storage_root: str, job: config.Config, *, given: str) -> str:
     """Returns the folder of the current build of a config, whose name or path is `given`.
 
     Raises `UsageError` if that was made for another config of that name: one of other inputs,
     label or columns.
     """
     refuse_other_inputs(storage_root, job, given=given)
-    folder = current(run_folder.records_folder(storage_root, job.name))
+    folder = find_current(run_folder.records_folder(storage_root, job.name))
     if storage.exists(manifest.path_in(folder)):
         found = manifest.read(folder)
         why = other_model.compare_columns(job.data.columns, found.columns)
         if found.label != job.data.label:
             why = f"its label is {found.label!r}, not {job.data.label!r}"
         if why:
-            raise _other_config(folder, job.name, given, why=why)
+            raise _build_other_config_error(folder, job.name, given, why=why)
     return folder
 
 
@@ -96,8 +96,8 @@ def refuse_other_inputs(storage_root: str, job: config.Config, *, given: str) ->
     """Raises `UsageError` if the current build of the records that are called like a config, whose
     name or path is `given`, was made from other inputs."""
     if why := compare_inputs(storage_root, job):
-        folder = current(run_folder.records_folder(storage_root, job.name))
-        raise _other_config(folder, job.name, given, why=why)
+        folder = find_current(run_folder.records_folder(storage_root, job.name))
+        raise _build_other_config_error(folder, job.name, given, why=why)
 
 
 def compare_inputs(storage_root: str, job: config.Config) -> str:
@@ -114,7 +114,7 @@ def warn_of_other_inputs(storage_root: str, job: config.Config, folder: str) -> 
     other inputs than those of its config. No refusal: the raw data may lie elsewhere on the machine
     that made the records."""
     why = compare_inputs(storage_root, job)
-    if why and folder == current(run_folder.records_folder(storage_root, job.name)):
+    if why and folder == find_current(run_folder.records_folder(storage_root, job.name)):
         print(
             f"warning: {folder!r} may be of another config called {job.name!r}: {why}. If so, run "
             "make preprocess, and give one another name: or STORAGE=",
@@ -122,7 +122,7 @@ def warn_of_other_inputs(storage_root: str, job: config.Config, folder: str) -> 
         )
 
 
-def _other_config(folder: str, name: str, given: str, *, why: str) -> errors.UsageError:
+def _build_other_config_error(folder: str, name: str, given: str, *, why: str) -> errors.UsageError:
     return errors.UsageError(
         f"config {given!r}: the current records called {name!r}, {folder!r}, are of another "
         f"config: {why}. Make its own with make preprocess CONFIG={shlex.quote(given)}. Another "
@@ -158,15 +158,15 @@ def make_current(records: str, build: str, data: config.Data | None = None) -> N
         storage.write_text(storage.join(records, CURRENT), text)
 
 
-def current_name(records: str) -> str:
+def find_current_name(records: str) -> str:
     """Returns the name of the current build, empty for none or a pointer that cannot be used."""
     try:
-        return current(records)[len(records) :].strip("/")
+        return find_current(records)[len(records) :].strip("/")
     except errors.DataError:
         return ""
 
 
-def published(records: str) -> list[str]:
+def list_published(records: str) -> list[str]:
     """Returns the names of all finished builds, those of one base in the order they were made."""
     names = [name for name in storage.listdir(records) if base_of(name)]
     names.sort(key=lambda name: (base_of(name), number_of(name)))
@@ -189,7 +189,7 @@ def size(folder: str) -> int:
     return sum(shard.bytes for shard in shards if not shard.is_in_place)
 
 
-def unnamed(records: str) -> str | None:
+def find_unnamed(records: str) -> str | None:
     """Returns the name of the folder in which the shards of a build without a name lie, if there
     is one below `records`, from an earlier version."""
     try:
@@ -233,7 +233,7 @@ def pin(run: RunFolder, records: str, build: str) -> None:
 
 
 def pin_to(storage_root: str, run: RunFolder, name: str, *, folder: str) -> None:
-    """Pins a run to the build in a folder, as `wanted` returns it for records called `name`."""
+    """Pins a run to the build in a folder, as `find_wanted` returns it for records called `name`."""
     pin(run, name, folder[len(run_folder.records_folder(storage_root, name)) :].strip("/"))
 
 
@@ -255,7 +255,7 @@ def _write(run: RunFolder, found: Pin) -> None:
     run.write(PIN, dataclasses.asdict(found))
 
 
-def of_run(storage_root: str, run: RunFolder, name: str) -> str:
+def find_run_build(storage_root: str, run: RunFolder, name: str) -> str:
     """Returns the folder of the build that a run is pinned to.
 
     If that was removed, of the newest one with the same settings and inputs; of a run without a
@@ -263,17 +263,17 @@ def of_run(storage_root: str, run: RunFolder, name: str) -> str:
     """
     found = read_pin(run)
     if found is None:
-        return _of_unpinned(run, run_folder.records_folder(storage_root, name))
+        return _find_unpinned_build(run, run_folder.records_folder(storage_root, name))
     records = run_folder.records_folder(storage_root, found.records)
     if is_published(records, found.build):
         return storage.join(records, found.build) if found.build else records
     base = base_of(found.build)
-    alike = [build for build in published(records) if base_of(build) == base]
+    alike = [build for build in list_published(records) if base_of(build) == base]
     return storage.join(records, alike[-1] if alike else found.build)
 
 
-def _of_unpinned(run: RunFolder, records: str) -> str:
-    return records if has_trained_on_unnamed(run, records) else current(records)
+def _find_unpinned_build(run: RunFolder, records: str) -> str:
+    return records if has_trained_on_unnamed(run, records) else find_current(records)
 
 
 def has_trained_on_unnamed(run: RunFolder, records: str) -> bool:
@@ -285,7 +285,7 @@ def has_trained_on_unnamed(run: RunFolder, records: str) -> bool:
         return False
 
 
-def wanted(storage_root: str, job: config.Config, run: RunFolder, *, moves: bool) -> str:
+def find_wanted(storage_root: str, job: config.Config, run: RunFolder, *, moves: bool) -> str:
     """Returns the folder of the build that `job` asks for, where no process preprocesses for it.
 
     That is the one the run is pinned to, unless it `moves` on to other records; then the current
@@ -293,13 +293,13 @@ def wanted(storage_root: str, job: config.Config, run: RunFolder, *, moves: bool
     one: the caller compares its schema.
     """
     records = run_folder.records_folder(storage_root, job.name)
-    settings = config.digest(deciding(job.data))
+    settings = config.digest(find_deciding_settings(job.data))
     candidates: list[str] = []
     found = read_pin(run)
     if not moves and found is not None and found.records == job.name:
-        candidates.append(of_run(storage_root, run, job.name))
-    candidates.append(current(records))
-    made = [storage.join(records, build) for build in published(records)]
+        candidates.append(find_run_build(storage_root, run, job.name))
+    candidates.append(find_current(records))
+    made = [storage.join(records, build) for build in list_published(records)]
     candidates += sorted(
         made, key=lambda it: storage.get_modified_time(manifest.path_in(it)), reverse=True
     )
@@ -309,4 +309,4 @@ def wanted(storage_root: str, job: config.Config, run: RunFolder, *, moves: bool
                 return folder
         except errors.DataError:
             continue
-    return current(records)
+    return find_current(records)

@@ -94,7 +94,7 @@ def kolmogorov_smirnov(a: ColumnStatistics, b: ColumnStatistics) -> Distance | N
     """
     if a.quantiles is None or b.quantiles is None:
         return None
-    rounded = any(map(_rounding, (a, b)))
+    rounded = any(map(_compute_rounding, (a, b)))
     if a == b and not rounded:
         return _NONE
     whole = _is_whole(a) and _is_whole(b)
@@ -131,7 +131,7 @@ def _are_apart(a: ColumnStatistics, b: ColumnStatistics) -> bool:
     return a.max < b.min or b.max < a.min
 
 
-def _rounding(one: ColumnStatistics) -> float:
+def _compute_rounding(one: ColumnStatistics) -> float:
     """Returns how far values of float32, or percentiles of whole numbers, may be from those in the
     raw data, if that is not little against how much they vary, as of 1e12 and a few more; 0 if it
     is."""
@@ -158,7 +158,7 @@ def _bounds(one: ColumnStatistics) -> tuple[np.ndarray, np.ndarray]:
     farthest = np.copysign(np.maximum(farthest, size), known)
     farthest[[0, -1]] = known[[0, -1]]
     ends = np.stack([known, farthest]).clip(known[0], known[-1])
-    return ends.min(axis=0) - _rounding(one), ends.max(axis=0) + _rounding(one)
+    return ends.min(axis=0) - _compute_rounding(one), ends.max(axis=0) + _compute_rounding(one)
 
 
 def _shares(places: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -168,23 +168,23 @@ def _shares(places: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[np.n
     return least.clip(0) / 100, greatest.clip(0, 100) / 100
 
 
-def missing_share(one: ColumnStatistics, column: config.Column) -> float:
+def compute_missing_share(one: ColumnStatistics, column: config.Column) -> float:
     """Returns the share of rows without a value."""
     return one.missing / max(1, one.missing + one.rows(column))
 
 
-def not_finite_share(one: ColumnStatistics) -> float:
+def compute_not_finite_share(one: ColumnStatistics) -> float:
     """Returns the share of values that are NaN or infinite."""
     return one.not_finite / max(1, one.count)
 
 
-def numbers_by_chance(n: int, m: int) -> float:
+def bound_numbers_by_chance(n: int, m: int) -> float:
     """Returns what the statistic of Kolmogorov and Smirnov exceeds one time in a thousand, for so
     many values of one and the same distribution."""
     return min(1.0, _KOLMOGOROV * math.sqrt(1 / max(1, n) + 1 / max(1, m)))
 
 
-def categories_by_chance(n: int, m: int, totals: Sequence[int]) -> float:
+def bound_categories_by_chance(n: int, m: int, totals: Sequence[int]) -> float:
     """Returns the same of the Jensen-Shannon distance, of values that occur `totals` times in both.
 
     Its square is taken for a multiple of chi-squared with the mean and variance that it has if each
@@ -196,7 +196,11 @@ def categories_by_chance(n: int, m: int, totals: Sequence[int]) -> float:
         return 1.0
     mean = variance = 0.0
     for total, values in zip(*np.unique(np.array(totals), return_counts=True), strict=True):
-        moments = _of_rare(int(total), n, m) if total <= _RARE else _of_frequent(n, m)
+        moments = (
+            _compute_rare_moments(int(total), n, m)
+            if total <= _RARE
+            else _compute_frequent_moments(n, m)
+        )
         mean, variance = mean + values * moments[0], variance + values * moments[1]
     # One count follows from the others.
     degrees = 2 * mean**2 / max(variance, 1e-300)
@@ -206,13 +210,13 @@ def categories_by_chance(n: int, m: int, totals: Sequence[int]) -> float:
     return min(1.0, math.sqrt(mean * (1 - spread + _NORMAL * math.sqrt(spread)) ** 3))
 
 
-def _of_frequent(n: int, m: int) -> tuple[float, float]:
+def _compute_frequent_moments(n: int, m: int) -> tuple[float, float]:
     """Returns mean and variance of what a value adds to the square."""
     unit = (1 / n + 1 / m) / (8 * math.log(2))
     return unit, 2 * unit**2
 
 
-def _of_rare(total: int, n: int, m: int) -> tuple[float, float]:
+def _compute_rare_moments(total: int, n: int, m: int) -> tuple[float, float]:
     """Returns the same of a value that occurs `total` times."""
     ones = np.arange(total + 1)
     logs = np.array([math.lgamma(k + 1) for k in range(total + 1)])
@@ -229,7 +233,7 @@ def _of_rare(total: int, n: int, m: int) -> tuple[float, float]:
     return mean, float(chance @ (square - mean) ** 2)
 
 
-def missing_by_chance(*, share_a: float, n: int, share_b: float, m: int) -> float:
+def bound_missing_by_chance(*, share_a: float, n: int, share_b: float, m: int) -> float:
     """Returns the same of the change of a share, of so many rows."""
     pooled = (share_a * n + share_b * m) / max(1, n + m)
     return _TWO_SIDED * math.sqrt(pooled * (1 - pooled) * (1 / max(1, n) + 1 / max(1, m)))

@@ -111,7 +111,7 @@ def find(name: str, storage_root: str) -> RecordSplit:
     before, _, last = name.rpartition(":")
     if before and last in config.SPLITS:
         records, split = before, last
-    folder = builds.current(
+    folder = builds.find_current(
         records if "/" in records else run_folder.records_folder(storage_root, records)
     )
     if "/" not in records and not storage.exists(manifest.path_in(folder)):
@@ -158,14 +158,14 @@ def _compare(name: str, a: RecordSplit, b: RecordSplit, *, limits: Drift) -> Com
     one, other = a.column(name), b.column(name)
     own = limits.columns.get(name)
     shares = (
-        distances.missing_share(one, columns[0]),
-        distances.missing_share(other, columns[1]),
+        distances.compute_missing_share(one, columns[0]),
+        distances.compute_missing_share(other, columns[1]),
     )
-    chance = distances.missing_by_chance(
+    chance = distances.bound_missing_by_chance(
         share_a=shares[0], n=a.records, share_b=shares[1], m=b.records
     )
-    broken = distances.not_finite_share(one), distances.not_finite_share(other)
-    broken_chance = distances.missing_by_chance(
+    broken = distances.compute_not_finite_share(one), distances.compute_not_finite_share(other)
+    broken_chance = distances.bound_missing_by_chance(
         share_a=broken[0], n=one.count, share_b=broken[1], m=other.count
     )
     allowed = limits.missing if own is None or own.missing is None else own.missing
@@ -185,7 +185,7 @@ def _compare(name: str, a: RecordSplit, b: RecordSplit, *, limits: Drift) -> Com
         missing_limit=max(allowed, chance),
         not_finite=broken,
         not_finite_limit=max(allowed, broken_chance),
-        problem="" if distance else _why_not(columns[0], one, other),
+        problem="" if distance else _explain_missing_distance(columns[0], one, other),
     )
 
 
@@ -219,7 +219,7 @@ def _lengths(
     """Returns how far apart the lengths of lists are, and what chance does; `None` of no lists."""
     if one.lengths is None or other.lengths is None:
         return None, 0.0
-    by_chance = distances.numbers_by_chance(one.lengths.count, other.lengths.count)
+    by_chance = distances.bound_numbers_by_chance(one.lengths.count, other.lengths.count)
     return distances.kolmogorov_smirnov(one.lengths, other.lengths), by_chance
 
 
@@ -227,14 +227,14 @@ def _chance(
     measure: str, one: manifest.ColumnStatistics, other: manifest.ColumnStatistics
 ) -> float:
     if measure == "KS":
-        return distances.numbers_by_chance(one.count, other.count)
+        return distances.bound_numbers_by_chance(one.count, other.count)
     totals: collections.Counter[int | float | str] = collections.Counter()
     for side in (one, other):
         totals.update(dict(side.vocabulary or ()))
-    return distances.categories_by_chance(one.count, other.count, list(totals.values()))
+    return distances.bound_categories_by_chance(one.count, other.count, list(totals.values()))
 
 
-def _why_not(
+def _explain_missing_distance(
     column: config.Column, one: manifest.ColumnStatistics, other: manifest.ColumnStatistics
 ) -> str:
     if not one.count or not other.count:

@@ -40,7 +40,7 @@ def with_length(job: config.Config, length: Length) -> config.Config:
     return job.model_copy(update={"train": train})
 
 
-def from_start(job: config.Config, contents: Manifest) -> config.Config:
+def set_initial_length(job: config.Config, contents: Manifest) -> config.Config:
     """Returns `job` with the steps its epochs come to for a run that begins; without epochs, `job`
     itself."""
     if job.train.epochs is None:
@@ -48,7 +48,7 @@ def from_start(job: config.Config, contents: Manifest) -> config.Config:
     return with_length(job, length(job, contents.split("train").records))
 
 
-def of_run(job: config.Config, run: RunFolder) -> config.Config:
+def set_run_length(job: config.Config, run: RunFolder) -> config.Config:
     """Returns `job` with the steps the chief has found its epochs to come to; `job` itself without
     epochs, and while there is no chief."""
     found = run.read(LENGTH)
@@ -60,5 +60,5 @@ def of_run(job: config.Config, run: RunFolder) -> config.Config:
 def describe(job: config.Config, contents: Manifest) -> str:
     """Says what the epochs of `job` come to."""
     records = contents.split("train").records
-    steps = from_start(job, contents).train.max_steps
+    steps = set_initial_length(job, contents).train.max_steps
     return f"{job.train.epochs:g} epochs of {records:,} examples are {steps:,} steps"

@@ -171,13 +171,13 @@ def plan(job: config.Config, contents: manifest.Manifest) -> FeaturePlan:
         inputs = feature.inputs(name)
         first = inputs[0]
         column = first in job.data.columns
-        values = _of_column(first, job, contents) if column else known[first]
+        values = _build_values(first, job, contents) if column else known[first]
         others = {
-            other: _of_column(other, job, contents)
+            other: _build_values(other, job, contents)
             for step in feature.steps
             if (other := step.statistics_of) is not None
         }
-        steps, points = _through(f"features.{name}", feature, values, others=others)
+        steps, points = _resolve_steps(f"features.{name}", feature, values, others=others)
         known[name] = points[-1]
         weights = _weights(name, feature, job.data.columns)
         table = tables.get(name)
@@ -190,7 +190,7 @@ def plan(job: config.Config, contents: manifest.Manifest) -> FeaturePlan:
     label = next((goal.label for goal in several if goal.name == job.data.label), None)
     label = label or _label(job, contents)
     shares = item_shares.shares_for_model(job, contents, features)
-    return FeaturePlan(tuple(features), columns(job), label, several, shares)
+    return FeaturePlan(tuple(features), select_columns(job), label, several, shares)
 
 
 def _weights(
@@ -202,7 +202,7 @@ def _weights(
     return Weights(feature.weights, stand_in, list_weights.weights_name(name))
 
 
-def columns(job: config.Config) -> dict[str, config.Column]:
+def select_columns(job: config.Config) -> dict[str, config.Column]:
     """Returns the columns that are read: all of them if no features are declared."""
     if not job.features:
         return dict(job.data.columns)
@@ -211,7 +211,7 @@ def columns(job: config.Config) -> dict[str, config.Column]:
     return {name: column for name, column in job.data.columns.items() if name in used}
 
 
-def serving_columns(job: config.Config) -> dict[str, config.Column]:
+def select_serving_columns(job: config.Config) -> dict[str, config.Column]:
     """Returns those of them that a caller of the exported model feeds."""
     hidden = {*job.data.every_label, job.label.weight or ""}
     if job.features:
@@ -219,17 +219,17 @@ def serving_columns(job: config.Config) -> dict[str, config.Column]:
         features = {i for name, feature in job.features.items() for i in feature.reads(name)}
         hidden |= {_weighs(job) or ""}
         hidden -= features - {*job.data.every_label}
-    return {name: column for name, column in columns(job).items() if name not in hidden}
+    return {name: column for name, column in select_columns(job).items() if name not in hidden}
 
 
-def _of_column(name: str, job: config.Config, contents: manifest.Manifest) -> Values:
+def _build_values(name: str, job: config.Config, contents: manifest.Manifest) -> Values:
     column = job.data.columns[name]
     split = contents.statistics.get("train")
     found = split.columns.get(name) if split else None
     stand_in = column.stands_for_missing if column.missing == "allow" or column.list else None
     used = found is not None and found.missing > 0 and not column.list
     others = base.numbers_in(stand_in) if used else ()
-    others += _infinite(name, column, contents)
+    others += _find_infinite_limits(name, column, contents)
     kind = feature_check.kind_of(column)
     if found is not None and found.count == found.not_finite and kind in ("number", "integer"):
         found = found.model_copy(update=_OF_NO_NUMBERS)
@@ -246,7 +246,9 @@ def _of_column(name: str, job: config.Config, contents: manifest.Manifest) -> Va
     )
 
 
-def _infinite(name: str, column: config.Column, contents: manifest.Manifest) -> tuple[float, ...]:
+def _find_infinite_limits(
+    name: str, column: config.Column, contents: manifest.Manifest
+) -> tuple[float, ...]:
     """Returns infinite limits of a column, if it has values that these allow."""
     known = [of.columns[name] for of in contents.statistics.values() if name in of.columns]
     if not any(one.not_finite for one in known):
@@ -269,7 +271,7 @@ def _vocabulary(
     return tuple(value for value, _ in found.vocabulary) if whole else None
 
 
-def _through(
+def _resolve_steps(
     key: str, feature: feature_config.Feature, values: Values, *, others: Mapping[str, Values]
 ) -> tuple[tuple[Step, ...], tuple[Values, ...]]:
     """Returns the steps with all settings, and what is known before the first and behind each.
@@ -307,7 +309,7 @@ def _check_needs(key: str, step: Step, values: Values) -> None:
         )
 
 
-def _required(found: Any, key: str, what: str, *, advice: str) -> Any:
+def _require(found: Any, key: str, what: str, *, advice: str) -> Any:
     if found is None:
         raise errors.UsageError(
             f"{key} needs {what}, and the manifest does not have that; {advice}"
@@ -319,9 +321,9 @@ def _label(job: config.Config, contents: manifest.Manifest) -> PlannedLabel:
     name, label = job.data.label, job.label
     values = None
     if label.vocabulary:
-        column = _of_column(name, job, contents)
+        column = _build_values(name, job, contents)
         advice = f"add vocabulary: {{}} to data.columns.{name} and preprocess again"
-        values = _required(column.vocabulary, "label: vocabulary", "all values", advice=advice)
+        values = _require(column.vocabulary, "label: vocabulary", "all values", advice=advice)
     label_check.check(job, contents, values)
     weights = _class_weights(job, contents, values) if label.balanced else None
     sampled, offset = _sample(job, values)
@@ -366,20 +368,20 @@ def _class_weights(
     """Returns for each label the weight that makes all classes weigh the same, 1 on average."""
     split = contents.statistics.get("train")
     advice = "make it an int64 or string column of at most 1,000 values, and preprocess again"
-    found = _required(
+    found = _require(
         split and split.class_weights, "label: balanced", "class weights", advice=advice
     )
     # Weights are total / (classes * count), so that their inverses are the counts but for a factor.
     shares: dict[int, float] = {}
     for value, weight in found:
-        label = _as_label(value, job.label, values)
+        label = _convert_to_label(value, job.label, values)
         if label is not None:
             shares[label] = shares.get(label, 0.0) + 1 / weight
     total = math.fsum(shares.values())
     return tuple((n, total / (len(shares) * share)) for n, share in sorted(shares.items()))
 
 
-def _as_label(
+def _convert_to_label(
     value: int | str, label: feature_config.Label, values: tuple[int | str, ...] | None
 ) -> int | None:
     if label.threshold is not None:

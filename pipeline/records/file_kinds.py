@@ -97,7 +97,7 @@ _ENCODINGS = (
 )
 
 
-def encoding(head: bytes) -> str | None:
+def detect_encoding(head: bytes) -> str | None:
     """Returns the encoding of text that begins with a byte order mark, by Python's name."""
     return next((name for mark, name in _ENCODINGS if head.startswith(mark)), None)
 

@@ -47,10 +47,10 @@ def read_header(path: str, dimensions: int) -> IdxFile:
     Raises `DataError` if the file is missing, empty, not IDX, of another type or number of
     dimensions, without rows, or (where that can be seen without reading it) of a wrong length.
     """
-    with _translated(path), storage.open_file(path) as raw:
+    with _translate_errors(path), storage.open_file(path) as raw:
         compressed = _is_gzip(raw.read(file_kinds.HEAD_BYTES))
         raw.seek(0)
-        header = _parse_header(_unpacked(raw, compressed), path, dimensions, compressed=compressed)
+        header = _parse_header(_unpack(raw, compressed), path, dimensions, compressed=compressed)
     if not compressed:
         _check_length(header, storage.size(path))
     return header
@@ -58,25 +58,25 @@ def read_header(path: str, dimensions: int) -> IdxFile:
 
 def dimensions(path: str) -> int:
     """Returns how many dimensions an IDX file says it has. Raises `DataError` if it is missing."""
-    with _translated(path), storage.open_file(path) as raw:
+    with _translate_errors(path), storage.open_file(path) as raw:
         compressed = _is_gzip(raw.read(file_kinds.HEAD_BYTES))
         raw.seek(0)
-        head = _unpacked(raw, compressed).read(4)
+        head = _unpack(raw, compressed).read(4)
     return head[3] if len(head) == 4 else 0
 
 
 @contextlib.contextmanager
 def open_rows(header: IdxFile, first: int = 0) -> Iterator[IO[bytes]]:
     """Opens a file at the first value of row `first`."""
-    with _translated(header.path), storage.open_file(header.path) as raw:
-        file = _unpacked(raw, header.compressed)
+    with _translate_errors(header.path), storage.open_file(header.path) as raw:
+        file = _unpack(raw, header.compressed)
         file.seek(header.offset + first * header.row_bytes)
         yield file
 
 
 def take(file: IO[bytes], header: IdxFile, rows: int) -> bytes:
     """Reads the next `rows` rows. Raises `DataError` if there are fewer."""
-    with _translated(header.path):
+    with _translate_errors(header.path):
         data = file.read(rows * header.row_bytes)
     if len(data) < rows * header.row_bytes:
         raise errors.DataError(
@@ -88,7 +88,7 @@ def take(file: IO[bytes], header: IdxFile, rows: int) -> bytes:
 
 def check_end(file: IO[bytes], header: IdxFile) -> None:
     """Reads on to the end, where gz keeps its checksum, and refuses what does not belong there."""
-    with _translated(header.path):
+    with _translate_errors(header.path):
         if file.read(1):
             raise errors.DataError(
                 f"{header.path!r}: bytes too many after the {header.rows} rows of its header"
@@ -130,12 +130,12 @@ def _is_gzip(head: bytes) -> bool:
     return file_kinds.detect(head) is file_kinds.GZIP
 
 
-def _unpacked(raw: IO[bytes], compressed: bool) -> IO[bytes]:
+def _unpack(raw: IO[bytes], compressed: bool) -> IO[bytes]:
     return gzip.GzipFile(fileobj=raw) if compressed else raw  # type: ignore[return-value]
 
 
 @contextlib.contextmanager
-def _translated(path: str) -> Iterator[None]:
+def _translate_errors(path: str) -> Iterator[None]:
     """Turns what reading a file can raise into a `DataError` that names it."""
     try:
         yield

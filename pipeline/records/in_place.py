@@ -30,7 +30,9 @@ def shard_of(
     count, at, rest = 0, 0, b""  # records, bytes of these, and what follows them
     size = storage.size(path)
     with storage.open_file(path) as file:
-        while chunk := file.read(max(read_bytes, min(_missing(rest), size - at - len(rest)))):
+        while chunk := file.read(
+            max(read_bytes, min(_count_missing_bytes(rest), size - at - len(rest)))
+        ):
             if not at and not rest:
                 _refuse_compressed(path, chunk)
             checksum.update(chunk)
@@ -41,7 +43,7 @@ def shard_of(
             count, at, rest = count + len(ends), at + starts[-1], content[starts[-1] :]
             progress(len(chunk))
     if rest:
-        raise _damaged(
+        raise _build_damage_error(
             path, count, at, broken=tfrecord.CorruptRecord("truncated, the file ends within it")
         )
     crc32c = checksum.hexdigest().decode()
@@ -55,11 +57,11 @@ def _ends(path: str, content: bytes, *, count: int, offset: int) -> list[int]:
         ends.extend(tfrecord.ends(content))
     except tfrecord.CorruptRecord as broken:
         before = ends[-1] if ends else 0
-        raise _damaged(path, count + len(ends), offset + before, broken=broken) from None
+        raise _build_damage_error(path, count + len(ends), offset + before, broken=broken) from None
     return ends
 
 
-def _missing(rest: bytes) -> int:
+def _count_missing_bytes(rest: bytes) -> int:
     """Returns how many bytes a record lacks of which the first are there; 0 if they do not say."""
     if len(rest) < tfrecord.HEADER_BYTES:
         return 0
@@ -76,7 +78,7 @@ def _refuse_compressed(path: str, content: bytes) -> None:
         )
 
 
-def _damaged(
+def _build_damage_error(
     path: str, count: int, offset: int, *, broken: tfrecord.CorruptRecord
 ) -> errors.DataError:
     return errors.DataError(
@@ -85,7 +87,7 @@ def _damaged(
     )
 
 
-def changed(before: manifest.Manifest, now: manifest.Manifest) -> str:
+def describe_change(before: manifest.Manifest, now: manifest.Manifest) -> str:
     """Says in a sentence which file of train is not what it was, if they were used in place; else
     returns an empty text."""
     old, new = ({s.path: s for s in one.splits["train"].shards} for one in (before, now))

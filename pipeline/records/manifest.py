@@ -169,7 +169,7 @@ class Manifest(config.Section):
 
     @pydantic.field_validator("columns", mode="before")
     @classmethod
-    def _restored(cls, found: Any) -> Any:
+    def _restore_floats(cls, found: Any) -> Any:
         # A text column may have the text "NaN" as its default.
         if not isinstance(found, dict):
             return found
@@ -193,7 +193,7 @@ class Manifest(config.Section):
 
     def to_json(self) -> str:
         """Returns the manifest as it is stored."""
-        return _laid_out(self.model_dump(mode="json", exclude_none=True)) + "\n"
+        return _format_json(self.model_dump(mode="json", exclude_none=True)) + "\n"
 
     def split(self, name: str) -> Split:
         """Returns a split. Raises `DataError` if there is none or it has no records."""
@@ -204,16 +204,16 @@ class Manifest(config.Section):
         return found
 
 
-def _laid_out(value: Any, margin: str = "") -> str:
+def _format_json(value: Any, margin: str = "") -> str:
     """Returns JSON with what holds objects over several lines, and all else on one."""
     inner = margin + " "
     if isinstance(value, dict) and _hold_objects(value.values()):
         items = [
-            f"{strict_json.dumps(key)}: {_laid_out(item, inner)}" for key, item in value.items()
+            f"{strict_json.dumps(key)}: {_format_json(item, inner)}" for key, item in value.items()
         ]
         return f"{{\n{inner}" + f",\n{inner}".join(items) + f"\n{margin}}}"
     if isinstance(value, list) and _hold_objects(value):
-        items = [_laid_out(item, inner) for item in value]
+        items = [_format_json(item, inner) for item in value]
         return f"[\n{inner}" + f",\n{inner}".join(items) + f"\n{margin}]"
     return strict_json.dumps(value)
 
@@ -247,7 +247,7 @@ def read(folder: str) -> Manifest:
         sha256 = hashlib.sha256(text.encode()).hexdigest()
         if (known := _in_use.get(sha256)) is not None:
             return known
-        with _without_collecting():
+        with _pause_garbage_collection():
             manifest = Manifest.model_validate_json(text)
     except pydantic.ValidationError as error:
         first = error.errors()[0]
@@ -268,7 +268,7 @@ def read(folder: str) -> Manifest:
 
 
 @contextlib.contextmanager
-def _without_collecting() -> Iterator[None]:
+def _pause_garbage_collection() -> Iterator[None]:
     """Looks for no garbage meanwhile: of a wide table that takes as long as all else, and finds
     none."""
     collecting = gc.isenabled()

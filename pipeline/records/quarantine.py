@@ -33,7 +33,7 @@ def decide(
     damaged = [one for one in walked if not one.intact]
     if damaged and data.on_corrupt == "fail":
         raise errors.DataError(f"{summarize(walked)}. {shard_check.ways_out(folder)}")
-    excluded = _left_out(walked, whole_shards=data.on_corrupt == "quarantine_shard")
+    excluded = _find_excluded(walked, whole_shards=data.on_corrupt == "quarantine_shard")
     lost = records_in(excluded, contents)
     total = sum(split.records for split in contents.splits.values())
     budget = data.corrupt_budget
@@ -58,7 +58,7 @@ def summarize(walked: Sequence[scan.Walked]) -> str:
     return "; ".join(f"shard {line}" for line in lines[:_NAMED]) + more
 
 
-def _left_out(walked: Sequence[scan.Walked], *, whole_shards: bool) -> Excluded:
+def _find_excluded(walked: Sequence[scan.Walked], *, whole_shards: bool) -> Excluded:
     excluded: dict[str, set[int]] = {}
     begins: dict[str, int] = {}
     for one in walked:
@@ -83,7 +83,7 @@ def records_in(excluded: Excluded, contents: manifest.Manifest) -> dict[str, int
     return {name: sum(sizes[name][block] for block in blocks) for name, blocks in excluded.items()}
 
 
-def left_out(excluded: Excluded, contents: manifest.Manifest) -> dict[str, dict[str, int]]:
+def count_left_out(excluded: Excluded, contents: manifest.Manifest) -> dict[str, dict[str, int]]:
     """Returns how many records a run does without, by split and cause: `unreadable`, as it has
     found them, or `repaired`, by a repair of the manifest before."""
     found: dict[str, dict[str, int]] = {}
@@ -96,7 +96,7 @@ def left_out(excluded: Excluded, contents: manifest.Manifest) -> dict[str, dict[
 
 
 def describe(counts: Mapping[str, Mapping[str, int]]) -> list[str]:
-    """Returns what `left_out` counts, as lines for people."""
+    """Returns what `count_left_out` counts, as lines for people."""
     return [
         f"{count:,} records of split {split} are left out: {_WHY[cause]}"
         for split, causes in counts.items()

@@ -31,21 +31,19 @@ def run(folder: str) -> manifest.Manifest:
     if all(one.intact for one in walked):
         print(f"{folder}: intact, {_format_counts(contents)}; nothing to repair")
         return contents
-    repaired = without_damaged(contents, walked)
+    repaired = drop_damaged(contents, walked)
     if not repaired.splits["train"].records:
         raise errors.DataError(f"{_summary(walked, contents)}: nothing to train on would be left")
     kept = storage.join(folder, f"manifest-{contents.sha256[:12]}.json")
     storage.write_text(kept, contents.to_json())
     manifest.write(folder, repaired)
-    for line in _left_out(contents, repaired):
+    for line in _describe_left_out(contents, repaired):
         print(line)
     print(f"{folder}: {_format_counts(repaired)}; the manifest before is {kept}")
     return repaired
 
 
-def without_damaged(
-    contents: manifest.Manifest, walked: Sequence[scan.Walked]
-) -> manifest.Manifest:
+def drop_damaged(contents: manifest.Manifest, walked: Sequence[scan.Walked]) -> manifest.Manifest:
     """Returns a manifest of the shards whose content is there, under their own name or another's.
 
     Statistics stay those of all records: transforms must not change under a model that was
@@ -85,7 +83,7 @@ def _walk(folder: str, contents: manifest.Manifest) -> list[scan.Walked]:
 
 def _summary(walked: Sequence[scan.Walked], contents: manifest.Manifest) -> str:
     damaged = [one for one in walked if not one.intact]
-    lost = sum(one.lost(contents.block_records) for one in damaged)
+    lost = sum(one.count_lost(contents.block_records) for one in damaged)
     total = sum(split.records for split in contents.splits.values())
     return (
         f"{len(damaged)} of {len(walked)} shards are damaged, the first is {damaged[0].path!r} "
@@ -100,7 +98,7 @@ def _format_counts(contents: manifest.Manifest) -> str:
     )
 
 
-def _left_out(contents: manifest.Manifest, repaired: manifest.Manifest) -> list[str]:
+def _describe_left_out(contents: manifest.Manifest, repaired: manifest.Manifest) -> list[str]:
     before = len(contents.left_out or ())
     new = (repaired.left_out or ())[before:]
     lines = [f"left out: {one.path}, {one.records:,} records of {one.split}" for one in new]

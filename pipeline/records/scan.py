@@ -60,11 +60,11 @@ class Walked:
         """True if the file is what the manifest says, to the byte."""
         return not self.damages
 
-    def lost(self, block_records: int) -> int:
+    def count_lost(self, block_records: int) -> int:
         """Returns how many records are in the bad blocks."""
         return sum(self.shard.records_in(block, block_records) for block in self.bad)
 
-    def instead(self, what: str) -> Walked:
+    def replace_damages(self, what: str) -> Walked:
         """Returns this with one explanation in place of its damages; no block of it is good."""
         every = frozenset(range(len(self.shard.blocks)))
         return dataclasses.replace(self, damages=(Damage(what),), bad=every)
@@ -105,14 +105,14 @@ def walk(
         try:
             one = patience.read_patiently(listed.path, look)
         except FileNotFoundError:
-            one = listed.instead("missing")
+            one = listed.replace_damages("missing")
         walked.append(one)
         if known is not None and one.intact:
             known.add(shard.path, version, shard.crc32c)
-    return _mistaken(walked)
+    return _mark_exchanged(walked)
 
 
-def _mistaken(walked: list[Walked]) -> list[Walked]:
+def _mark_exchanged(walked: list[Walked]) -> list[Walked]:
     """Recognises files that lie under the name of another."""
     listed = {(w.shard.bytes, w.shard.crc32c): w for w in walked if w.shard.records}
     result = []
@@ -121,9 +121,13 @@ def _mistaken(walked: list[Walked]) -> list[Walked]:
         if other is None or other is one:
             result.append(one)
         elif other.intact:
-            result.append(one.instead(f"is a copy of {other.path!r}; its own records are gone"))
+            result.append(
+                one.replace_damages(f"is a copy of {other.path!r}; its own records are gone")
+            )
         else:
-            result.append(one.instead(f"holds what belongs to {other.path!r}: they were exchanged"))
+            result.append(
+                one.replace_damages(f"holds what belongs to {other.path!r}: they were exchanged")
+            )
     return result
 
 
@@ -157,14 +161,16 @@ def _walk_shard(
     found = (length, checksum.hexdigest().decode())
     here = dataclasses.replace(listed, found=found)
     if kind := file_kinds.compression(head):
-        return here.instead(f"compressed with {kind}; records are not, and cannot be read so")
+        return here.replace_damages(
+            f"compressed with {kind}; records are not, and cannot be read so"
+        )
     bad = frozenset(damage.block for damage in damages if damage.block is not None)
     if length < shard.bytes:
         damages.insert(0, Damage(f"cut: {length} bytes, the manifest says {shard.bytes}"))
     elif length > shard.bytes:
         damages.insert(0, Damage(f"{length - shard.bytes} bytes follow the last of its records"))
     if listed_part != shard.crc32c and not bad:
-        return here.instead(
+        return here.replace_damages(
             f"altered: CRC-32C {listed_part}, the manifest says {shard.crc32c}, and no record tells"
             " where"
         )

@@ -56,7 +56,7 @@ def damages(
     for shard, details in zip(shards, found, strict=True):
         what = _damage(folder, shard, details)
         if what is None and contents and details is not None:
-            what = _altered(
+            what = _find_alteration(
                 folder, shard, details, known=known, progress=progress or (lambda count: None)
             )
         if what is not None:
@@ -72,7 +72,7 @@ def _damage(folder: str, shard: Shard, details: storage.Details | None) -> str |
     return None
 
 
-def _altered(
+def _find_alteration(
     folder: str,
     shard: Shard,
     details: storage.Details,

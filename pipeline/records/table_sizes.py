@@ -45,7 +45,7 @@ def find_tables(job: config.Config, contents: manifest.Manifest | None) -> list[
     ]
 
 
-def on_one(tables: Sequence[Table], servers: int, largest: int | None) -> float:
+def compute_server_bytes(tables: Sequence[Table], servers: int, largest: int | None) -> float:
     """Returns the bytes of tables that at least one of the servers holds, if those of more than
     `largest` bytes are cut; with `None` none is."""
     whole = [t.bytes for t in tables if servers < 2 or largest is None or t.bytes <= largest]
@@ -57,11 +57,11 @@ def _ids(job: config.Config, contents: manifest.Manifest | None) -> Mapping[str,
     if contents is not None:
         planned = feature_plan.plan(job, contents).features
         return {one.name: one.ids for one in planned if one.ids is not None}
-    known = {name: _known_ids(feature) for name, feature in job.features.items()}
+    known = {name: _count_known_ids(feature) for name, feature in job.features.items()}
     return {name: ids for name, ids in known.items() if ids is not None}
 
 
-def _known_ids(feature: Feature) -> int | None:
+def _count_known_ids(feature: Feature) -> int | None:
     """Returns how many ids a feature has, if that does not follow from statistics."""
     giving = [step for step in feature.steps if step.gives in _IDS]
     if not giving or any(giving[-1].needs(kind) for kind in giving[-1].takes):

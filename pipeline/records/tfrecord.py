@@ -23,7 +23,7 @@ _CRC = struct.Struct("<I")
 _ALTERED = "the CRC of its payload is wrong; it was altered"
 
 
-def masked_crc32c(data: bytes) -> int:
+def compute_masked_crc32c(data: bytes) -> int:
     """Returns the CRC-32C of `data`, masked so that a file of CRCs does not checksum to itself."""
     crc = google_crc32c.value(data)
     return (((crc >> 15) | (crc << 17)) + MASK_DELTA) & 0xFFFFFFFF
@@ -32,12 +32,12 @@ def masked_crc32c(data: bytes) -> int:
 def header(length: int) -> bytes:
     """Returns the 12 bytes in front of a payload of `length` bytes."""
     packed = _LENGTH.pack(length)
-    return packed + _CRC.pack(masked_crc32c(packed))
+    return packed + _CRC.pack(compute_masked_crc32c(packed))
 
 
 def frame(payload: bytes) -> bytes:
     """Returns one whole record."""
-    return header(len(payload)) + payload + _CRC.pack(masked_crc32c(payload))
+    return header(len(payload)) + payload + _CRC.pack(compute_masked_crc32c(payload))
 
 
 class CorruptRecord(errors.DataError):
@@ -67,7 +67,7 @@ def ends(content: bytes) -> Iterator[int]:
         if end > size:
             return
         # As `check` does; a call more takes as long as all the rest for a short record.
-        if _CRC.unpack_from(content, stop)[0] != masked_crc32c(content[start:stop]):
+        if _CRC.unpack_from(content, stop)[0] != compute_masked_crc32c(content[start:stop]):
             raise CorruptRecord(_ALTERED)
         yield end
         start = end + HEADER_BYTES
@@ -110,7 +110,7 @@ def length_in(head: bytes) -> int:
     """Returns the length of the payload that a header announces. Raises `CorruptRecord`."""
     if len(head) < HEADER_BYTES:
         raise CorruptRecord("truncated in its header")
-    if _CRC.unpack_from(head, 8)[0] != masked_crc32c(head[:8]):
+    if _CRC.unpack_from(head, 8)[0] != compute_masked_crc32c(head[:8]):
         raise CorruptRecord("the CRC of its length is wrong; altered, or no TFRecord")
     return int(_LENGTH.unpack_from(head)[0])
 
@@ -119,5 +119,5 @@ def check(payload: bytes, footer: bytes, length: int) -> None:
     """Raises `CorruptRecord` if a payload is not the one that was written."""
     if len(payload) < length or len(footer) < FOOTER_BYTES:
         raise CorruptRecord(f"truncated, {length} bytes were promised")
-    if _CRC.unpack(footer)[0] != masked_crc32c(payload):
+    if _CRC.unpack(footer)[0] != compute_masked_crc32c(payload):
         raise CorruptRecord(_ALTERED)

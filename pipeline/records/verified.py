@@ -20,7 +20,7 @@ _INTERVAL = 30.0  # seconds of work that a kill may cost
 class Verified:
     """The shards of a run that are known to be intact: {path: version and CRC-32C}.
 
-    `checked` says what was looked at; what was found by another check is forgotten.
+    `describe_check` says what was looked at; what was found by another check is forgotten.
     """
 
     def __init__(
@@ -55,15 +55,15 @@ class Verified:
             self._run.write(FILE, {"checked": self._checked, "shards": self._shards})
 
 
-def checked(sha256: str) -> str:
+def describe_check(sha256: str) -> str:
     """Returns what says that the checksums of records with this manifest were compared."""
     return f"records {sha256[:16]}"
 
 
-def of_build(folder: str, sha256: str) -> Verified:
+def open_verified(folder: str, sha256: str) -> Verified:
     """Returns what is known of the shards of a build, for all runs; only builds of files that were
     there before know any."""
-    return Verified(RunFolder(folder), checked(sha256))
+    return Verified(RunFolder(folder), describe_check(sha256))
 
 
 def forget(run: RunFolder) -> None:

@@ -62,7 +62,7 @@ def _read(root: str, run: RunFolder, job: config.Config) -> manifest.Manifest | 
     if not job.data.has_records:
         return None
     try:
-        return manifest.read(builds.of_run(root, run, job.name))
+        return manifest.read(builds.find_run_build(root, run, job.name))
     except errors.PipelineError:
         return None
 

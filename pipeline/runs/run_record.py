@@ -139,7 +139,7 @@ class RunRecord(pydantic.BaseModel):
     input_sha256: str | None = None
     # Task to records it has applied (or was handed out), once training has ended.
     readers: dict[str, int] = {}
-    # Split to cause to records that it did without: `quarantine.left_out`.
+    # Split to cause to records that it did without: `quarantine.count_left_out`.
     left_out: dict[str, dict[str, int]] = {}
     # Steps of checkpoints that were not evaluated, because of newer ones or by the config.
     skipped: list[int] = []

@@ -210,7 +210,7 @@ def _manifest(
     assert written == read or (data.key and written < read), f"{read} were read, {written} written"
     return manifest.Manifest(
         fingerprint=fingerprint.fingerprint(data, found),
-        settings=config.digest(builds.deciding(data)),
+        settings=config.digest(builds.find_deciding_settings(data)),
         columns=data.columns,
         label=data.label,
         key=data.key or None,

@@ -58,7 +58,7 @@ def find(storage_root: str, name: str) -> list[Build]:
     """Returns all builds of the records called `name`, the newest first, unfinished ones last."""
     records = run_folder.records_folder(storage_root, name)
     runs = _runs_by_build(storage_root, records, name)
-    current = builds.current_name(records)
+    current = builds.find_current_name(records)
     found = []
     for build in filter(builds.base_of, storage.listdir(records)):
         folder, of_build = storage.join(records, build), runs.get(build, [])
@@ -103,7 +103,7 @@ def _remove(storage_root: str, name: str, build: Build, *, force: bool) -> str:
             if text is not None:
                 storage.write_text(path, text)
             return needed
-        if builds.unnamed(records) == build.name:
+        if builds.find_unnamed(records) == build.name:
             storage.remove(manifest.path_in(records))
         storage.remove(build.folder)
     return ""
@@ -111,7 +111,7 @@ def _remove(storage_root: str, name: str, build: Build, *, force: bool) -> str:
 
 def _runs_by_build(storage_root: str, records: str, name: str) -> dict[str, list[RunFolder]]:
     """Returns the runs that name each build, by their pin or as earlier versions did."""
-    unnamed = builds.unnamed(records) or ""
+    unnamed = builds.find_unnamed(records) or ""
     found: dict[str, list[RunFolder]] = {}
     root = storage.join(storage.make_absolute(storage_root), "runs")
     for run in (RunFolder(storage.join(root, folder)) for folder in storage.listdir(root)):

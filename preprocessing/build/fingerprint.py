@@ -61,7 +61,7 @@ def fingerprint(data: config.Data, found: tuple[manifest.SourceFile, ...]) -> st
     return config.digest(
         {
             "format": _format(data),
-            "data": builds.deciding(data),
+            "data": builds.find_deciding_settings(data),
             "sources": [source.model_dump(mode="json") for source in found],
         }
     )
@@ -75,9 +75,9 @@ def base(data: config.Data, files: list[RawFile]) -> str:
     `DataError` naming a file that does not exist.
     """
     names = [[file.name, None if data.in_place else _size(file)] for file in files]
-    return config.digest({"format": _format(data), "data": builds.deciding(data), "files": names})[
-        :12
-    ]
+    return config.digest(
+        {"format": _format(data), "data": builds.find_deciding_settings(data), "files": names}
+    )[:12]
 
 
 def _size(file: RawFile) -> int:

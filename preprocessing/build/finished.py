@@ -37,7 +37,7 @@ def scanned(
         folder = storage.join(records, build)
         if _files(found) != wanted or (values and not found.statistics):
             continue
-        known = verified.of_build(folder, found.sha256)
+        known = verified.open_verified(folder, found.sha256)
         damage = next(shard_check.damages(folder, found, contents=True, known=known), None)
         if damage is None:
             known.save()

@@ -46,7 +46,7 @@ def build_manifest(
         splits[split] = manifest.Split(records=sum(s.records for s in shards), shards=shards)
     result = manifest.Manifest(
         fingerprint=fingerprint,
-        settings=config.digest(builds.deciding(data)),
+        settings=config.digest(builds.find_deciding_settings(data)),
         columns=data.columns,
         label=data.label,
         block_records=data.block_records,
@@ -54,7 +54,7 @@ def build_manifest(
         splits=splits,
         statistics=folders.statistics() if values else {},
     )
-    known = verified.of_build(folders.build, result.sha256)
+    known = verified.open_verified(folders.build, result.sha256)
     for one in (one for of_split in found.values() for one in of_split):
         known.add(one.shard.path, one.version, one.shard.crc32c)
     known.save()

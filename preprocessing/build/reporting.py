@@ -116,7 +116,7 @@ def say_what_was_made(result: manifest.Manifest, folder: str, seconds: float) ->
 
 def say_what_is_kept(records: str, current: str) -> None:
     """Prints how many bytes other builds than the current one take, by their manifests."""
-    others = [build for build in builds.published(records) if build != current]
+    others = [build for build in builds.list_published(records) if build != current]
     if others:
         size = sum(builds.size(storage.join(records, build)) for build in others)
         print(

@@ -119,7 +119,7 @@ def find(head: bytes, path: str, *, rows: int = 0) -> Encoding:
     """Returns the encoding of text that begins with `head`, or whose lines that are not ASCII are
     these, of so many `rows`. Raises `DataError` naming the `path` if it is not UTF-8 and nothing
     decides between others."""
-    if mark := file_kinds.encoding(head):
+    if mark := file_kinds.detect_encoding(head):
         return Encoding(mark)
     if wide := without_mark(head):
         return Encoding(wide)

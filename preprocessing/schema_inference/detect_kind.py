@@ -68,7 +68,7 @@ def is_idx(path: str) -> bool:
 
 
 def _is_binary(head: bytes) -> bool:
-    if file_kinds.encoding(head):
+    if file_kinds.detect_encoding(head):
         return False
     control = sum(byte < 32 and byte not in _WHITE for byte in head)
     return control > _CONTROL_SHARE * len(head) and not detect_encoding.without_mark(head)

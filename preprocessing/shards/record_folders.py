@@ -122,7 +122,7 @@ def adopt(records: str) -> None:
 
     The old manifest stays, for runs that were started with it.
     """
-    build = builds.unnamed(records)
+    build = builds.find_unnamed(records)
     if build is None or builds.is_published(records, build):
         return
     found = manifest.read(records)
@@ -132,7 +132,7 @@ def adopt(records: str) -> None:
     }
     own = found.model_copy(update={"splits": splits})
     manifest.write(storage.join(records, build), own)
-    if not builds.current_name(records):
+    if not builds.find_current_name(records):
         builds.make_current(records, build)
 
 
@@ -238,7 +238,7 @@ def letters(records: str, base: str) -> list[str]:
     names = numbered(records, base)[:1] or [
         name
         for name in storage.listdir(records)
-        if name == builds.current_name(records)
+        if name == builds.find_current_name(records)
         or (builds.base_of(name) and not builds.is_published(records, name))
     ]
     folders = [storage.join(records, name, DEAD_LETTERS) for name in names]

@@ -234,7 +234,7 @@ def _names(header: bytes, rules: config.Csv, path: str) -> tuple[str, ...]:
 
 def _other_encoding(header: bytes) -> str:
     """Returns what to do about a header that is not UTF-8, to end an error with."""
-    if mark := file_kinds.encoding(header):
+    if mark := file_kinds.detect_encoding(header):
         return f", the mark of {mark}. Set data.csv.encoding to {mark}"
     try:
         header.decode()

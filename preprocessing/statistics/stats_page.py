@@ -50,7 +50,7 @@ def _section(name: str, contents: manifest.Manifest) -> str:
 
 
 def _figures(found: manifest.ColumnStatistics, column: config.Column) -> str:
-    missing = distances.missing_share(found, column)
+    missing = distances.compute_missing_share(found, column)
     pairs = [("values", f"{found.count:,}"), ("missing", f"{missing:.2%}")]
     lengths = found.lengths
     if lengths is not None and lengths.quantiles is not None:

@@ -166,7 +166,7 @@ def _columns(
 
 def model_columns(job: config.Config) -> dict[str, config.Column]:
     """Returns what the model takes, by the rules that rows to predict for are held to."""
-    return {name: _strict(c) for name, c in feature_plan.serving_columns(job).items()}
+    return {name: _strict(c) for name, c in feature_plan.select_serving_columns(job).items()}
 
 
 def _strict(column: config.Column) -> config.Column:
@@ -237,7 +237,7 @@ def _ending(path: str) -> str:
 
 
 def _takes_image(job: config.Config) -> bool:
-    return any(column.is_image for column in feature_plan.serving_columns(job).values())
+    return any(column.is_image for column in feature_plan.select_serving_columns(job).values())
 
 
 def _kind(path: str, job: config.Config) -> str:

@@ -83,7 +83,7 @@ def test_the_stored_config_is_the_one_that_was_trained(run_of, small_records, mo
     run = run_of(mode)
     folder = run_folder.RunFolder(str(run.path))
     assert folder.read_config() == run.job
-    assert epochs.of_run(run.job, folder).train.max_steps == STEPS
+    assert epochs.set_run_length(run.job, folder).train.max_steps == STEPS
     assert config_file.load(str(run.path / "config.yaml")).train.save_steps == SAVE_STEPS
 
 

@@ -160,7 +160,7 @@ class Soak:
             self._tally.lost += 1
             return
         job = self._config(length)
-        records = builds.of_run(str(self._folder), run.run, job.name)
+        records = builds.find_run_build(str(self._folder), run.run, job.name)
         found = verdict.of(run.run.path, records, job, pids=(), workers_lost=run.workers_lost)
         for what in found.wrong:
             self._wrong(run, what)

@@ -31,7 +31,7 @@ def _run(root: pathlib.Path, pattern: str, **data) -> tuple[int, list[dict]]:
     loaded = tables.make_config(root / pattern, error_budget=1e9, **data)
     with contextlib.redirect_stdout(io.StringIO()):
         made = job.run(loaded, str(root))
-    folder = pathlib.Path(builds.current(run_folder.records_folder(str(root), loaded.name)))
+    folder = pathlib.Path(builds.find_current(run_folder.records_folder(str(root), loaded.name)))
     letters = [
         json.loads(line)
         for path in folder.glob("dead_letter/*.jsonl")

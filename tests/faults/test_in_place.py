@@ -122,7 +122,7 @@ def test_each_record_of_their_files_trains_exactly_once(foreign, tmp_path, setti
     assert codes == [0], (output / "r.log").read_text()
     assert run.run.read("fired-0.json") is not None
     assert run.launches == (2 if target == "launcher" else 1)
-    folder = builds.of_run(str(output), run.run, "theirs")
+    folder = builds.find_run_build(str(output), run.run, "theirs")
     job: config.Config = config_file.load(str(foreign), list(settings))
     found = verdict.applied(checkpoint_files.newest(run.run.path), folder, job)
     if exact:

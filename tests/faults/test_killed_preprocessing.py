@@ -49,7 +49,7 @@ def _readable(folder: str, columns) -> tuple[int, list[int]]:
 
     Raises `DataError` if there are none, or the manifest does not fit the shards.
     """
-    folder = builds.current(folder)
+    folder = builds.find_current(folder)
     contents = manifest.read(folder)
     shard_check.verify(folder, contents, contents=True)
     paths = [f"{folder}/{s.path}" for split in contents.splits.values() for s in split.shards]
@@ -85,7 +85,7 @@ def test_twenty_kills_at_random_moments(tmp_path):
         assert process.exitcode or made == shards
         assert sorted(keys) == list(range(ROWS))
         newest = made
-    assert len(builds.published(folder)) < 2 + KILLS, "no kill met a running process"
+    assert len(builds.list_published(folder)) < 2 + KILLS, "no kill met a running process"
     # A pointer that a killed run was writing is removed once it is too old to be another run's.
     for half_written in pathlib.Path(folder).glob("current.json.*.tmp"):
         os.utime(half_written, (0, 0))
@@ -95,7 +95,7 @@ def test_twenty_kills_at_random_moments(tmp_path):
     shards, keys = _readable(folder, loaded.data.columns)
     assert shards == 64 and sorted(keys) == list(range(ROWS))
     left = {path.name for path in pathlib.Path(folder).glob("[!.]*")}
-    assert left == {"current.json", *builds.published(folder)}
+    assert left == {"current.json", *builds.list_published(folder)}
 
 
 CHUNK_BYTES = 8_000
@@ -116,7 +116,7 @@ def _await(condition, process) -> None:
 
 
 def _files(folder: str) -> dict[str, bytes]:
-    build = pathlib.Path(builds.current(folder))
+    build = pathlib.Path(builds.find_current(folder))
     found = (path for path in build.rglob("*") if path.is_file())
     return {str(path.relative_to(build)): path.read_bytes() for path in found}
 

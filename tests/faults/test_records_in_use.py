@@ -74,15 +74,15 @@ def test_training_continues_ends_and_resumes_on_its_records(job):
     process = job.launch(1_000_000)
     try:
         wait_until(lambda: job.saved() or process.poll() is not None, 120)
-        [build] = builds.published(str(job.records))
+        [build] = builds.list_published(str(job.records))
         before = job.files(build)
         refused = job.preprocess("--set=data.columns.label.max=5")
         assert refused.returncode == 65 and "allowed is 0 to 5" in refused.stderr
-        assert builds.published(str(job.records)) == [build]
-        assert builds.current_name(str(job.records)) == build
+        assert builds.list_published(str(job.records)) == [build]
+        assert builds.find_current_name(str(job.records)) == build
         other = job.preprocess("--set=data.block_records=16")
         assert other.returncode == 0, other.stderr
-        newest = builds.current_name(str(job.records))
+        newest = builds.find_current_name(str(job.records))
         assert newest != build and job.files(build) == before
         beyond = job.saved() + EPOCHS
         wait_until(lambda: job.saved() > beyond or process.poll() is not None, 120)
@@ -101,7 +101,9 @@ def test_training_continues_ends_and_resumes_on_its_records(job):
     assert record.final_step == steps and record.restarts == []
     assert record.manifest == manifest.read(str(job.records / build)).sha256
     assert all(row["more"] == row["never"] == 0 for row in record.input)
-    assert {build, newest} == {*builds.published(str(job.records))} and job.files(build) == before
+    assert {build, newest} == {*builds.list_published(str(job.records))} and job.files(
+        build
+    ) == before
 
 
 def _is_free(job: Job) -> bool:
@@ -112,7 +114,7 @@ def _is_free(job: Job) -> bool:
 def test_raw_data_that_changed_is_a_matter_of_on_new_data(job):
     first = job.launch(40)
     assert first.wait() == 0, first.communicate()[0]
-    [old] = builds.published(str(job.records))
+    [old] = builds.list_published(str(job.records))
     labels = job.root / "train-labels"
     content = labels.read_bytes()
     labels.write_bytes(content[:-1] + bytes([(content[-1] + 1) % 10]))

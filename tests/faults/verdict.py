@@ -142,7 +142,7 @@ def of(
     step = checkpoint_files.step_of(checkpoint)
     exports = promises.final_exports(path)
     remaining = processes.find_survivors(path, pids)
-    job = epochs.of_run(job, RunFolder(path))
+    job = epochs.set_run_length(job, RunFolder(path))
     seen, most = applied(checkpoint, folder, job), bound(job, path, workers_lost)
     wrong = [
         *_wrong_step(job, step, seen),

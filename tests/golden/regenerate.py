@@ -43,7 +43,7 @@ def write_records(folder: pathlib.Path) -> None:
         loaded = config_file.load(str(CONFIG))
         made = job.run(loaded, storage_root)
         records = run_folder.records_folder(storage_root, loaded.name)
-        source = pathlib.Path(builds.current(records))
+        source = pathlib.Path(builds.find_current(records))
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
         shutil.copy(source / manifest.FILE_NAME, folder)

@@ -21,7 +21,9 @@ def run(job_config, root, **options) -> tuple[manifest.Manifest, pathlib.Path, s
     said = io.StringIO()
     with contextlib.redirect_stdout(said):
         made = job.run(job_config, str(root), **options)
-    folder = pathlib.Path(builds.current(run_folder.records_folder(str(root), job_config.name)))
+    folder = pathlib.Path(
+        builds.find_current(run_folder.records_folder(str(root), job_config.name))
+    )
     return made, folder, said.getvalue()
 
 

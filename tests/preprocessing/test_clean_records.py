@@ -29,11 +29,11 @@ def test_it_lists_and_removes(tmp_path):
     assert re.fullmatch(rf"  {OLD} +\d+ bytes  1970-.*  would be removed", listed[2])
     size = re.search(r"[\d.]+ (bytes|kB)", listed[2])[0]
     assert _run(tmp_path, "--config=mnist")[-1] == f"{size} freed"
-    assert builds.published(str(tmp_path / "records/mnist")) == [NEW]
-    assert builds.published(str(tmp_path / "records/flights")) == [NEW, OLD]
+    assert builds.list_published(str(tmp_path / "records/mnist")) == [NEW]
+    assert builds.list_published(str(tmp_path / "records/flights")) == [NEW, OLD]
     removed = _run(tmp_path)
     assert [line.split()[-1] for line in removed[1:3]] == ["current", "removed"]
-    assert builds.published(str(tmp_path / "records/flights")) == [NEW]
+    assert builds.list_published(str(tmp_path / "records/flights")) == [NEW]
 
 
 def test_without_records_there_is_nothing_to_do(tmp_path):

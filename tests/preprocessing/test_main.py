@@ -165,7 +165,7 @@ def test_killed_at_any_point_it_leaves_no_manifest_and_runs_again(tmp_path, stag
     again = _run(*flags)
     assert (again.returncode, again.stderr) == (0, "")
     assert not any(folder.glob("_tmp-*"))
-    build = builds.current(str(folder))
+    build = builds.find_current(str(folder))
     shard_check.verify(build, manifest.read(build), contents=True)
     assert [path.parent for path in folder.glob("**/*.tfrecord") if str(path.parent) != build] == []
 

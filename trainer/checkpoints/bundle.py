@@ -258,7 +258,7 @@ def _block(file: _File, start: int, size: int) -> Iterator[tuple[bytes, bytes]]:
     """Yields keys and values of a block; a key begins with a part of the key before it."""
     content = file.read(start, size + _TRAILER)
     if len(content) != size + _TRAILER or _LENGTHS.unpack(content[-4:])[0] != (
-        tfrecord.masked_crc32c(content[:-4])
+        tfrecord.compute_masked_crc32c(content[:-4])
     ):
         raise Damaged("the checksum of the index is wrong")
     if content[size]:

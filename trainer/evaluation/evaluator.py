@@ -182,7 +182,7 @@ class RunEvaluator:
             return done
         # One of an earlier start of this run, before it was given more steps.
         # Each chief counts the steps of train.epochs anew.
-        wanted = epochs.of_run(self._job, self._run).train.max_steps
+        wanted = epochs.set_run_length(self._job, self._run).train.max_steps
         return done if done["final_step"] >= wanted else None
 
     def _evaluate_newest(self, checkpoint: str) -> Version | None:

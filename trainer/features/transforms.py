@@ -62,7 +62,7 @@ class Transforms:
         for planned in self.plan.features:
             _check_infinite(planned)
         self.columns = self.plan.columns
-        self.serving_columns = feature_plan.serving_columns(job)
+        self.serving_columns = feature_plan.select_serving_columns(job)
         every = self.plan.features
         shipped = model_config.shipped(job.model)
         apart = shipped.apart if shipped else ()

@@ -40,9 +40,9 @@ def exclude_damaged(
     columns = {n: config.digest(column) for n, column in records.transforms.columns.items()}
     parsed = "" if fails else f", parsed as {config.digest(columns)[:16]}"
     sha256 = records.manifest.sha256
-    known = verified.Verified(run, f"{verified.checked(sha256)}{parsed}")
+    known = verified.Verified(run, f"{verified.describe_check(sha256)}{parsed}")
     if fails:
-        known.learn(verified.of_build(records.folder, sha256))
+        known.learn(verified.open_verified(records.folder, sha256))
     try:
         if not fails:
             return _check_found(run, records, progress, known=known)

@@ -65,8 +65,8 @@ class RecordDataset:
 
     @property
     def left_out(self) -> dict[str, dict[str, int]]:
-        """How many records there were more, by split and cause; see `quarantine.left_out`."""
-        return quarantine.left_out(self.excluded, self.manifest)
+        """How many records there were more, by split and cause; see `quarantine.count_left_out`."""
+        return quarantine.count_left_out(self.excluded, self.manifest)
 
     def identity(self, split: str) -> str:
         """Names the records of a split that are read: equal for the same bytes only. Raises

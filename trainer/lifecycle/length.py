@@ -68,7 +68,7 @@ def decided(
     """Returns `job` with the number of steps that the chief has decided on, for all other
     processes; the chief has reported by then. Raises `RetryableError` if it cannot be seen."""
     deadline = clock() + _PATIENCE
-    while (found := epochs.of_run(job, run)).train.length is None:
+    while (found := epochs.set_run_length(job, run)).train.length is None:
         if clock() >= deadline:
             raise errors.RetryableError(
                 f"{run.path!r}: {epochs.LENGTH} of the chief has not appeared for {_PATIENCE:g} s. "

@@ -86,7 +86,7 @@ class LocalLauncher(base.Launcher):
                 ) as server:
                     if job.config.data.has_records:
                         self._preprocess(job, stop, children, beat=beat)
-                        pinned = builds.of_run(job.storage_root, job.run, job.config.name)
+                        pinned = builds.find_run_build(job.storage_root, job.run, job.config.name)
                         job = job.with_records(pinned)
                         contents = run_setup.checked_manifest(job)
                         record.manifest = contents.sha256

@@ -108,7 +108,7 @@ class JobAttempt:
             raise errors.of_exit_code(code, "preprocessing failed: see make logs ROLE=slurm")
 
     def _settle_records(self) -> None:
-        pinned = builds.of_run(self._job.storage_root, self._run, self._job.config.name)
+        pinned = builds.find_run_build(self._job.storage_root, self._run, self._job.config.name)
         self._job = self._job.with_records(pinned)
         contents = run_setup.checked_manifest(self._job)
         self._record.manifest = contents.sha256

@@ -33,7 +33,7 @@ def run_of(job: Job, index: int) -> Job:
         config=job.config.model_copy(update={"train": train, "slurm": slurm}),
         name=name,
         run=run,
-        records=builds.of_run(job.storage_root, run, job.config.name),
+        records=builds.find_run_build(job.storage_root, run, job.config.name),
     )
     jobs.refuse_other_job(one)
     return one

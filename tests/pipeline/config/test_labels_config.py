@@ -42,7 +42,7 @@ def _job(labels=_LABELS, *, data=None, **sections):
 def test_preprocessing_knows_all_labels():
     job = _job()
     assert (job.data.label, job.data.every_label) == ("clicked", ("clicked", "bought", "dwell"))
-    assert builds.deciding(job.data)["labels"] == ["clicked", "bought", "dwell"]
+    assert builds.find_deciding_settings(job.data)["labels"] == ["clicked", "bought", "dwell"]
     assert _job(data={"label": "bought"}).data.label == "bought"
 
 
@@ -56,7 +56,9 @@ def test_a_job_of_one_label_is_as_before():
     tree |= {"labels": {}, "eval": {}, "model": {"name": "linear"}}
     tree["data"].pop("labels")
     job = config_file.validate(tree, where="one")
-    assert job.data.every_label == ("clicked",) and "labels" not in builds.deciding(job.data)
+    assert job.data.every_label == ("clicked",) and "labels" not in builds.find_deciding_settings(
+        job.data
+    )
     assert labels_config.views(job) == {}
 
 

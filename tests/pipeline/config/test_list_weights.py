@@ -21,7 +21,7 @@ def _job(miles=None, feature=None, others=None, **embedding):
 
 def test_the_column_is_read_and_served():
     job = _job()
-    assert set(feature_plan.serving_columns(job)) == {"flown", "miles"}
+    assert set(feature_plan.select_serving_columns(job)) == {"flown", "miles"}
     [planned] = feature_plan.plan(job, contents(job)).features
     found = planned.weights
     assert (found.column, found.name) == ("miles", "flown_item_weights")

@@ -44,8 +44,8 @@ def test_weights_make_up_for_what_is_left_out_unless_configured_otherwise():
 
 @pytest.mark.parametrize("correct", ["weights", "logits", "none"])
 def test_records_do_not_depend_on_the_correction(correct):
-    found = builds.deciding(_job({**_CLICKED, "correct": correct}).data)
-    assert found == builds.deciding(_job(_CLICKED).data)
+    found = builds.find_deciding_settings(_job({**_CLICKED, "correct": correct}).data)
+    assert found == builds.find_deciding_settings(_job(_CLICKED).data)
     assert found["sample"] == _CLICKED
 
 

@@ -139,7 +139,7 @@ def test_a_shard_is_altered_in_the_private_copy_alone(small_records, tmp_path):
     for target in ("one", "two"):
         experiment.share_records(str(small_records.storage), str(tmp_path / target), name)
     copies = [
-        pathlib.Path(builds.current(run_folder.records_folder(str(tmp_path / target), name)))
+        pathlib.Path(builds.find_current(run_folder.records_folder(str(tmp_path / target), name)))
         for target in ("one", "two")
     ]
     shard = small_records.contents.split("train").shards[0].path
@@ -186,7 +186,7 @@ def test_undisturbed_runs_of_other_code_or_records_are_not_used_again(
     (tmp_path / "own_hooks.py").write_text("FIRST = 2\n")
     assert not is_kept() and is_kept()
     assert "the code or the records have changed" in capsys.readouterr().out
-    monkeypatch.setattr(builds, "current_name", lambda folder: "b2")
+    monkeypatch.setattr(builds, "find_current_name", lambda folder: "b2")
     monkeypatch.setattr(experiment, "share_records", lambda *given: None)
     assert not is_kept()
 

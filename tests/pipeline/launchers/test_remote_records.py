@@ -21,7 +21,7 @@ def test_a_run_is_pinned_to_the_records_that_it_is_submitted_with(small_records,
     job = remote_records.with_records(job)
     record = run_record.begin(job.config, job.run)
     remote_records.pin(job, record)
-    assert builds.of_run(job.storage_root, job.run, job.config.name) == job.records
+    assert builds.find_run_build(job.storage_root, job.run, job.config.name) == job.records
     assert len(record.manifest) == 64
     assert "warning" not in capsys.readouterr().out
 

@@ -41,12 +41,12 @@ def test_names():
 
 
 def test_the_current_build(records):
-    assert builds.current(str(records)) == str(records), "nothing yet"
+    assert builds.find_current(str(records)) == str(records), "nothing yet"
     publish(records / FIRST)
     builds.make_current(str(records), FIRST)
-    assert builds.current(str(records)) == str(records / FIRST)
-    assert builds.current(str(records / FIRST)) == str(records / FIRST)
-    assert builds.size(builds.current(str(records))) == 20
+    assert builds.find_current(str(records)) == str(records / FIRST)
+    assert builds.find_current(str(records / FIRST)) == str(records / FIRST)
+    assert builds.size(builds.find_current(str(records))) == 20
     before = (records / "current.json").stat().st_mtime_ns
     builds.make_current(str(records), FIRST)
     assert (records / "current.json").stat().st_mtime_ns == before
@@ -62,7 +62,7 @@ def test_the_inputs_of_the_config_a_build_was_asked_for(records, tmp_path, job):
         r"another config: its data.inputs.train.images is '.*train-images-.*', not '.*/other.gz'\. "
         r"Make its own with make preprocess CONFIG=b/mnist.yaml\. Another name: or STORAGE= keeps "
     )
-    for look in (builds.refuse_other_inputs, builds.current_of):
+    for look in (builds.refuse_other_inputs, builds.find_config_build):
         with pytest.raises(errors.UsageError, match=line):
             look(str(tmp_path), other, given="b/mnist.yaml")
     builds.make_current(str(records), FIRST, other.data)
@@ -81,17 +81,17 @@ def test_a_pointer_that_names_no_build_is_refused_and_replaced(records, text):
     with pytest.raises(
         errors.DataError, match=r"current.json': does not name a build. Run make pre"
     ):
-        builds.current(str(records))
+        builds.find_current(str(records))
     builds.make_current(str(records), FIRST)
-    assert builds.current_name(str(records)) == FIRST
+    assert builds.find_current_name(str(records)) == FIRST
 
 
 def test_a_build_is_there_once_it_has_a_manifest(records):
-    assert builds.published(str(records)) == []
+    assert builds.list_published(str(records)) == []
     for name in (f"{FIRST}-10", f"{FIRST}-2", SECOND):
         publish(records / name)
     (records / FIRST).mkdir()
-    assert builds.published(str(records)) == [f"{FIRST}-2", f"{FIRST}-10", SECOND]
+    assert builds.list_published(str(records)) == [f"{FIRST}-2", f"{FIRST}-10", SECOND]
     assert builds.size(str(records / FIRST)) == 0
 
 
@@ -130,13 +130,15 @@ def test_a_run_finds_its_build_whatever_is_current(tmp_path, records, run):
     for name in (FIRST, SECOND):
         publish(records / name)
     builds.make_current(str(records), SECOND)
-    assert builds.of_run(str(tmp_path), run, "mnist") == str(records / SECOND)
+    assert builds.find_run_build(str(tmp_path), run, "mnist") == str(records / SECOND)
     builds.pin(run, "mnist", FIRST)
-    assert builds.of_run(str(tmp_path), run, "other") == str(records / FIRST)
+    assert builds.find_run_build(str(tmp_path), run, "other") == str(records / FIRST)
     (records / FIRST / "manifest.json").unlink()
-    assert builds.of_run(str(tmp_path), run, "mnist") == str(records / FIRST), "not any other"
+    assert builds.find_run_build(str(tmp_path), run, "mnist") == str(records / FIRST), (
+        "not any other"
+    )
     publish(records / f"{FIRST}-2")
-    assert builds.of_run(str(tmp_path), run, "mnist") == str(records / f"{FIRST}-2")
+    assert builds.find_run_build(str(tmp_path), run, "mnist") == str(records / f"{FIRST}-2")
 
 
 def test_a_run_of_an_earlier_version_finds_its_build(tmp_path, records, run):
@@ -146,28 +148,28 @@ def test_a_run_of_an_earlier_version_finds_its_build(tmp_path, records, run):
     builds.make_current(str(records), SECOND)
     assert not builds.has_trained_on_unnamed(run, str(records))
     run.write("run.json", {"manifest": made})
-    assert builds.of_run(str(tmp_path), run, "mnist") == str(records)
+    assert builds.find_run_build(str(tmp_path), run, "mnist") == str(records)
     run.write("run.json", {"manifest": "0"})
-    assert builds.of_run(str(tmp_path), run, "mnist") == str(records / SECOND)
+    assert builds.find_run_build(str(tmp_path), run, "mnist") == str(records / SECOND)
     builds.pin(run, "mnist", "")
-    assert builds.of_run(str(tmp_path), run, "mnist") == str(records)
+    assert builds.find_run_build(str(tmp_path), run, "mnist") == str(records)
 
 
 def test_the_folder_of_a_build_without_a_name(tmp_path, records):
-    assert builds.unnamed(str(records)) is None
+    assert builds.find_unnamed(str(records)) is None
     publish(records)
-    assert builds.unnamed(str(records)) is None, "its shards lie in no build"
+    assert builds.find_unnamed(str(records)) is None, "its shards lie in no build"
     found = manifest.read(str(records))
     shard = found.splits["train"].shards[0].model_copy(update={"path": f"{FIRST}/t"})
     splits = {"train": manifest.Split(records=1, shards=(shard,))}
     manifest.write(str(records), found.model_copy(update={"splits": splits}))
-    assert builds.unnamed(str(records)) is None, "it is gone"
+    assert builds.find_unnamed(str(records)) is None, "it is gone"
     (records / FIRST).mkdir()
-    assert builds.unnamed(str(records)) == FIRST
+    assert builds.find_unnamed(str(records)) == FIRST
 
 
 def wanted(tmp_path, job, run, *, moves=False) -> str:
-    return builds.wanted(str(tmp_path), job, run, moves=moves)
+    return builds.find_wanted(str(tmp_path), job, run, moves=moves)
 
 
 def test_a_new_run_asks_for_a_build_with_its_settings(tmp_path, records, run, job):
@@ -212,10 +214,10 @@ def test_pinning_to_records_of_an_earlier_version(tmp_path, records, run):
 def test_on_gs_the_same(cloud, job):
     records = cloud.path("records/mnist")
     run = RunFolder(cloud.path("runs/r"))
-    assert builds.current(records) == records
+    assert builds.find_current(records) == records
     cloud.put(f"records/mnist/{FIRST}/manifest.json", b"{}")
     builds.make_current(records, FIRST)
-    assert builds.current(records) == f"{records}/{FIRST}"
-    assert builds.published(records) == [FIRST]
+    assert builds.find_current(records) == f"{records}/{FIRST}"
+    assert builds.list_published(records) == [FIRST]
     builds.pin(run, "mnist", FIRST)
-    assert builds.of_run(cloud.root, run, "mnist") == f"{records}/{FIRST}"
+    assert builds.find_run_build(cloud.root, run, "mnist") == f"{records}/{FIRST}"

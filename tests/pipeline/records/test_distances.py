@@ -150,16 +150,16 @@ def test_nothing_to_compare():
 def test_missing_shares_are_of_rows():
     one = manifest.ColumnStatistics(count=60, missing=10)
     single, pair = config.Column(type="int64"), config.Column(type="int64", shape=(2,))
-    assert distances.missing_share(one, single) == 1 / 7
-    assert distances.missing_share(one, pair) == 0.25
-    assert distances.missing_share(manifest.ColumnStatistics(count=0), single) == 0
+    assert distances.compute_missing_share(one, single) == 1 / 7
+    assert distances.compute_missing_share(one, pair) == 0.25
+    assert distances.compute_missing_share(manifest.ColumnStatistics(count=0), single) == 0
 
 
 def test_missing_shares_of_lists_are_of_rows_too():
     lengths = manifest.ColumnStatistics(count=30)
     one = manifest.ColumnStatistics(count=500, missing=10, lengths=lengths)
     column = config.Column(type="string", list=True, max_items=99)
-    assert distances.missing_share(one, column) == 0.25
+    assert distances.compute_missing_share(one, column) == 0.25
 
 
 def test_chance_stays_below_its_level():
@@ -169,15 +169,15 @@ def test_chance_stays_below_its_level():
     weights = np.arange(1, 21) / 210
     for _ in range(1000):
         a, b = rng.normal(size=(2, 200))
-        exceed["KS"] += _ks(a, b) > distances.numbers_by_chance(200, 200)
+        exceed["KS"] += _ks(a, b) > distances.bound_numbers_by_chance(200, 200)
         drawn = [rng.multinomial(n, weights) for n in (2000, 3000)]
         p, q, counts = drawn[0] / 2000, drawn[1] / 3000, sum(drawn).tolist()
         m = (p + q) / 2
         with np.errstate(divide="ignore", invalid="ignore"):
             square = sum(np.nansum(x * np.log2(x / m)) for x in (p, q)) / 2
-        exceed["JS"] += math.sqrt(square) > distances.categories_by_chance(2000, 3000, counts)
+        exceed["JS"] += math.sqrt(square) > distances.bound_categories_by_chance(2000, 3000, counts)
         shares = rng.binomial(500, 0.2, 2) / 500
-        exceed["missing"] += abs(shares[1] - shares[0]) > distances.missing_by_chance(
+        exceed["missing"] += abs(shares[1] - shares[0]) > distances.bound_missing_by_chance(
             share_a=shares[0], n=500, share_b=shares[1], m=500
         )
     assert max(exceed.values()) <= 6, exceed
@@ -193,13 +193,17 @@ def test_chance_among_values_that_are_rare(n, m, values):
         with np.errstate(divide="ignore", invalid="ignore"):
             square = sum(np.nansum(x * np.log2(x / middle)) for x in (one / n, other / m)) / 2
         totals = (one + other)[one + other > 0].tolist()
-        found.append(math.sqrt(square) / distances.categories_by_chance(n, m, totals))
+        found.append(math.sqrt(square) / distances.bound_categories_by_chance(n, m, totals))
     assert max(found) < 1.02 and np.mean(found) > 0.85
 
 
 def test_chance_of_tiny_sets_is_everything():
-    assert distances.numbers_by_chance(1, 0) == distances.categories_by_chance(2, 0, [1] * 2) == 1
-    assert distances.missing_by_chance(share_a=0, n=5, share_b=0, m=5) == 0
+    assert (
+        distances.bound_numbers_by_chance(1, 0)
+        == distances.bound_categories_by_chance(2, 0, [1] * 2)
+        == 1
+    )
+    assert distances.bound_missing_by_chance(share_a=0, n=5, share_b=0, m=5) == 0
 
 
 @pytest.mark.parametrize("listed", [True, False])
@@ -273,5 +277,5 @@ def test_what_float64_makes_equal_is_not_taken_for_equal(a, b, tells, listed):
 
 def test_shares_that_are_not_finite_are_of_values():
     some = _statistics(np.array([1.0, np.nan, np.inf, 2.0], np.float32))
-    assert distances.not_finite_share(some) == 0.5
-    assert distances.not_finite_share(manifest.ColumnStatistics(count=0, missing=3)) == 0
+    assert distances.compute_not_finite_share(some) == 0.5
+    assert distances.compute_not_finite_share(manifest.ColumnStatistics(count=0, missing=3)) == 0

@@ -44,7 +44,7 @@ def job(count, *overrides):
 )
 def test_epochs_become_steps(count, records, overrides, steps):
     wanted = job(count, *overrides)
-    resolved = epochs.from_start(wanted, contents(records))
+    resolved = epochs.set_initial_length(wanted, contents(records))
     assert (resolved.train.max_steps, resolved.train.length) == (steps, Length(steps, steps))
     # What is stored are the epochs.
     assert resolved.model_dump() == wanted.model_dump()
@@ -83,10 +83,10 @@ def test_what_is_left_follows_from_what_has_been_read(overrides, step, read, las
 def test_every_process_goes_by_what_the_chief_has_found(tmp_path):
     run = run_folder.RunFolder(str(tmp_path))
     wanted = job(8)
-    assert epochs.of_run(wanted, run).train.length is None
+    assert epochs.set_run_length(wanted, run).train.length is None
     run.write(epochs.LENGTH, {"last": 534, "whole": 356})
-    assert epochs.of_run(wanted, run).train.length == Length(534, 356)
-    assert epochs.of_run(config_file.load("mnist"), run) == config_file.load("mnist")
+    assert epochs.set_run_length(wanted, run).train.length == Length(534, 356)
+    assert epochs.set_run_length(config_file.load("mnist"), run) == config_file.load("mnist")
 
 
 def test_what_they_become_is_reported():
@@ -97,12 +97,12 @@ def test_what_they_become_is_reported():
 
 def test_steps_stay_as_they_are():
     wanted = config_file.load("mnist")
-    assert epochs.from_start(wanted, contents(5)) is wanted
+    assert epochs.set_initial_length(wanted, contents(5)) is wanted
 
 
 def test_without_records_there_is_nothing_to_count():
     with pytest.raises(errors.DataError, match="split 'train': no records"):
-        epochs.from_start(job(1), contents(0))
+        epochs.set_initial_length(job(1), contents(0))
 
 
 @pytest.mark.parametrize(

@@ -181,10 +181,10 @@ def test_only_columns_in_use_are_read():
 def test_callers_of_the_model_feed_neither_label_nor_a_weight_that_is_no_feature():
     features = {"time": {"steps": [{"clip": {"min": 0}}]}}
     job = make(features, label={"weight": "weight"})
-    assert list(feature_plan.serving_columns(job)) == ["time"]
+    assert list(feature_plan.select_serving_columns(job)) == ["time"]
     both = make({**features, "weight": {}}, label={"weight": "weight"})
-    assert list(feature_plan.serving_columns(both)) == ["time", "weight"]
-    everything = feature_plan.serving_columns(make())
+    assert list(feature_plan.select_serving_columns(both)) == ["time", "weight"]
+    everything = feature_plan.select_serving_columns(make())
     assert len(everything) == len(make().data.columns) - 1
     assert "late" not in everything
 

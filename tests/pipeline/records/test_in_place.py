@@ -129,7 +129,7 @@ def _of(**crcs: str) -> manifest.Manifest:
     ],
 )
 def test_the_file_that_is_not_what_it_was_is_named(now, told):
-    assert in_place.changed(_of(a="0", b="1"), _of(**now)) == told
+    assert in_place.describe_change(_of(a="0", b="1"), _of(**now)) == told
 
 
 def test_where_there_are_no_statistics_the_error_says_how_to_get_them():

@@ -92,10 +92,12 @@ def test_nothing_left_of_a_split(folder):
 
 def test_what_a_run_does_without_is_counted_by_cause_and_reported(folder):
     contents = manifest.read(str(folder))
-    assert quarantine.describe(quarantine.left_out({}, contents)) == []
+    assert quarantine.describe(quarantine.count_left_out({}, contents)) == []
     gone = [manifest.LeftOut(split="train", path=f"build/x-{n}", records=n * 1000) for n in (1, 2)]
     repaired = contents.model_copy(update={"left_out": tuple(gone)})
-    found = quarantine.left_out({"train": frozenset({1, 4}), "test": frozenset({0})}, repaired)
+    found = quarantine.count_left_out(
+        {"train": frozenset({1, 4}), "test": frozenset({0})}, repaired
+    )
     assert found == {"train": {"unreadable": 6, "repaired": 3000}, "test": {"unreadable": 4}}
     unreadable = "unreadable, see excluded.json of the run (data.on_corrupt)"
     assert quarantine.describe(found) == [

@@ -78,7 +78,7 @@ def test_a_flipped_bit_is_found_at_its_record(tmp_path, made, record, byte, what
         f"block {record // BLOCK}, byte {_start(record)}, record {record}: {what}"
     )
     assert one.bad == {record // BLOCK}
-    assert one.lost(BLOCK) == (2 if record == 9 else 4)
+    assert one.count_lost(BLOCK) == (2 if record == 9 else 4)
 
 
 def test_damage_hides_nothing_behind_it(tmp_path, made):

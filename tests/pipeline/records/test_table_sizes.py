@@ -60,8 +60,8 @@ def test_a_weight_for_each_class():
 def test_what_one_server_holds_at_least():
     tables = [Table("a", 1000, 10), Table("b", 100, 10), Table("c", 100, 10)]
     assert str(tables[0]) == "1,000 x 10 x 4 bytes"
-    assert table_sizes.on_one(tables, 1, 4000) == 48_000
-    assert table_sizes.on_one(tables, 2, None) == 40_000
-    assert table_sizes.on_one(tables, 2, 4000) == 20_000 + 4000
-    assert table_sizes.on_one(tables, 4, 4000) == 10_000 + 4000
-    assert table_sizes.on_one(tables, 2, 1000) == 24_000
+    assert table_sizes.compute_server_bytes(tables, 1, 4000) == 48_000
+    assert table_sizes.compute_server_bytes(tables, 2, None) == 40_000
+    assert table_sizes.compute_server_bytes(tables, 2, 4000) == 20_000 + 4000
+    assert table_sizes.compute_server_bytes(tables, 4, 4000) == 10_000 + 4000
+    assert table_sizes.compute_server_bytes(tables, 2, 1000) == 24_000

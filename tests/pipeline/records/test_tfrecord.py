@@ -22,7 +22,7 @@ def path(tmp_path):
 def test_the_checksum_is_castagnoli_in_c():
     assert google_crc32c.implementation == "c"
     assert google_crc32c.value(b"123456789") == 0xE3069283
-    assert tfrecord.masked_crc32c(b"") == tfrecord.MASK_DELTA
+    assert tfrecord.compute_masked_crc32c(b"") == tfrecord.MASK_DELTA
 
 
 def test_the_frame_is_tensorflows(path, tmp_path):

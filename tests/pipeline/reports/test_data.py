@@ -28,7 +28,7 @@ def make(root: pathlib.Path, name: str, started: float, shift: float) -> RunFold
     run = RunFolder(str(root / "runs" / name))
     pathlib.Path(run.path).mkdir(parents=True)
     pathlib.Path(run.config_path).write_text(config_file.dump(made))
-    folder = builds.current(run_folder.records_folder(str(root), "table"))
+    folder = builds.find_current(run_folder.records_folder(str(root), "table"))
     builds.pin_to(str(root), run, "table", folder=folder)
     record = run_record.begin(made, run)
     record.started, record.manifest = started, manifest.read(folder).sha256
@@ -94,8 +94,8 @@ def test_records_that_are_gone_are_reported(runs, tmp_path):
     root = tmp_path / "copy"
     shutil.copytree(pathlib.Path(runs[0].path).parents[1], root, symlinks=True)
     third = RunFolder(str(root / "runs" / "third"))
-    build = builds.of_run(str(root), RunFolder(str(root / "runs" / "second")), "table")
+    build = builds.find_run_build(str(root), RunFolder(str(root / "runs" / "second")), "table")
     shutil.rmtree(build)
     assert "Drift to run second is not known: its records are gone." in _page(third)
-    shutil.rmtree(builds.of_run(str(root), third, "table"))
+    shutil.rmtree(builds.find_run_build(str(root), third, "table"))
     assert _page(third) == ""

@@ -19,7 +19,7 @@ def records(root, job_config) -> pathlib.Path:
 
 def folder(root, job_config) -> pathlib.Path:
     """Returns the folder of the current build."""
-    return pathlib.Path(builds.current(str(records(root, job_config))))
+    return pathlib.Path(builds.find_current(str(records(root, job_config))))
 
 
 def run(job_config, root, **options) -> tuple[manifest.Manifest, str]:

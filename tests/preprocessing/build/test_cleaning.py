@@ -43,12 +43,12 @@ def test_what_no_run_names_is_removed(tmp_path, records):
     (tmp_path / "runs" / "notes.txt").touch()
     assert cleaning.names(str(tmp_path)) == ["mnist"]
     assert clean(tmp_path) == {NEW: "current", NAMED: "named by r", OLD: ""}
-    assert builds.published(str(records)) == [NEW, NAMED]
+    assert builds.list_published(str(records)) == [NEW, NAMED]
 
 
 def test_what_a_run_names_is_removed_by_force(tmp_path, records):
     assert clean(tmp_path, force=True) == {NEW: "current", NAMED: "", OLD: ""}
-    assert builds.published(str(records)) == [NEW]
+    assert builds.list_published(str(records)) == [NEW]
 
 
 def test_what_a_run_is_training_on_stays_even_then(tmp_path, records):
@@ -75,7 +75,7 @@ def test_a_pin_that_cannot_be_read_removes_nothing(tmp_path, records):
     run_of(tmp_path).write("records.json", {"records": "mnist"})
     with pytest.raises(errors.DataError, match="does not name a build"):
         clean(tmp_path)
-    assert len(builds.published(str(records))) == 3
+    assert len(builds.list_published(str(records))) == 3
 
 
 def test_what_is_being_made_stays(tmp_path, records):
@@ -112,7 +112,7 @@ def test_a_build_of_an_earlier_version(tmp_path, records):
     run.write("run.json", {"manifest": _sha256(records)})
     assert clean(tmp_path) == {NEW: "current", NAMED: "named by r", OLD: "named by before"}
     assert clean(tmp_path, force=True)[OLD] == ""
-    assert not (records / "manifest.json").exists() and builds.published(str(records)) == [NEW]
+    assert not (records / "manifest.json").exists() and builds.list_published(str(records)) == [NEW]
 
 
 def _move_up(records, build):

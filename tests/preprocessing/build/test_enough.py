@@ -36,7 +36,7 @@ def _run(root, lines, **options):
 def test_a_split_without_records_is_no_build(tmp_path, count, split, message):
     with pytest.raises(errors.DataError, match=message):
         _run(tmp_path, tables.rows(count), split=split)
-    assert builds.published(run_folder.records_folder(str(tmp_path), "table")) == []
+    assert builds.list_published(run_folder.records_folder(str(tmp_path), "table")) == []
 
 
 def test_one_row_is_enough_where_no_split_is_held_out(tmp_path):

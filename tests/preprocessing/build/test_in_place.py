@@ -69,7 +69,7 @@ def run(wanted: config.Config, tmp_path: pathlib.Path, **options) -> tuple[str, 
 
 
 def current(tmp_path) -> pathlib.Path:
-    return pathlib.Path(builds.current(str(records(tmp_path))))
+    return pathlib.Path(builds.find_current(str(records(tmp_path))))
 
 
 def records(tmp_path) -> pathlib.Path:

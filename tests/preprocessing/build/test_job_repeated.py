@@ -78,7 +78,7 @@ def test_the_build_is_pinned_for_a_run(tiny, root):
     assert builds.read_pin(run) == builds.Pin(tiny.name, first)
     runs.run(other, root)
     assert builds.read_pin(run) == builds.Pin(tiny.name, first)
-    assert builds.of_run(str(root), run, tiny.name) == str(runs.records(root, tiny) / first)
+    assert builds.find_run_build(str(root), run, tiny.name) == str(runs.records(root, tiny) / first)
     runs.run(other, root, for_run=run)
     second = runs.folder(root, tiny).name
     assert builds.read_pin(run) == builds.Pin(tiny.name, second, before=first)
@@ -129,7 +129,7 @@ def test_records_of_an_earlier_version_are_used_again(tiny, root, monkeypatch):
     folder, build = runs.records(root, tiny), runs.folder(root, tiny)
     whole = table_runs.files(build)
     _as_earlier_version(folder, build.name)
-    assert manifest.read(builds.current(str(folder))).splits["train"].records > 0
+    assert manifest.read(builds.find_current(str(folder))).splits["train"].records > 0
     monkeypatch.setattr(attempt, "import_beam", lambda **_: pytest.fail("imported Beam"))
     again, said = runs.run(tiny, root)
     assert "up to date" in said and runs.folder(root, tiny) == build

@@ -101,7 +101,9 @@ def test_corrected_rows_become_records_and_stay_so(made):
     found, said = _quietly(replay.run, config, str(root), str(root / "fixed.jsonl"))
     assert (
         _records(found) == 64
-        and not pathlib.Path(builds.current(str(_folder(config, root))), "dead_letter").exists()
+        and not pathlib.Path(
+            builds.find_current(str(_folder(config, root))), "dead_letter"
+        ).exists()
     )
     assert len(corrections.read(str(_folder(config, root)))) == 4
 

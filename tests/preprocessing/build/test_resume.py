@@ -97,7 +97,7 @@ def _folder(root, job_config) -> pathlib.Path:
 
 def _files(root, job_config) -> dict[str, bytes]:
     """Returns the files of the current build; nothing else may be there."""
-    build = pathlib.Path(builds.current(str(_folder(root, job_config))))
+    build = pathlib.Path(builds.find_current(str(_folder(root, job_config))))
     names = {path.name for path in _folder(root, job_config).glob("[!.]*")}
     assert names - {corrections.FILE_NAME} == {"current.json", build.name}
     files = (path for path in build.rglob("*") if path.is_file())

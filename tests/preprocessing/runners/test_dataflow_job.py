@@ -74,7 +74,7 @@ def end_with_what_was_left(cloud, dataflow, wanted: config.Config, said: Callabl
     made = run(cloud, wanted)
     assert made.splits["test"].records == 500
     assert re.search(r"an unfinished run had finished (\d+) of \1 pieces", said())
-    assert manifest.read(builds.current(cloud.path("out/records/small"))) == made
+    assert manifest.read(builds.find_current(cloud.path("out/records/small"))) == made
     assert not temporary(cloud)
 
 
@@ -102,7 +102,7 @@ def test_one_that_was_left_is_found_again_and_not_sent_again(cloud, dataflow, wa
     monkeypatch.setattr(beam_options, "runner", never)
     dataflow.states = [RUNNING, DONE]
     made = run(cloud, wanted)
-    local = manifest.read(builds.current(cloud.path("out/records/small")))
+    local = manifest.read(builds.find_current(cloud.path("out/records/small")))
     assert made == local
     assert not temporary(cloud)
 

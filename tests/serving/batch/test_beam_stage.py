@@ -40,7 +40,7 @@ def _run(published, asked, folder, batch=64, workers=1):
 def test_every_row_is_answered_in_order_as_the_estimator_does(classifier, tmp_path, batch):
     """Of the test split: what `Estimator.predict` reads are the same records."""
     asked = inputs.of_split(
-        classifier.job, builds.current(str(classifier.storage / "records/punctual"))
+        classifier.job, builds.find_current(str(classifier.storage / "records/punctual"))
     )
     found = _run(classifier, asked, tmp_path, batch)
     wanted = classifier.predicted()
@@ -60,7 +60,7 @@ def test_records_that_know_their_raw_rows_are_answered_by_these(classifier, tmp_
     data = classifier.job.data.model_copy(update={"provenance": True})
     job = classifier.job.model_copy(update={"data": data})
     preprocessing.run(job, str(tmp_path))
-    asked = inputs.of_split(job, builds.current(str(tmp_path / "records/punctual")))
+    asked = inputs.of_split(job, builds.find_current(str(tmp_path / "records/punctual")))
     (tmp_path / "out").mkdir()
     found = _run(classifier, asked, tmp_path / "out")
     assert len(found) > 50
@@ -71,7 +71,7 @@ def test_records_that_know_their_raw_rows_are_answered_by_these(classifier, tmp_
 
 def test_a_number_is_answered_as_the_estimator_does(regressor, tmp_path):
     asked = inputs.of_split(
-        regressor.job, builds.current(str(regressor.storage / "records/minutes"))
+        regressor.job, builds.find_current(str(regressor.storage / "records/minutes"))
     )
     found = _run(regressor, asked, tmp_path)
     wanted = regressor.predicted()["predictions"][:, 0]

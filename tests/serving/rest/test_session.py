@@ -25,7 +25,7 @@ def served(classifier):
 
 def _records(published):
     records = run_folder.records_folder(str(published.storage), published.job.name)
-    return builds.current(records)
+    return builds.find_current(records)
 
 
 def test_the_example_is_a_record_that_was_never_trained_on(classifier, served):

@@ -185,7 +185,7 @@ def preprocessed(tmp_path_factory, rows_by_label):
         settings.append(f"data.inputs.train.{role}={folder / role}")
     job = config_file.load("mnist", settings)
     made = preprocessing.run(job, str(folder))
-    return builds.current(run_folder.records_folder(str(folder), job.name)), made
+    return builds.find_current(run_folder.records_folder(str(folder), job.name)), made
 
 
 # How many blocks asynchronous processes mix at once depends on their number: one is the least.

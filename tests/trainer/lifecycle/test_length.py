@@ -48,7 +48,7 @@ def _decide(run, blocks, *overrides):
     reporter.report("starting")
     status = run_folder.read_statuses(run)["chief-0"]
     assert status.max_steps == found.train.max_steps
-    assert epochs.of_run(_job(*overrides), run).train.length == found.train.length
+    assert epochs.set_run_length(_job(*overrides), run).train.length == found.train.length
     return found.train.length, status.note
 
 
