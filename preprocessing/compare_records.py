@@ -60,7 +60,7 @@ def main() -> None:
 def _shipped(a: str, b: str) -> str:
     """Returns the name of the shipped config whose records both sets are of, or nothing."""
     names = {given.partition(":")[0] for given in (a, b)}
-    return names.pop() if len(names) == 1 and names <= set(config_file.shipped_names()) else ""
+    return names.pop() if len(names) == 1 and names <= set(config_file.list_shipped()) else ""
 
 
 if __name__ == "__main__":

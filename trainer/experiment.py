@@ -155,7 +155,7 @@ def estimator(
     records it needs a position."""
     running = run_config(job, run, task, script=script)
     params = {**model_config.params(job.model), "optimizer": optimizers.updates(job, task)}
-    if (shipped := model_config.shipped(job.model)) is not None:
+    if (shipped := model_config.find_shipped_settings(job.model)) is not None:
         params |= shipped.other_params(job)
     if transforms is not None:
         params |= heads.params_of(transforms.plan)

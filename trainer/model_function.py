@@ -138,7 +138,7 @@ class ModelFunction:
             streaming.with_group_metrics, column=settings.group, top=settings.top_k
         )
         for name, goal in self._job.labels.items():
-            if labels_config.of_two(goal):
+            if labels_config.is_binary(goal):
                 # Not by its weight: one of 0 does not mean that the label is missing.
                 there = extras[slicing.THERE + name]
                 spec = grouped(spec, ids, labels[name], label=name, there=there)

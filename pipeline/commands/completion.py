@@ -19,7 +19,7 @@ _SHELL = flags.DEFINE_enum("shell", None, ["bash", "zsh"], "Which shell.", requi
 
 def main() -> None:
     """Prints the script."""
-    configs = config_file.shipped_names()
+    configs = config_file.list_shipped()
     print(shell_script.script(_SHELL.value, configs))
 
 

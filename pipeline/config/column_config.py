@@ -16,12 +16,12 @@ JSON = "json"
 Separator = Annotated[str, pydantic.Field(pattern=rf"^([\x01-\x7f]|{JSON})$")]
 
 
-def _exact(number: float) -> float:
+def _normalize_number(number: float) -> float:
     """Returns a whole number that no float equals as it is, and any other as a float."""
     return number if isinstance(number, int) and int(float(number)) != number else float(number)
 
 
-def _as_json(number: float) -> int | float | str:
+def _encode_infinity(number: float) -> int | float | str:
     """Returns an infinite number as a text, which is read back: JSON has none, pydantic's is null
     and so no limit."""
     if not isinstance(number, float) or math.isfinite(number):
@@ -32,8 +32,8 @@ def _as_json(number: float) -> int | float | str:
 # An integer of int64 can lie between two floats.
 Bound = Annotated[
     int | float,
-    pydantic.AfterValidator(_exact),
-    pydantic.PlainSerializer(_as_json, when_used="json"),
+    pydantic.AfterValidator(_normalize_number),
+    pydantic.PlainSerializer(_encode_infinity, when_used="json"),
 ]
 
 # The keys of a column that only lists have.
@@ -151,7 +151,7 @@ class Column(Section):
         return self
 
     @pydantic.model_serializer(mode="wrap")
-    def _as_before(self, handler: pydantic.SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _serialize(self, handler: pydantic.SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Leaves out keys of lists in other columns, and `dates` where it is not set: their records
         are named without."""
         found: dict[str, Any] = handler(self)

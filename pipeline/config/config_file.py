@@ -49,14 +49,14 @@ def load(
     `steps.ImportFailed` if such a step cannot be imported.
     """
     path = locate(name_or_path)
-    tree = _with_base(path, ())
+    tree = _read_with_base(path, ())
     for override in overrides:
         _apply(tree, override)
     _absolutise_inputs(tree, path)
     return validate(tree, where=name_or_path, import_steps=import_steps)
 
 
-def shipped_names() -> list[str]:
+def list_shipped() -> list[str]:
     """Returns the names of the configs that come with the project, in order."""
     return sorted(path.stem for path in SHIPPED.glob("*.yaml"))
 
@@ -71,7 +71,7 @@ def locate(name_or_path: str) -> str:
         return name_or_path
     path = SHIPPED / f"{name_or_path}.yaml"
     if not path.is_file():
-        known = shipped_names()
+        known = list_shipped()
         raise errors.UsageError(
             f"config {name_or_path!r}: not one of {', '.join(known)}"
             f"{errors.nearest(name_or_path, known)}; a path must end in .yaml or hold a '/'"
@@ -84,7 +84,7 @@ def _is_name(name_or_path: str) -> bool:
     return "/" not in name_or_path and not name_or_path.endswith((".yaml", ".yml"))
 
 
-def _not_sections(where: str, tree: Any) -> errors.UsageError:
+def _build_sections_error(where: str, tree: Any) -> errors.UsageError:
     text = repr(tree)
     shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}... ({len(text):,} characters)"
     return errors.UsageError(
@@ -96,7 +96,7 @@ def validate(tree: Any, where: str, *, import_steps: bool = True) -> Config:
     """Turns a parsed YAML tree into a `Config`; `where` names its origin in errors. Of
     `import_steps` see `load`."""
     if not isinstance(tree, dict):
-        raise _not_sections(where, tree)
+        raise _build_sections_error(where, tree)
     try:
         return Config.model_validate(tree, context={IMPORT_STEPS: import_steps})
     except pydantic.ValidationError as error:
@@ -113,20 +113,20 @@ def dump(config: Config, *, redacted: bool = False) -> str:
     without what looks like a secret. That of a very wide table is JSON, which `load` reads as well
     and takes a tenth of the time."""
     tree = config.model_dump(mode="json")
-    return _written(redaction.redact_all(tree) if redacted else tree, config)
+    return _format_tree(redaction.redact_all(tree) if redacted else tree, config)
 
 
-def _written(tree: Any, config: Config) -> str:
+def _format_tree(tree: Any, config: Config) -> str:
     if len(config.data.columns) + len(config.features or ()) > _WIDE:
         with contextlib.suppress(ValueError):  # infinite, which JSON does not have
-            return _as_json(tree, _LINES) + "\n"
+            return _format_json(tree, _LINES) + "\n"
     return str(yaml.dump(tree, Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True))
 
 
-def _as_json(tree: Any, levels: int) -> str:
+def _format_json(tree: Any, levels: int) -> str:
     if levels == 0 or not isinstance(tree, dict) or not tree:
         return json.dumps(tree, allow_nan=False)
-    lines = (f"{json.dumps(key)}: {_as_json(value, levels - 1)}" for key, value in tree.items())
+    lines = (f"{json.dumps(key)}: {_format_json(value, levels - 1)}" for key, value in tree.items())
     return "{\n" + ",\n".join(lines) + "\n}"
 
 
@@ -134,7 +134,7 @@ def changes(config: Config) -> str:
     """Returns what differs from the defaults, written as `dump` does, without what looks like a
     secret."""
     tree = config.model_dump(mode="json", exclude_defaults=True)
-    return _written(redaction.redact_all(tree), config)
+    return _format_tree(redaction.redact_all(tree), config)
 
 
 def warnings(config: Config) -> list[str]:
@@ -151,7 +151,7 @@ def read_yaml(path: str, what: str = "config") -> Any:
     """Returns what a YAML file holds. Raises `UsageError` for one that cannot be read, which it
     calls `what`."""
     text = _text(path, what)
-    found = _of_json(text) if text.startswith("{") else None
+    found = _parse_json(text) if text.startswith("{") else None
     if found is not None:
         return found
     try:
@@ -164,22 +164,24 @@ def read_yaml(path: str, what: str = "config") -> Any:
     return tree
 
 
-def _of_json(text: str) -> Any:
+def _parse_json(text: str) -> Any:
     """Returns what JSON holds, `None` for anything else: YAML, or what is wrong in either."""
     try:
-        return json.loads(text, object_pairs_hook=_each_once, parse_constant=_refused)
+        return json.loads(
+            text, object_pairs_hook=_refuse_duplicates, parse_constant=_refuse_constant
+        )
     except (ValueError, RecursionError):
         return None
 
 
-def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         raise ValueError
     return found
 
 
-def _refused(constant: str) -> Any:
+def _refuse_constant(constant: str) -> Any:
     raise ValueError(constant)  # NaN, which is a text in YAML
 
 
@@ -196,12 +198,12 @@ def _text(path: str, what: str) -> str:
         raise errors.UsageError(f"{what} {path!r}: cannot be read: {said}") from None
 
 
-def _with_base(path: str, above: tuple[str, ...]) -> dict[str, Any]:
+def _read_with_base(path: str, above: tuple[str, ...]) -> dict[str, Any]:
     """Returns the sections of a config over those of its `base`, if it names one; `above` are the
     configs that lead to it. Raw paths start at the folder of the file that gives them."""
     tree: dict[str, Any] = read_yaml(path)
     if not isinstance(tree, dict):
-        raise _not_sections(path, tree)
+        raise _build_sections_error(path, tree)
     _absolutise_inputs(tree, path)
     if "base" not in tree:
         return tree
@@ -221,17 +223,17 @@ def _with_base(path: str, above: tuple[str, ...]) -> dict[str, Any]:
         raise errors.UsageError(f"config {path!r}: base: {error}") from None
     if found in above:
         raise errors.UsageError(f"config {above[0]!r}: its bases come round to {found!r} again")
-    return _merged(_with_base(found, above), tree)
+    return _merge(_read_with_base(found, above), tree)
 
 
-def _merged(base: dict[str, Any], tree: dict[str, Any]) -> dict[str, Any]:
+def _merge(base: dict[str, Any], tree: dict[str, Any]) -> dict[str, Any]:
     """Returns `base` with what `tree` gives in its place: mappings key by key, all else whole. A
     key that is null in `tree` is left out."""
     found = {key: value for key, value in base.items() if tree.get(key, value) is not None}
     for key, value in tree.items():
         below = found.get(key)
         if isinstance(value, dict) and isinstance(below, dict):
-            found[key] = _merged(below, value)
+            found[key] = _merge(below, value)
         elif value is not None or key not in base:
             found[key] = value
     return found
@@ -278,10 +280,10 @@ def _put_below(folder: str, holder: Any, keys: list[str]) -> None:
     """Makes the paths under `keys` start at `folder`; what is no path is left to validation."""
     for key in keys if isinstance(holder, dict) else ():
         if isinstance(holder.get(key), str):
-            holder[key] = _placed(folder, holder[key])
+            holder[key] = _resolve_path(folder, holder[key])
 
 
-def _placed(folder: str, path: str) -> str:
+def _resolve_path(folder: str, path: str) -> str:
     """Returns a path that starts at the folder of its config. What shipped configs download is not
     put among the installed packages."""
     found = storage.join(folder, path)
@@ -293,7 +295,7 @@ def _placed(folder: str, path: str) -> str:
 
 def _explain(detail: Any) -> str:
     """Puts one of pydantic's findings in our words: key path, what was given, what is allowed."""
-    parts, known = _walked(detail["loc"])
+    parts, known = _walk_keys(detail["loc"])
     path = ".".join(parts)
     if detail["type"] == "extra_forbidden":
         hint = errors.nearest(parts[-1], known)
@@ -322,7 +324,7 @@ def _explain(detail: Any) -> str:
     return f"{path}: {message[0].lower()}{message[1:]}, got {given!r}"
 
 
-def _walked(location: tuple[int | str, ...]) -> tuple[list[str], list[str]]:
+def _walk_keys(location: tuple[int | str, ...]) -> tuple[list[str], list[str]]:
     """Returns the keys of `location` as they were written, and the keys known next to the last."""
     path: list[str] = []
     known: list[str] = []

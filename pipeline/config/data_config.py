@@ -157,8 +157,8 @@ class Data(Section):
 
     @pydantic.model_validator(mode="before")
     @classmethod
-    def _own_input_needs_no_columns(cls, given: Any) -> Any:
-        return own_input.without_records(given)
+    def _accept_own_input(cls, given: Any) -> Any:
+        return own_input.blank_record_keys(given)
 
     @pydantic.field_validator("inputs", "columns")
     @classmethod
@@ -184,7 +184,7 @@ class Data(Section):
         return self
 
     @pydantic.model_validator(mode="after")
-    def _named_columns_exist(self) -> Data:
+    def _check_named_columns(self) -> Data:
         if not self.has_records:
             return self
         names = [("key", name) for name in self.key]
@@ -224,7 +224,7 @@ class Data(Section):
         return self
 
     @pydantic.model_validator(mode="after")
-    def _in_place_takes_files_as_they_are(self) -> Data:
+    def _check_in_place(self) -> Data:
         in_place.check(self)
         return self
 

@@ -27,7 +27,7 @@ def check(features: Mapping[str, Feature], columns: Mapping[str, Any]) -> None:
             )
 
 
-def unruled(features: Mapping[str, Feature], columns: Mapping[str, Any]) -> Unruled:
+def find_unruled(features: Mapping[str, Feature], columns: Mapping[str, Any]) -> Unruled:
     """Returns the columns whose values the step `date` reads, and no rule checks."""
     found: dict[str, tuple[TextForm, ...]] = {}
     for _, name, form in _read(features, columns):

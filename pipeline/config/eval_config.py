@@ -49,7 +49,7 @@ class Eval(Section):
 
     @pydantic.model_validator(mode="before")
     @classmethod
-    def _smaller_losses_are_better(cls, given: Any) -> Any:
+    def _choose_direction(cls, given: Any) -> Any:
         if not isinstance(given, Mapping) or "higher_is_better" in given:
             return given
         if not str(given.get("metric", "")).lower().endswith(_SMALLER_IS_BETTER):

@@ -47,7 +47,7 @@ def kind_of(column: Any) -> Kind:
     return kinds[column.type]
 
 
-def ordered(features: Mapping[str, Feature], columns: Mapping[str, Any]) -> list[str]:
+def order_features(features: Mapping[str, Feature], columns: Mapping[str, Any]) -> list[str]:
     """Returns the names of features, each after those it is made of. Raises `ValueError` if there
     is no such order, or for an input that is neither column nor feature."""
     done: dict[str, None] = {}
@@ -83,7 +83,7 @@ def check(
         raise ValueError(f"label: threshold is for numbers, {data_label!r} is text")
     check_served(features, label=label, data_label=data_label, columns=columns)
     points: dict[str, _Point] = {}
-    for name in ordered(features, columns):
+    for name in order_features(features, columns):
         inputs = features[name].inputs(name)
         if data_label in inputs:
             raise ValueError(
@@ -96,8 +96,10 @@ def check(
                 f"features.{name}: {listed!r} is a list behind its steps; make it of the column "
                 f"{features[listed].inputs(listed)[0]!r} and write its steps again"
             )
-        given = {i: _of_column(columns[i]) if i in columns else points[i] for i in inputs}
-        points[name] = _through(f"features.{name}", features[name].steps, given, columns=columns)
+        given = {i: _build_point(columns[i]) if i in columns else points[i] for i in inputs}
+        points[name] = _trace_steps(
+            f"features.{name}", features[name].steps, given, columns=columns
+        )
         _check_missing(f"features.{name}", features[name], [columns.get(i) for i in inputs])
         is_width = features[name].embedding == "one_hot" or isinstance(
             features[name].embedding, int
@@ -105,7 +107,7 @@ def check(
         if is_width and points[name].kind not in ("ids", "bag"):
             raise ValueError(
                 f"features.{name}.embedding: is for ids, and the feature is {points[name].kind}; "
-                f"leave it out, or make ids of it ({_giving('ids')})"
+                f"leave it out, or make ids of it ({_list_steps_giving('ids')})"
             )
     for name in features:
         if name.removesuffix("_missing") in features and name.endswith("_missing"):
@@ -129,7 +131,7 @@ def check_label(label: Label, name: str, column: Any) -> None:
         )
 
 
-def plain_name(feature: str) -> str:
+def make_plain_name(feature: str) -> str:
     """Returns a feature's name as names of variables and of scopes may be: in ASCII, without the
     backslash, which TensorFlow's graph takes and its runtime refuses."""
     plain = re.sub(r"[^\x00-\x7f]", lambda match: f"u{ord(match[0]):x}", feature)
@@ -140,11 +142,11 @@ def check_names(features: Mapping[str, Feature]) -> None:
     """Raises `ValueError` for two features whose variables would have one name."""
     known: dict[str, str] = {}
     for name in _names(features):
-        other = known.setdefault(plain_name(name), name)
+        other = known.setdefault(make_plain_name(name), name)
         if other != name:
             raise ValueError(
                 f"features.{name}: variables of it and of {other!r} would both be called "
-                f"{plain_name(name)!r}; name one of them differently"
+                f"{make_plain_name(name)!r}; name one of them differently"
             )
 
 
@@ -158,7 +160,7 @@ def _names(features: Mapping[str, Feature]) -> Iterator[str]:
             yield list_weights.weights_name(name)
 
 
-def as_argument(column: str) -> str:
+def make_argument_name(column: str) -> str:
     """Returns what TensorFlow calls an input of a loaded model that has the name of a column."""
     name = "".join(c if c.isalnum() else "_" for c in column)
     return name if name[:1].isalpha() else f"arg_{name}"
@@ -173,11 +175,11 @@ def check_served(
     for name in columns:
         if name == data_label or (name not in used if features else name == label.weight):
             continue
-        other = known.setdefault(as_argument(name), name)
+        other = known.setdefault(make_argument_name(name), name)
         if other != name:
             raise ValueError(
                 f"data.columns: {other!r} and {name!r} are the same argument of an exported model, "
-                f"{as_argument(name)!r}. Rename one in the raw data, or make no feature of it"
+                f"{make_argument_name(name)!r}. Rename one in the raw data, or make no feature of it"
             )
 
 
@@ -192,7 +194,7 @@ def _check_weight(weight: str, data_label: str, columns: Mapping[str, Any]) -> N
         raise ValueError(f"label.weight: {weight!r} is the label itself")
 
 
-def _of_column(column: Any) -> _Point:
+def _build_point(column: Any) -> _Point:
     kind = kind_of(column)
     known: set[base.Statistic] = set(base.OF_NUMBERS) if kind in NUMBERS else set()
     known |= {"vocabulary"} if kind in ("integer", "text") else set()
@@ -200,7 +202,7 @@ def _of_column(column: Any) -> _Point:
     return _Point(kind, column.shape, frozenset(known), absent=absent, listed=column.list)
 
 
-def _through(
+def _trace_steps(
     key: str, steps: Sequence[Step], inputs: Mapping[str, _Point], *, columns: Mapping[str, Any]
 ) -> _Point:
     """Returns what is known of a feature. Raises `ValueError` for steps that cannot follow each
@@ -224,13 +226,13 @@ def _through(
             known = _find_statistics(f"{key}: {step.step}", step, given, columns=columns)
             _check_step(f"{key}: {step.step}", step, given, known=known)
         try:
-            point = _behind(step, point)
+            point = _apply_step(step, point)
         except ValueError as error:
             raise ValueError(f"{key}: {step.step}: {error}") from None
     if point.listed and point.kind != "ids":
         raise ValueError(
             f"{key}: is a list of {point.kind}, which no model takes; make ids of its items "
-            f"({_giving('ids')}), or one number of all with pool"
+            f"({_list_steps_giving('ids')}), or one number of all with pool"
         )
     if point.kind in ("text", "encoded"):
         raise ValueError(f"{key}: is {point.kind}, which no model takes; {_advice(point.kind)}")
@@ -247,7 +249,7 @@ def _find_statistics(
         return point.known
     if other not in columns:
         raise ValueError(f"{key}: of: {other!r} is not a column{errors.nearest(other, columns)}")
-    of = _of_column(columns[other])
+    of = _build_point(columns[other])
     if of.kind != point.kind:
         raise ValueError(
             f"{key}: of: column {other!r} is {of.kind}, and the step gets {point.kind}"
@@ -284,7 +286,7 @@ def _check_step(key: str, step: Step, point: _Point, *, known: frozenset[base.St
         )
 
 
-def _behind(step: Step, point: _Point) -> _Point:
+def _apply_step(step: Step, point: _Point) -> _Point:
     known = base.known_after(step, point.known)
     listed = step.ids_of_each > 1 or (point.listed and step.lists == "items")
     if listed and step.out_shape(point.shape) != point.shape:
@@ -307,7 +309,7 @@ def _advice(kind: Kind) -> str:
     return f"what takes {kind}: {', '.join(listed)}" if listed else f"nothing takes {kind}"
 
 
-def _giving(kind: Kind) -> str:
+def _list_steps_giving(kind: Kind) -> str:
     """Returns which steps make values of a kind of the items of a list."""
     return ", ".join(n for n, step in STEPS.items() if step.gives == kind and step.lists == "items")
 

@@ -106,25 +106,25 @@ class Feature(Section):
 
     @pydantic.field_validator("of", mode="before")
     @classmethod
-    def _one_name(cls, given: Any) -> Any:
+    def _accept_one_name(cls, given: Any) -> Any:
         return (given,) if isinstance(given, str) else given
 
     @pydantic.field_validator("of")
     @classmethod
-    def _each_once(cls, given: tuple[str, ...]) -> tuple[str, ...]:
+    def _refuse_duplicates(cls, given: tuple[str, ...]) -> tuple[str, ...]:
         if twice := next((name for name in given if given.count(name) > 1), None):
             raise ValueError(f"{twice!r} is named {given.count(twice)} times; name it once")
         return given
 
     @pydantic.field_validator("steps", mode="before")
     @classmethod
-    def _written_short(cls, given: Any) -> Any:
+    def _accept_one_step(cls, given: Any) -> Any:
         """Takes one step as well as a list of them."""
         return (given,) if isinstance(given, str | dict) else given
 
     @pydantic.field_validator("embedding", mode="before")
     @classmethod
-    def _mapping(cls, given: Any) -> Any:
+    def _check_mapping(cls, given: Any) -> Any:
         """Names the key of a mapping that is wrong, and not what else might have been written."""
         if isinstance(given, dict):
             return Embedding.model_validate(given)

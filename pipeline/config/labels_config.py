@@ -98,13 +98,13 @@ def check(job: Any) -> None:
     if len(job.labels) < 2:
         raise ValueError(f"labels: has one column only; write data.label: {job.data.label} instead")
     for name in job.labels:
-        if (problem := _of_column(job, name)) is not None:
+        if (problem := _check_column(job, name)) is not None:
             raise ValueError(f"labels.{name}: {problem}")
-    for problem in _of_sections(job):
+    for problem in _check_sections(job):
         raise ValueError(problem)
 
 
-def _of_column(job: Any, name: str) -> str | None:
+def _check_column(job: Any, name: str) -> str | None:
     """Returns what is wrong with one label."""
     columns, goal = job.data.columns, job.labels[name]
     if name not in columns:
@@ -130,7 +130,7 @@ def _of_column(job: Any, name: str) -> str | None:
     return None
 
 
-def _of_sections(job: Any) -> Iterator[str]:
+def _check_sections(job: Any) -> Iterator[str]:
     """Yields what is wrong with other sections because there are several labels."""
     several = "there are several labels; write it in each of labels"
     for key in ("threshold", "vocabulary", "balanced"):
@@ -147,10 +147,10 @@ def _of_sections(job: Any) -> Iterator[str]:
             yield f"model.params.{key}: {several}"
     if job.data.sample is not None and job.data.sample.correct == "logits":
         yield "data.sample: correct: logits is for one label; write correct: weights"
-    yield from _of_metrics(job.labels, job.eval)
+    yield from _check_metrics(job.labels, job.eval)
 
 
-def _of_metrics(labels: Mapping[str, Goal], evaluation: Any) -> Iterator[str]:
+def _check_metrics(labels: Mapping[str, Goal], evaluation: Any) -> Iterator[str]:
     metric, first = evaluation.metric, next(iter(labels))
     name, slash, _ = metric.rpartition("/")
     if metric != "loss" and (not slash or name not in labels):
@@ -159,17 +159,17 @@ def _of_metrics(labels: Mapping[str, Goal], evaluation: Any) -> Iterator[str]:
             what = f"{name!r} is not one of the labels{errors.nearest(name, labels)}"
         yield (
             f"eval.metric: {metric!r}: {what}; write loss, or a metric of one of "
-            f"{', '.join(labels)}, such as {first}/{_usual(labels)}"
+            f"{', '.join(labels)}, such as {first}/{_choose_metric(labels)}"
         )
-    if evaluation.group is not None and not any(map(of_two, labels.values())):
+    if evaluation.group is not None and not any(map(is_binary, labels.values())):
         yield "eval.group: is for labels of two classes, and none of labels has two"
 
 
-def _usual(labels: Mapping[str, Goal]) -> str:
+def _choose_metric(labels: Mapping[str, Goal]) -> str:
     first = next(iter(labels.values()))
-    return "auc" if of_two(first) else "average_loss"
+    return "auc" if is_binary(first) else "average_loss"
 
 
-def of_two(goal: Goal) -> bool:
+def is_binary(goal: Goal) -> bool:
     """Tells if a label is one of two classes."""
     return goal.task == "classification" and goal.classes == 2

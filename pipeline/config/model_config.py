@@ -59,11 +59,11 @@ class Model(Section):
 
 def is_own(model: Model) -> bool:
     """True for a model, or a network of one, that is code of the user."""
-    settings = shipped(model)
+    settings = find_shipped_settings(model)
     return settings is None or settings.own_network
 
 
-def shipped(model: Model) -> ModelSettings | None:
+def find_shipped_settings(model: Model) -> ModelSettings | None:
     """Returns the settings of a model of this project, with the defaults of what is not given;
     `None` for one of the user's own."""
     known = MODELS.get(model.name)
@@ -72,7 +72,7 @@ def shipped(model: Model) -> ModelSettings | None:
 
 def params(model: Model) -> dict[str, Any]:
     """Returns the params of a model: for a shipped one also the defaults of what is not given."""
-    settings = shipped(model)
+    settings = find_shipped_settings(model)
     return dict(model.params) if settings is None else settings.model_dump()
 
 
@@ -88,7 +88,7 @@ def refuse_placeholder(name: str) -> None:
 def refuse_metric(model: Model, evaluation: Eval) -> None:
     """Raises `UsageError` for an `eval.metric` of which it is known that the model of one label
     does not report it."""
-    settings, metric = shipped(model), evaluation.metric
+    settings, metric = find_shipped_settings(model), evaluation.metric
     if settings is None or settings.metrics is None:
         return
     of_groups = base.metrics_of_groups(evaluation.top_k) if settings.label_classes == 2 else ()
@@ -113,7 +113,7 @@ def refuse_metric(model: Model, evaluation: Eval) -> None:
 
 def refuse_inputs(model: Model, given: Collection[str]) -> None:
     """Raises `UsageError` if a shipped model takes an input that is not among those `given`."""
-    settings = shipped(model)
+    settings = find_shipped_settings(model)
     for name in settings.inputs if settings is not None else ():
         if name not in given:
             raise errors.UsageError(
@@ -126,7 +126,7 @@ def refuse_inputs(model: Model, given: Collection[str]) -> None:
 def check_group(model: Model, where: str) -> None:
     """Raises `ValueError` if a shipped model of one label does not predict two classes, which the
     metrics of groups, asked for by `where`, need."""
-    settings = shipped(model)
+    settings = find_shipped_settings(model)
     if settings is None or (settings.predicts_label and settings.label_classes == 2):
         return
     classes = settings.label_classes if settings.predicts_label else None
@@ -140,7 +140,7 @@ def check_group(model: Model, where: str) -> None:
 def check_slices(model: Model, where: str) -> None:
     """Raises `ValueError` if a shipped model predicts nothing of which metrics by slice, asked for
     by `where`, can be made."""
-    settings = shipped(model)
+    settings = find_shipped_settings(model)
     if settings is not None and not settings.predicts_label:
         raise ValueError(
             f"{where}: metrics by slice are for classes and numbers, and the model {model.name!r} "
@@ -161,7 +161,7 @@ def check(model: Model, *, has_features: bool) -> None:
             "under features"
         )
     try:
-        shipped(model)
+        find_shipped_settings(model)
     except pydantic.ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"])

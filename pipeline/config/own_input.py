@@ -22,7 +22,7 @@ OF_SCRIPT = "trainer:run"
 _REQUIRED: dict[str, Any] = {"inputs": {}, "columns": {}, "label": ""}
 
 
-def without_records(given: Any) -> Any:
+def blank_record_keys(given: Any) -> Any:
     """Returns the `data` section as it was given, with what only records need left empty if it
     names an `input_fn`."""
     if isinstance(given, dict) and given.get("input_fn") is not None:

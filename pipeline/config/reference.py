@@ -129,7 +129,7 @@ def _section(place: _Place, level: int) -> Iterator[str]:
             yield _text(params)
             yield _table("model.params.", params, params.model_fields)
     for key, field in section.model_fields.items():
-        for inner in _inside(field, prefix + key):
+        for inner in _list_sections(field, prefix + key):
             yield from _section(inner, level + 1)
 
 
@@ -138,7 +138,7 @@ def _table(prefix: str, section: type[sections.Section], fields: dict[str, Field
         return "It has no settings."
     meanings, rows = docstrings(section), []
     for key, field in fields.items():
-        inside = _inside(field, prefix + key)
+        inside = _list_sections(field, prefix + key)
         meaning = meanings.get(key) or (_summary(inside[0].section) if inside else "")
         if not meaning:
             raise ValueError(
@@ -150,7 +150,7 @@ def _table(prefix: str, section: type[sections.Section], fields: dict[str, Field
         cells = (
             f"`{prefix}{key}`",
             describe_type(field.rebuild_annotation()),
-            _default(field),
+            _format_default(field),
             meaning,
         )
         rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
@@ -184,8 +184,8 @@ def docstrings(section: type[pydantic.BaseModel]) -> dict[str, str]:
 def _belongs_to(owners: tuple[str, ...]) -> str:
     """Returns the sentence that names the strategies a key is for, as their table has them."""
     evaluating = [name for name in owners if strategy_table.STRATEGIES[name].evaluates]
-    also = f", or {_either(_code(evaluating))} as `eval_strategy`" if evaluating else ""
-    return f"Only with {_either(_code(owners))} as `strategy`{also}."
+    also = f", or {_join_with_or(_code(evaluating))} as `eval_strategy`" if evaluating else ""
+    return f"Only with {_join_with_or(_code(owners))} as `strategy`{also}."
 
 
 def _averages() -> str:
@@ -194,8 +194,8 @@ def _averages() -> str:
     averaging = [name for name, row in rows if row.averages]
     mirroring = [name for name, row in rows if row.mirrors and row.evaluates]
     return (
-        f"Only with {_either(_code(averaging))} as `cluster.strategy`, and not with "
-        f"{_either(_code(mirroring))} as `cluster.eval_strategy`."
+        f"Only with {_join_with_or(_code(averaging))} as `cluster.strategy`, and not with "
+        f"{_join_with_or(_code(mirroring))} as `cluster.eval_strategy`."
     )
 
 
@@ -209,11 +209,11 @@ def describe_type(annotation: Any) -> str:
     if origin is Annotated:
         return ", ".join([describe_type(arguments[0]), *_limits(annotation)])
     if origin is Literal:
-        return _either([_yaml(value) for value in arguments])
+        return _join_with_or([_yaml(value) for value in arguments])
     if origin in (typing.Union, types.UnionType):
         members = [describe_type(one) for one in arguments if one is not type(None)]
         wider = {"integer"} if "number" in members else set()
-        return _either([one for one in dict.fromkeys(members) if one not in wider])
+        return _join_with_or([one for one in dict.fromkeys(members) if one not in wider])
     if origin is tuple:
         several = re.sub(r"\b(integer|number|text|step)\b", r"\1s", describe_type(arguments[0]))
         return f"list of {several.replace(', at', ', each at')}"
@@ -225,7 +225,7 @@ def describe_type(annotation: Any) -> str:
     return _BASIC[annotation]
 
 
-def _either(members: list[str]) -> str:
+def _join_with_or(members: list[str]) -> str:
     *first, last = members
     before = "; or " if any("," in one for one in first) else " or "
     return ", ".join(first) + before + last if first else last
@@ -259,7 +259,7 @@ def _number(limit: Any) -> str:
     return f"{limit:,.0f}" if abs(limit) >= 10_000 else f"{limit:g}"
 
 
-def _default(field: FieldInfo) -> str:
+def _format_default(field: FieldInfo) -> str:
     if field.default is PydanticUndefined:
         return "required"
     if field.default is None:
@@ -277,7 +277,7 @@ def _yaml(value: Any) -> str:
     return f"`{text.strip().removesuffix('...').strip()}`"
 
 
-def _inside(field: FieldInfo, path: str) -> list[_Place]:
+def _list_sections(field: FieldInfo, path: str) -> list[_Place]:
     """Returns the sections that the value of a key may be; of several, `by` says which."""
     found: list[type[sections.Section]] = []
     pending = [field.annotation]

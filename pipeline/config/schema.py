@@ -78,7 +78,7 @@ class _Job(Section):
             feature_check.check_label(self.label, self.data.label, column)
         model_config.check(self.model, has_features=bool(self.features))
         sequences.check(self.features, self.data.columns, self.model)
-        if (shipped := model_config.shipped(self.model)) is not None:
+        if (shipped := model_config.find_shipped_settings(self.model)) is not None:
             if shipped.of_features:
                 feature_check.check_names(self.features)
             shipped.check(self)

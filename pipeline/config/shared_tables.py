@@ -20,7 +20,7 @@ def tables(features: Mapping[str, Feature]) -> dict[str, str]:
     return {**users, **{table: table for table in users.values()}}
 
 
-def sized(feature: Feature, features: Mapping[str, Feature]) -> Feature:
+def resolve_width(feature: Feature, features: Mapping[str, Feature]) -> Feature:
     """Returns the feature with the width of the table it uses."""
     table, wanted = _table(feature), feature.embedding
     if table is None or not isinstance(wanted, Embedding):

@@ -33,7 +33,7 @@ class HashSplit(Section):
     """Enters the hash: another text holds out other rows."""
 
     @pydantic.model_validator(mode="after")
-    def _something_is_left(self) -> HashSplit:
+    def _check_train_share(self) -> HashSplit:
         if self.eval + self.test >= 1:
             raise ValueError(f"eval={self.eval:g} and test={self.test:g} leave nothing to train on")
         return self
@@ -45,12 +45,12 @@ class HashSplit(Section):
         return tuple(name for name, share in shares.items() if share)
 
 
-def _as_text(value: Any) -> Any:
+def _convert_to_text(value: Any) -> Any:
     """YAML makes objects of unquoted times."""
     return value.isoformat() if isinstance(value, datetime.date) else value
 
 
-Moment = Annotated[int | float | str, pydantic.BeforeValidator(_as_text)]
+Moment = Annotated[int | float | str, pydantic.BeforeValidator(_convert_to_text)]
 
 
 class TimeSplit(Section):
@@ -117,7 +117,7 @@ class ColumnSplit(Section):
         return tuple(name for name in SPLITS[1:] if name in self.values.values())
 
 
-def _by(value: Any) -> Any:
+def _get_kind(value: Any) -> Any:
     return value.get("by", "hash") if isinstance(value, dict) else getattr(value, "by", None)
 
 
@@ -125,7 +125,7 @@ Split = Annotated[
     Annotated[HashSplit, pydantic.Tag("hash")]
     | Annotated[TimeSplit, pydantic.Tag("time")]
     | Annotated[ColumnSplit, pydantic.Tag("column")],
-    pydantic.Discriminator(_by),
+    pydantic.Discriminator(_get_kind),
 ]
 
 

@@ -15,14 +15,14 @@ MOST_VALUES, _DEEPEST = 100_000, 50
 _NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 
 
-def _without_base_60(tag: str, pattern: re.Pattern[str]) -> tuple[str, re.Pattern[str]]:
+def _drop_base_60(tag: str, pattern: re.Pattern[str]) -> tuple[str, re.Pattern[str]]:
     if tag in _NUMBERS:
         pattern = re.compile(f"(?!.*:)(?:{pattern.pattern})", pattern.flags)
     return tag, pattern
 
 
 _RESOLVERS = {
-    first: [_without_base_60(tag, pattern) for tag, pattern in found]
+    first: [_drop_base_60(tag, pattern) for tag, pattern in found]
     for first, found in yaml.CSafeLoader.yaml_implicit_resolvers.items()
 }
 

@@ -270,7 +270,7 @@ def _next_steps(job: Job) -> list[str]:
 
 def _is_shipped(wanted: config.Config) -> bool:
     """Tells if a job is that of a shipped config, which its name stands for, wherever it runs."""
-    if wanted.name not in config_file.shipped_names():
+    if wanted.name not in config_file.list_shipped():
         return False
     shipped = config_file.load(wanted.name)
     return wanted.model_copy(update={"cluster": shipped.cluster}) == shipped

@@ -115,7 +115,7 @@ def find(name: str, storage_root: str) -> RecordSplit:
         records if "/" in records else run_folder.records_folder(storage_root, records)
     )
     if "/" not in records and not storage.exists(manifest.path_in(folder)):
-        config_name = records if records in config_file.shipped_names() else "config.yaml"
+        config_name = records if records in config_file.list_shipped() else "config.yaml"
         raise errors.DataError(
             f"{name!r}: there are no records {records!r} below {storage_root!r}. Make them: "
             f"make preprocess CONFIG={config_name}"

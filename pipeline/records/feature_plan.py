@@ -166,8 +166,8 @@ def plan(job: config.Config, contents: manifest.Manifest) -> FeaturePlan:
     known: dict[str, Values] = {}
     features = []
     tables = shared_tables.tables(job.features)
-    for name in feature_check.ordered(job.features, job.data.columns):
-        feature = shared_tables.sized(job.features[name], job.features)
+    for name in feature_check.order_features(job.features, job.data.columns):
+        feature = shared_tables.resolve_width(job.features[name], job.features)
         inputs = feature.inputs(name)
         first = inputs[0]
         column = first in job.data.columns

@@ -19,7 +19,7 @@ def shares_for_model(
 ) -> np.ndarray | None:
     """Returns the shares that the model of a job asks for, out of its `planned` features; `None` if
     it does not."""
-    shipped = model_config.shipped(job.model)
+    shipped = model_config.find_shipped_settings(job.model)
     if shipped is None or shipped.counted_feature is None:
         return None
     [item] = (one for one in planned if one.name == shipped.counted_feature)

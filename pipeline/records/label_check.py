@@ -24,7 +24,7 @@ def check(
     if job.label.threshold is not None:
         _check_threshold(job, contents, job.label.threshold)
         return
-    shipped = model_config.shipped(job.model)
+    shipped = model_config.find_shipped_settings(job.model)
     classes = shipped.label_classes if shipped else None
     if classes is None:
         return

@@ -35,7 +35,7 @@ class Table:
 def find_tables(job: config.Config, contents: manifest.Manifest | None) -> list[Table]:
     """Returns the tables of a model of this project that is built from features. Without a manifest
     those are missing whose number of ids follows from the data."""
-    settings = model_config.shipped(job.model)
+    settings = model_config.find_shipped_settings(job.model)
     if settings is None or not settings.of_features:
         return []
     return [

@@ -58,7 +58,7 @@ def run(
             "data.in_place: files are read where the command runs; leave CLUSTER=gcp away"
         )
     values = in_place.why_values(job) if job.data.in_place else ""
-    dates = date_rules.unruled(job.features, job.data.columns)
+    dates = date_rules.find_unruled(job.features, job.data.columns)
     options = BuildOptions(num_workers, tuple(pipeline_options), force, elsewhere, values, dates)
     try:
         storage.makedirs(records)

@@ -294,7 +294,7 @@ def _tell_apart(made: dict[str, heuristics.SuggestedColumn]) -> None:
     for name, column in made.items():
         if not (column.steps or column.parts):
             continue
-        other = known.setdefault(feature_check.as_argument(name), name)
+        other = known.setdefault(feature_check.make_argument_name(name), name)
         if other != name:
             column.steps, column.parts = [], {}
             column.notes.append(f"to TensorFlow called like {other!r}: no feature; rename it")

@@ -132,7 +132,7 @@ def _build_request(
     columns = _columns(data, key, model, there=there)
     data = data.model_copy(update={"columns": columns})
     key = tuple(name for name in key if name in columns)
-    dates = date_rules.unruled(job.features, model)
+    dates = date_rules.find_unruled(job.features, model)
     return Asked(_source(data, kind), data, model, key, dates)
 
 

@@ -32,7 +32,7 @@ def serve(job: config.Config, export: exported.Export, *, port: int, records_pat
     print(f"loading {terminal.display_path(export.path)}", flush=True)
     export.verify()
     data = rules(job)
-    dates = date_rules.unruled(job.features, data.columns)
+    dates = date_rules.find_unruled(job.features, data.columns)
     served = Served(job.name, export, data, dates=dates)
     example = _tried(served, {"instances": [instance(data, records_path)]})
     with RestServer(port, served, example) as server:

@@ -48,7 +48,7 @@ def packed(features: Iterable[Planned]) -> tuple[list[Any], Packed]:
     """
     features = list(features)
     one_each = {
-        feature_check.plain_name(feature.name)
+        feature_check.make_plain_name(feature.name)
         for feature in features
         if feature.kind == "ids" and feature.shape in ((), (1,)) and feature.weights is None
     }
@@ -122,8 +122,8 @@ def with_weights(features: Mapping[str, Any], planned: Iterable[Planned]) -> dic
         if feature.weights is None:
             continue
         name, of = (
-            feature_check.plain_name(feature.name),
-            feature_check.plain_name(feature.weights.name),
+            feature_check.make_plain_name(feature.name),
+            feature_check.make_plain_name(feature.weights.name),
         )
         places = tf.where(features[name] >= 0)
         shape = tf.shape(features[name], tf.int64)
@@ -140,12 +140,12 @@ def of_part(features: Sequence[Planned], part: str) -> list[Planned]:
 def scope_of(feature: str) -> str:
     """Returns the scope of a feature's variables within that of a layer of feature columns, which
     has no slashes: `_sanitize_column_name_for_variable_scope` of `feature_column_v2`."""
-    return re.sub(r"[\\/]", "_", feature_check.plain_name(feature))
+    return re.sub(r"[\\/]", "_", feature_check.make_plain_name(feature))
 
 
 def renamed(features: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the features as columns look for them."""
-    return {feature_check.plain_name(name): x for name, x in features.items()}
+    return {feature_check.make_plain_name(name): x for name, x in features.items()}
 
 
 def embedding_width(feature: Planned) -> int:
@@ -196,18 +196,18 @@ def _part(column: Any, one_each: Collection[str]) -> PackedFeature | None:
 def _columns(feature: Planned) -> list[Any]:
     columns = tf.feature_column
     found: list[Any] = []
-    name = feature_check.plain_name(feature.name)
+    name = feature_check.make_plain_name(feature.name)
     if feature.indicator:
         found.append(
             columns.numeric_column(
-                feature_check.plain_name(feature.indicator), feature.indicator_shape or (1,)
+                feature_check.make_plain_name(feature.indicator), feature.indicator_shape or (1,)
             )
         )
     if feature.kind not in ("ids", "bag"):
         return [*found, columns.numeric_column(name, feature.shape or (1,))]
     ids = columns.categorical_column_with_identity(name, feature.ids)
     if feature.weights is not None:
-        ids = embedding.weighted(ids, feature_check.plain_name(feature.weights.name))
+        ids = embedding.weighted(ids, feature_check.make_plain_name(feature.weights.name))
     width = embedding_width(feature)
     if not width:
         return [*found, columns.indicator_column(ids)]

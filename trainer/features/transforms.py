@@ -64,7 +64,7 @@ class Transforms:
         self.columns = self.plan.columns
         self.serving_columns = feature_plan.select_serving_columns(job)
         every = self.plan.features
-        shipped = model_config.shipped(job.model)
+        shipped = model_config.find_shipped_settings(job.model)
         apart = shipped.apart if shipped else ()
         parts = [tuple(one for one in every if one.name in names) for names in apart]
         self._parts = parts or [every]

@@ -51,7 +51,7 @@ def _keras_reduced(
         return sequences.mean(sequence)
     if settings.reduction == "last":
         return sequences.last(sequence)
-    scope = f"{settings.reduction}/{feature_check.plain_name(planned.name)}"
+    scope = f"{settings.reduction}/{feature_check.make_plain_name(planned.name)}"
     if settings.reduction == "gru":
         # No item at all is more than the layer takes; one that does not count changes nothing.
         layer = _layers.GRU(
@@ -95,7 +95,7 @@ class _Din(Network):
         self, planned: Planned, features: Mapping[str, Any], vectors: Mapping[str, Any]
     ) -> Any:
         """Returns one vector of a sequence, `[batch, size]`."""
-        name = feature_check.plain_name(planned.name)
+        name = feature_check.make_plain_name(planned.name)
         size = feature_columns.embedding_width(planned)
         table = feature_columns.scope_of(feature_columns.table_of(planned))
         with v1.variable_scope("dnn/input_from_feature_columns/input_layer"):

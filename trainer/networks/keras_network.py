@@ -91,7 +91,7 @@ class KerasNetwork:
         first = self._inputs[min(parts)]
         return _layers.Add(name="wide")(
             [
-                *(parts[name] for name in sorted(parts, key=feature_check.plain_name)),
+                *(parts[name] for name in sorted(parts, key=feature_check.make_plain_name)),
                 self._bias(first),
             ]
         )
@@ -249,7 +249,7 @@ def _numbers(chosen: Sequence[Planned]) -> list[str]:
 def joined(inputs: Mapping[str, Any]) -> Any:
     """Returns features side by side, in the order of `tf.feature_column`: by name, as that is
     there."""
-    ordered = [inputs[name] for name in sorted(inputs, key=feature_check.plain_name)]
+    ordered = [inputs[name] for name in sorted(inputs, key=feature_check.make_plain_name)]
     # One layer for all the numbers and one for what has been taken apart, not one for each.
     groups: dict[Any, list[int]] = {}
     for place, one in enumerate(ordered):

@@ -31,7 +31,7 @@ def logits(features: Mapping[str, tf.Tensor], planned: Sequence[Planned], units:
             return _variable("weights", [rows, units])
 
     with v1.variable_scope("linear_model"):
-        ordered = sorted(planned, key=lambda feature: feature_check.plain_name(feature.name))
+        ordered = sorted(planned, key=lambda feature: feature_check.make_plain_name(feature.name))
         parts = [*_of_numbers(features, ordered, weights), *_of_ids(features, ordered, weights)]
         bias = _variable("bias_weights", [units])
         found = tf.nn.bias_add(tf.add_n(parts), bias, name="weighted_sum")
@@ -55,7 +55,7 @@ def _of_numbers(
             parts.append((feature.name, feature.shape))
         for name, shape in parts:
             width = tf.TensorShape(shape).num_elements()
-            given.append(tf.reshape(features[feature_check.plain_name(name)], [-1, width]))
+            given.append(tf.reshape(features[feature_check.make_plain_name(name)], [-1, width]))
             made.append(tf.convert_to_tensor(weights(name, width)))
     return [tf.matmul(tf.concat(given, axis=1), tf.concat(made, axis=0))] if given else []
 
@@ -70,13 +70,15 @@ def _of_ids(
         if feature.ids is None:
             continue
         table = weights(feature.name, feature.ids)
-        ids = features[feature_check.plain_name(feature.name)]
+        ids = features[feature_check.make_plain_name(feature.name)]
         if feature_columns.has_one_id(feature):
             ids = feature_columns.flat(ids)
             rows = tf.range(tf.size(ids)) if rows is None else rows
             found.append(embedding.of_one(table, ids, rows))
         else:
-            counts = feature.weights and features[feature_check.plain_name(feature.weights.name)]
+            counts = (
+                feature.weights and features[feature_check.make_plain_name(feature.weights.name)]
+            )
             found.append(embedding.summed(table, ids, counts))
     return found
 

@@ -35,5 +35,5 @@ def test_columns_without_a_rule_are_found():
     }
     ruled = {"type": "string", "missing": "allow", "dates": "d/m/y"}
     job = make(features, columns={"tail": ruled})
-    found = date_rules.unruled(job.features, job.data.columns)
+    found = date_rules.find_unruled(job.features, job.data.columns)
     assert found == {"day": ("iso", "m/d/y"), "time": ("ymd",)}

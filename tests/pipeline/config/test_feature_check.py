@@ -144,7 +144,7 @@ def test_columns_that_are_one_to_tensorflow():
         check(features, label=feature_config.Label(), data_label="price (€)")
     weighted = feature_config.Label(weight="price ($)")
     check({"preis": both["preis"]}, label=weighted, data_label="preis")
-    assert feature_check.as_argument("1st") == "arg_1st"
+    assert feature_check.make_argument_name("1st") == "arg_1st"
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_features_come_after_what_they_are_made_of():
         "time": {"steps": ["z_score"]},
     }
     job = make(features)
-    assert feature_check.ordered(job.features, job.data.columns) == ["b", "c", "time"]
+    assert feature_check.order_features(job.features, job.data.columns) == ["b", "c", "time"]
 
 
 def test_a_name_that_is_a_column_is_the_column():
@@ -203,4 +203,4 @@ def test_a_name_that_is_a_column_is_the_column():
         "x": {"of": ["time", "carrier"], "steps": [{"cross": {"buckets": 3}}]},
     }
     job = make(features)
-    assert feature_check.ordered(job.features, job.data.columns) == ["time", "x"]
+    assert feature_check.order_features(job.features, job.data.columns) == ["time", "x"]

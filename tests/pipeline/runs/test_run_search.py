@@ -18,7 +18,7 @@ def _runs(root, *names):
     for number, (run, name) in enumerate(names):
         folder = root / "runs" / run
         folder.mkdir(parents=True)
-        base = name if name in config_file.shipped_names() else "mnist"
+        base = name if name in config_file.list_shipped() else "mnist"
         made = config_file.load(base, [f"name={name}"])
         (folder / "config.yaml").write_text(config_file.dump(made))
         os.utime(folder / "config.yaml", (number + 1, number + 1))

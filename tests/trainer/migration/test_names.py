@@ -97,7 +97,9 @@ ODD += ["2020", "1e5", "0", "-1", "a/b/c", "a:0", "^a", "a-b-", "a.b.", "$x", "%
 ODD += ["'quoted'", '"double"', "back\\slash", "tab\tand\nline", "long" * 200]
 # Of names that TensorFlow takes for the same, a config takes one.
 EVERY = list(
-    {feature_check.as_argument(n): n for n in [*keyword.kwlist, *ARGUMENTS, *LAYERS, *ODD]}.values()
+    {
+        feature_check.make_argument_name(n): n for n in [*keyword.kwlist, *ARGUMENTS, *LAYERS, *ODD]
+    }.values()
 )
 LABEL = "the label"
 

@@ -40,13 +40,13 @@ def _theirs(features, planned, units):
     given = feature_columns.with_weights(features, planned)
     found = []
     for feature in planned:
-        name = feature_check.plain_name(feature.name)
+        name = feature_check.make_plain_name(feature.name)
         if feature.ids is None:
             found.append(tf.feature_column.numeric_column(name))
             continue
         column = tf.feature_column.categorical_column_with_identity(name, feature.ids)
         if feature.weights is not None:
-            of = feature_check.plain_name(feature.weights.name)
+            of = feature_check.make_plain_name(feature.weights.name)
             column = embedding.weighted(column, of)
         found.append(column)
     found.append(tf.feature_column.numeric_column("z_missing"))
