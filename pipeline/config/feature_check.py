@@ -287,7 +287,7 @@ def _check_step(key: str, step: Step, point: _Point, *, known: frozenset[base.St
 
 
 def _apply_step(step: Step, point: _Point) -> _Point:
-    known = base.known_after(step, point.known)
+    known = base.derive_known(step, point.known)
     listed = step.ids_of_each > 1 or (point.listed and step.lists == "items")
     if listed and step.out_shape(point.shape) != point.shape:
         raise ValueError("makes several numbers of each item, and no model takes lists of these")

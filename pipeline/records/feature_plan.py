@@ -285,7 +285,7 @@ def _resolve_steps(
         _check_needs(where, step, of)
         try:
             filled = step.filled(of)
-            points.append(base.after(filled, points[-1]))
+            points.append(base.derive_values(filled, points[-1]))
         except errors.UsageError as error:
             raise errors.UsageError(f"{where}: {error}") from None
         steps.append(filled)

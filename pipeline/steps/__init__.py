@@ -78,11 +78,11 @@ def build_step(given: Any, *, import_own: bool = True) -> Step:
     if not isinstance(settings, dict):
         raise ValueError(f"{name}: its settings must be a mapping, got {settings!r}")
     # The name is then part of the path in errors.
-    return _named_settings(step).validate_python({name: {"step": name, **settings}})[name]
+    return _build_adapter(step).validate_python({name: {"step": name, **settings}})[name]
 
 
 @functools.cache  # 0.2 ms each, and tables may have 10,000 columns
-def _named_settings(step: type[Step]) -> pydantic.TypeAdapter[dict[str, Step]]:
+def _build_adapter(step: type[Step]) -> pydantic.TypeAdapter[dict[str, Step]]:
     return pydantic.TypeAdapter(dict[str, step])  # type: ignore[valid-type]
 
 

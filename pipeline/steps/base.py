@@ -204,10 +204,10 @@ class Step(Section):
 
     @property
     def has_indicator(self) -> bool:
-        """Tells if it adds a feature, `<name>_missing`, which is what `indicated` returns."""
+        """Tells if it adds a feature, `<name>_missing`, which is what `indicate` returns."""
         return False
 
-    def indicated(self, x: Any) -> Any:
+    def indicate(self, x: Any) -> Any:
         """Returns 1 where a value is missing, else 0: float32 of the shape of `x`."""
         raise NotImplementedError
 
@@ -227,8 +227,8 @@ class Step(Section):
         raise NotImplementedError
 
     @classmethod
-    def indicated_all(cls, steps: Sequence[Any], x: Any) -> Any:
-        """Returns what `indicated` returns of each, `[batch, steps]`; of steps that have it."""
+    def indicate_all(cls, steps: Sequence[Any], x: Any) -> Any:
+        """Returns what `indicate` returns of each, `[batch, steps]`; of steps that have it."""
         raise NotImplementedError
 
     def layer(self, x: Any) -> Any:
@@ -258,7 +258,7 @@ class Step(Section):
         return cls.apply_all(steps, x)
 
 
-def known_after(step: Step, known: frozenset[Statistic]) -> frozenset[Statistic]:
+def derive_known(step: Step, known: frozenset[Statistic]) -> frozenset[Statistic]:
     """Returns which statistics are known behind a step, out of those before it.
 
     Raises `ValueError` if the class contradicts itself.
@@ -276,7 +276,7 @@ def known_after(step: Step, known: frozenset[Statistic]) -> frozenset[Statistic]
     return OF_NUMBERS
 
 
-def after(step: Step, values: Values) -> Values:
+def derive_values(step: Step, values: Values) -> Values:
     """Returns what is known behind a step that has all settings.
 
     Raises `ValueError` if the step has no result for values that are there.

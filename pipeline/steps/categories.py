@@ -35,7 +35,7 @@ class Buckets(Step):
     """
 
     @pydantic.model_validator(mode="after")
-    def _one_of_both(self) -> Buckets:
+    def _check_boundaries(self) -> Buckets:
         if self.boundaries is None and self.count is None:
             raise ValueError("needs count or boundaries")
         ordered = self.boundaries is None or (
@@ -81,7 +81,7 @@ class Buckets(Step):
 
         assert self.boundaries is not None
         if x.dtype == tf.int64:
-            limits = tf.constant([whole.at_least(self.boundaries)], tf.int64)
+            limits = tf.constant([whole.round_up(self.boundaries)], tf.int64)
             found = tf.searchsorted(limits, tf.reshape(x, [1, -1]), "right", tf.int64)
             return tf.reshape(found, tf.shape(x))
         x = tf.cast(x, tf.float32)
@@ -95,7 +95,7 @@ class Buckets(Step):
         if not self.boundaries:
             return tf.zeros_like(x, tf.int64)
         if x.dtype == tf.int64:
-            reached = tf.expand_dims(x, -1) >= whole.at_least(self.boundaries)
+            reached = tf.expand_dims(x, -1) >= whole.round_up(self.boundaries)
             return tf.reduce_sum(tf.cast(reached, tf.int64), axis=-1)
         layer = tf.keras.layers.Discretization(bin_boundaries=list(self.boundaries))
         return tf.cast(layer(tf.cast(x, tf.float32)), tf.int64)
@@ -122,7 +122,7 @@ class Vocabulary(Step):
     """Another column whose vocabulary it is, so that both can share a table. Not with `values`."""
 
     @pydantic.model_validator(mode="after")
-    def _one_vocabulary(self) -> Vocabulary:
+    def _check_one_vocabulary(self) -> Vocabulary:
         if self.values is not None and self.of is not None:
             raise ValueError("values and of exclude each other")
         return self

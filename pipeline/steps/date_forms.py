@@ -118,7 +118,7 @@ _PAD = (r"\b(\d)\b", r"0\1")
 _CENTURIES = (("([5-9]\\d)", "19"), ("(\\d\\d)", "20"))
 
 
-def _numeric(form: str) -> _Rewrites:
+def _build_numeric_rewrites(form: str) -> _Rewrites:
     """Returns what makes ISO 8601 of numbers between `/`, `-` or `.`, such as `m/d/yy`."""
     mark = next(mark for mark in "/-." if mark in form)
     order = form.split(mark)
@@ -183,4 +183,4 @@ _REWRITES: Mapping[str, _Rewrites] = {
 def rewrites(form: str) -> Sequence[tuple[str, str]]:
     """Returns patterns and what takes their place: of a text of the `form` they make, one after the
     other, a date of ISO 8601, and the time behind it."""
-    return _REWRITES[form] if form in _REWRITES else _numeric(form)
+    return _REWRITES[form] if form in _REWRITES else _build_numeric_rewrites(form)

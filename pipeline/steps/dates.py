@@ -70,9 +70,11 @@ class Date(Step):
 
         if self.form in EPOCHS:
             seconds = tf.cast(x, tf.int64) // EPOCHS[self.form]
-            return tf.where(tf.not_equal(x, _UNKNOWN), _part(self.part, _since(seconds)), _UNKNOWN)
+            return tf.where(
+                tf.not_equal(x, _UNKNOWN), _part(self.part, _split_seconds(seconds)), _UNKNOWN
+            )
         if x.dtype != tf.string:
-            return _of_compact(self.part, tf.cast(x, tf.int64))
+            return _extract_from_compact(self.part, tf.cast(x, tf.int64))
         known = tf.strings.regex_full_match(x, date_forms.TEXTS[self.form])
         afternoon = morning = None
         if self.form != "iso":
@@ -90,7 +92,7 @@ class Date(Step):
             hour = parts["hour"]
             hour = tf.where(morning | afternoon, hour % 12, hour)
             parts["hour"] = tf.where(afternoon, hour + 12, hour)
-        known &= parts["day"] <= _longest(parts["year"], parts["month"])
+        known &= parts["day"] <= _compute_month_length(parts["year"], parts["month"])
         return tf.where(known, _part(self.part, parts), _UNKNOWN)
 
 
@@ -148,19 +150,19 @@ def _part(part: str, of: dict[str, tf.Tensor]) -> tf.Tensor:
     return days - _days(of["year"], one, one) + 1
 
 
-def _of_compact(part: str, x: tf.Tensor) -> tf.Tensor:
+def _extract_from_compact(part: str, x: tf.Tensor) -> tf.Tensor:
     """The part of days such as 20190131; -1 for other numbers."""
     import tensorflow as tf
 
     month, day = x // 100 % 100, x % 100
     known = (x > 0) & (x < 10**8) & (month >= 1) & (month <= 12) & (day >= 1)
-    known &= day <= _longest(x // 10000, month)
+    known &= day <= _compute_month_length(x // 10000, month)
     midnight = tf.zeros_like(x)
     of = {"year": x // 10000, "month": month, "day": day, "hour": midnight, "minute": midnight}
     return tf.where(known, _part(part, of), _UNKNOWN)
 
 
-def _longest(year: tf.Tensor, month: tf.Tensor) -> tf.Tensor:
+def _compute_month_length(year: tf.Tensor, month: tf.Tensor) -> tf.Tensor:
     """Returns the last day of a month."""
     import tensorflow as tf
 
@@ -170,7 +172,7 @@ def _longest(year: tf.Tensor, month: tf.Tensor) -> tf.Tensor:
     return tf.where(tf.equal(month, 2), february, (month + month // 8) % 2 + 30)
 
 
-def _since(seconds: tf.Tensor) -> dict[str, tf.Tensor]:
+def _split_seconds(seconds: tf.Tensor) -> dict[str, tf.Tensor]:
     """Year to minute of what counts from 1970-01-01T00:00Z, by the same algorithms backwards."""
     import tensorflow as tf
 

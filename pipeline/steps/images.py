@@ -32,11 +32,11 @@ class Decode(Step):
         """The pixels of each file, brought to height x width as `resize` does."""
         import tensorflow as tf
 
-        def one(content: tf.Tensor) -> tf.Tensor:
+        def decode_one(content: tf.Tensor) -> tf.Tensor:
             pixels = tf.io.decode_image(content, channels=self.channels, expand_animations=False)
             return tf.image.resize(pixels, [self.height, self.width])
 
-        pixels = tf.map_fn(one, x, fn_output_signature=tf.float32)
+        pixels = tf.map_fn(decode_one, x, fn_output_signature=tf.float32)
         return tf.ensure_shape(pixels, [None, self.height, self.width, self.channels])
 
 
@@ -105,26 +105,30 @@ class Augment(Step):
         dtype, x = x.dtype, tf.cast(x, tf.float32)
         batch = tf.shape(x)[0]
         if self.flip:
-            mirrored = _each(tf.random.uniform([batch]) < 0.5)
+            mirrored = _reshape_per_image(tf.random.uniform([batch]) < 0.5)
             x = tf.where(mirrored, tf.reverse(x, axis=[2]), x)
         if self.shift:
-            x = _moved(x, self.shift)
+            x = _shift(x, self.shift)
         if self.contrast:
-            factor = _each(tf.random.uniform([batch], 1 - self.contrast, 1 + self.contrast))
+            factor = _reshape_per_image(
+                tf.random.uniform([batch], 1 - self.contrast, 1 + self.contrast)
+            )
             mean = tf.reduce_mean(x, axis=[1, 2, 3], keepdims=True)
             x = (x - mean) * factor + mean
         if self.brightness:
-            x += 255 * _each(tf.random.uniform([batch], -self.brightness, self.brightness))
+            x += 255 * _reshape_per_image(
+                tf.random.uniform([batch], -self.brightness, self.brightness)
+            )
         return tf.cast(tf.clip_by_value(x, 0.0, 255.0), dtype)
 
 
-def _each(of_image: tf.Tensor) -> tf.Tensor:
+def _reshape_per_image(of_image: tf.Tensor) -> tf.Tensor:
     import tensorflow as tf
 
     return tf.reshape(of_image, [-1, 1, 1, 1])
 
 
-def _moved(x: tf.Tensor, most: int) -> tf.Tensor:
+def _shift(x: tf.Tensor, most: int) -> tf.Tensor:
     """Moves each image by up to `most` pixels each way; edges are repeated outwards."""
     import tensorflow as tf
 

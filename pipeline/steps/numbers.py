@@ -68,19 +68,19 @@ class Missing(Step):
         """Tells if one is wanted."""
         return self.indicator
 
-    def indicated(self, x: tf.Tensor) -> tf.Tensor:
+    def indicate(self, x: tf.Tensor) -> tf.Tensor:
         """1 where x is missing, else 0."""
         import tensorflow as tf
 
-        return tf.cast(self._where(x), tf.float32)
+        return tf.cast(self._find_missing(x), tf.float32)
 
     def apply(self, x: tf.Tensor) -> tf.Tensor:
         """`fill` where x is missing, else x."""
         import tensorflow as tf
 
-        return tf.where(~self._where(x), x, self.fill)
+        return tf.where(~self._find_missing(x), x, self.fill)
 
-    def _where(self, x: tf.Tensor) -> tf.Tensor:
+    def _find_missing(self, x: tf.Tensor) -> tf.Tensor:
         import tensorflow as tf
 
         found = tf.zeros_like(x, tf.bool) if x.dtype != tf.float32 else tf.math.is_nan(x)
@@ -98,17 +98,17 @@ class Missing(Step):
         """The same, column by column."""
         import tensorflow as tf
 
-        return tf.where(~cls._where_all(steps, x), x, [step.fill for step in steps])
+        return tf.where(~cls._find_all_missing(steps, x), x, [step.fill for step in steps])
 
     @classmethod
-    def indicated_all(cls, steps: Sequence[Missing], x: tf.Tensor) -> tf.Tensor:
+    def indicate_all(cls, steps: Sequence[Missing], x: tf.Tensor) -> tf.Tensor:
         """The same, column by column."""
         import tensorflow as tf
 
-        return tf.cast(cls._where_all(steps, x), tf.float32)
+        return tf.cast(cls._find_all_missing(steps, x), tf.float32)
 
     @classmethod
-    def _where_all(cls, steps: Sequence[Missing], x: tf.Tensor) -> tf.Tensor:
+    def _find_all_missing(cls, steps: Sequence[Missing], x: tf.Tensor) -> tf.Tensor:
         import tensorflow as tf
 
         # NaN is equal to nothing.
@@ -151,7 +151,7 @@ class ZScore(Step):
 
     def apply(self, x: tf.Tensor) -> tf.Tensor:
         """(x - mean) / deviation."""
-        return whole.minus(x, _require(self.mean)) / _require(self.deviation)
+        return whole.subtract(x, _require(self.mean)) / _require(self.deviation)
 
     @property
     def together(self) -> bool:
@@ -163,7 +163,7 @@ class ZScore(Step):
         """The same, column by column."""
         # As lists, since a Keras model has them in its config.
         means = [_require(step.mean) for step in steps]
-        return whole.minus(x, means) / [_require(step.deviation) for step in steps]
+        return whole.subtract(x, means) / [_require(step.deviation) for step in steps]
 
 
 class MinMax(Step):
@@ -204,7 +204,7 @@ class MinMax(Step):
 
     def apply(self, x: tf.Tensor) -> tf.Tensor:
         """(x - min) / (max - min)."""
-        return whole.minus(x, _require(self.min)) / (_require(self.max) - _require(self.min))
+        return whole.subtract(x, _require(self.min)) / (_require(self.max) - _require(self.min))
 
     @property
     def together(self) -> bool:
@@ -215,7 +215,7 @@ class MinMax(Step):
     def apply_all(cls, steps: Sequence[MinMax], x: tf.Tensor) -> tf.Tensor:
         """The same, column by column."""
         low = [_require(step.min) for step in steps]
-        return whole.minus(x, low) / [_require(step.max) - _require(step.min) for step in steps]
+        return whole.subtract(x, low) / [_require(step.max) - _require(step.min) for step in steps]
 
 
 class Log1p(Step):
@@ -294,7 +294,7 @@ class Piecewise(Step):
     """Edges of the intervals: two or more numbers in ascending order."""
 
     @pydantic.model_validator(mode="after")
-    def _one_of_both(self) -> Piecewise:
+    def _check_edges(self) -> Piecewise:
         if self.edges is None and self.count is None:
             raise ValueError("needs count or edges")
         if self.edges is not None and (
@@ -315,7 +315,7 @@ class Piecewise(Step):
             percentiles.quantile_at(values.percentiles, n / self.count)
             for n in range(self.count + 1)
         }
-        edges = sorted({_told_apart(edge, values.kind) for edge in found})
+        edges = sorted({_round_edge(edge, values.kind) for edge in found})
         edges = edges if len(edges) > 1 else [edges[0], edges[0] + max(1.0, abs(edges[0]))]
         return self.model_copy(update={"edges": tuple(edges)})
 
@@ -339,7 +339,7 @@ class Piecewise(Step):
 
         assert self.edges is not None
         edges = np.array(self.edges, np.float64 if x.dtype == tf.int64 else np.float32)
-        share = whole.minus(tf.expand_dims(x, -1), edges[:-1].tolist()) / np.diff(edges).tolist()
+        share = whole.subtract(tf.expand_dims(x, -1), edges[:-1].tolist()) / np.diff(edges).tolist()
         return tf.minimum(tf.maximum(share, 0.0), 1.0)
 
 
@@ -378,7 +378,7 @@ def check_alike(values: tuple[float | int | str, ...], kind: Kind) -> None:
             raise ValueError(f"{value!r} is not a valid {kind}, and that is what it gets")
 
 
-def _told_apart(edge: float, kind: Kind) -> float:
+def _round_edge(edge: float, kind: Kind) -> float:
     """Returns an edge as values can be told apart by it: float32, or a large whole number."""
     large = kind == "integer" and abs(edge) > whole.OF_FLOAT32
     return float(round(edge) if large else np.float32(edge))

@@ -32,7 +32,7 @@ class Pool(Step):
         import tensorflow as tf
 
         count = tf.cast(x.row_lengths(), tf.float32)
-        return count if self.by == "count" else self._pooled(tf.cast(x, tf.float32), count)
+        return count if self.by == "count" else self._pool(tf.cast(x, tf.float32), count)
 
     def masked(self, x: tf.Tensor, there: tf.Tensor) -> tf.Tensor:
         """Returns the same of items that are `there`."""
@@ -42,9 +42,9 @@ class Pool(Step):
         if self.by == "count":
             return count
         neutral = {"min": math.inf, "max": -math.inf}.get(self.by, 0.0)
-        return self._pooled(tf.where(there, tf.cast(x, tf.float32), neutral), count)
+        return self._pool(tf.where(there, tf.cast(x, tf.float32), neutral), count)
 
-    def _pooled(self, x: Any, count: tf.Tensor) -> tf.Tensor:
+    def _pool(self, x: Any, count: tf.Tensor) -> tf.Tensor:
         import tensorflow as tf
 
         if self.by in ("mean", "sum"):

@@ -18,19 +18,19 @@ OF_FLOAT32 = 2**24
 LEAST, MOST = -(2**63), 2**63 - 1
 
 
-def at_most(limit: float) -> int:
+def round_down(limit: float) -> int:
     """Returns the largest int64 that is not above a finite number: what is greater than the one is
     greater than the other."""
     return min(max(math.floor(limit), LEAST), MOST)
 
 
-def at_least(limits: Sequence[float]) -> list[int]:
+def round_up(limits: Sequence[float]) -> list[int]:
     """Returns the smallest int64 that is not below each of some numbers; none for those that are
     above all."""
     return [math.ceil(max(limit, LEAST)) for limit in limits if limit <= MOST]
 
 
-def minus(x: tf.Tensor, offset: float | Sequence[float]) -> tf.Tensor:
+def subtract(x: tf.Tensor, offset: float | Sequence[float]) -> tf.Tensor:
     """Returns x - offset as float32, of int64 subtracted as float64."""
     import tensorflow as tf
 

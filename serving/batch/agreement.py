@@ -43,7 +43,7 @@ def truth(
 def _above(values: np.ndarray, threshold: float) -> np.ndarray:
     """Where a label is greater, as `trainer.features.transforms` compares it."""
     if np.issubdtype(values.dtype, np.integer):
-        return values > whole.at_most(threshold)
+        return values > whole.round_down(threshold)
     return values.astype(np.float32) > np.float32(threshold)
 
 

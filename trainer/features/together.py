@@ -67,7 +67,7 @@ def _of_group(
         steps = [planned.steps[number] for planned in group]
         first = steps[0]
         if number == group[0].indicated_by:
-            put((planned.indicator for planned in group), type(first).indicated_all(steps, x))
+            put((planned.indicator for planned in group), type(first).indicate_all(steps, x))
         if training or not first.in_training_only:
             kind = type(first)
             x = kind.layer_all(steps, x) if layers else kind.apply_all(steps, x)

@@ -226,7 +226,7 @@ def make(
         weights = _weights(planned, value, columns, layers=layers)
         for number, step in enumerate(planned.steps):
             if planned.indicator and number == planned.indicated_by:
-                made[planned.indicator] = step.indicated(value)
+                made[planned.indicator] = step.indicate(value)
             if training or not step.in_training_only:
                 kind = planned.points[number + 1].kind
                 value = _applied(planned.name, step, kind, x=value, layers=layers, there=there)
@@ -329,7 +329,7 @@ def _applied(
 def _above(label: tf.Tensor, threshold: float) -> tf.Tensor:
     """Where a label is greater; `serving.batch.agreement` says the same."""
     if label.dtype.is_integer:
-        return label > whole.at_most(threshold)
+        return label > whole.round_down(threshold)
     return tf.cast(label, tf.float32) > threshold
 
 

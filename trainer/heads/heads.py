@@ -234,7 +234,7 @@ class _Number(means.OfSome, tf.estimator.RegressionHead):
 
     def loss(self, labels: Any, logits: Any, *args: Any, **kwargs: Any) -> Any:
         """Returns the loss, in training and in evaluations."""
-        scaled = whole.minus(labels, self._offset) / self._scale
+        scaled = whole.subtract(labels, self._offset) / self._scale
         return self._unscaled.loss(scaled, logits, *args, **kwargs)
 
     def _processed_labels(self, logits: Any, labels: Any) -> Any:

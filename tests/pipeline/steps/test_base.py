@@ -141,7 +141,7 @@ def test_what_claims_too_much_is_not_believed():
     with pytest.raises(errors.UsageError, match="not known after own_steps:Wrong, which does not"):
         feature_plan.plan(job, contents(job))
     x = np.random.default_rng(3).uniform(0, 10, 10_000)
-    found = base.after(Curved(), _known(x))
+    found = base.derive_values(Curved(), _known(x))
     assert found.mean == pytest.approx((x**2).mean(), rel=0.01)
     assert found.variance == pytest.approx((x**2).var(), rel=0.01)
 
@@ -165,7 +165,7 @@ def test_statistics_of_each_step_are_those_of_what_its_op_makes(name):
         step = STEPS[name](**settings)
         dtype = tf.float32 if kind == "number" else tf.int64
         y = step.apply(tf.constant(x, dtype)).numpy().astype(np.float64)
-        found = base.after(step, _known(x, kind))
+        found = base.derive_values(step, _known(x, kind))
         spread = max(float(np.ptp(y)), 1e-6)
         wanted = np.quantile(y, HUNDREDTHS)
         np.testing.assert_allclose(found.percentiles, wanted, atol=1e-5 * spread, rtol=1e-5)

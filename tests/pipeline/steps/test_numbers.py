@@ -88,7 +88,7 @@ def test_missing_fills_whole_numbers_in_without_rounding_them(fill):
 
 
 def test_what_is_never_missing_is_found_nowhere():
-    found = numbers.Missing(fill=7).indicated(tf.constant([-1, 0], tf.int64))
+    found = numbers.Missing(fill=7).indicate(tf.constant([-1, 0], tf.int64))
     assert found.numpy().tolist() == [0.0, 0.0]
 
 

@@ -13,17 +13,17 @@ from pipeline.steps import whole
     [(2.5, 2), (-2.5, -3), (3.0, 3), (1e300, whole.MOST), (-1e300, whole.LEAST)],
 )
 def test_the_largest_that_is_not_above(limit, found):
-    assert whole.at_most(limit) == found
+    assert whole.round_down(limit) == found
 
 
 def test_the_smallest_that_are_not_below():
-    assert whole.at_least([-1e300, -1.5, 0.5, 3.0, 1e300]) == [whole.LEAST, -1, 1, 3]
+    assert whole.round_up([-1e300, -1.5, 0.5, 3.0, 1e300]) == [whole.LEAST, -1, 1, 3]
 
 
 def test_a_difference_is_taken_before_it_becomes_float32():
     x = tf.constant([2**30 + 1, 2**30 - 3], tf.int64)
-    assert whole.minus(x, float(2**30)).numpy().tolist() == [1.0, -3.0]
-    assert whole.minus(tf.constant([1.5]), 1.0).numpy().tolist() == [0.5]
+    assert whole.subtract(x, float(2**30)).numpy().tolist() == [1.0, -3.0]
+    assert whole.subtract(tf.constant([1.5]), 1.0).numpy().tolist() == [0.5]
 
 
 @pytest.mark.parametrize(
