@@ -142,7 +142,7 @@ class OfLogits(OfClasses):
         return METRICS_OF_TWO_CLASSES if self.classes == 2 else METRICS_OF_CLASSES
 
     @pydantic.model_validator(mode="after")
-    def _only_of_numbers(self) -> OfLogits:
+    def _check_regression(self) -> OfLogits:
         if self.task != "regression" and (self.offset, self.scale) != (0.0, 1.0):
             raise ValueError("offset and scale are for task: regression")
         return self

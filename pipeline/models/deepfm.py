@@ -21,7 +21,7 @@ class DeepFm(Layers):
     """Width of the vectors of all ids."""
 
     @pydantic.model_validator(mode="after")
-    def _one_logit(self) -> DeepFm:
+    def _check_one_logit(self) -> DeepFm:
         if self.task == "classification" and self.classes != 2:
             raise ValueError(
                 f"deepfm predicts one of two classes or a number, got classes: {self.classes}; "

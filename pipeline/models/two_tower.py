@@ -72,16 +72,16 @@ class TwoTower(HiddenLayers):
     def check(self, job: Any) -> None:
         """Raises `ValueError` for towers that cannot be, and what else the model does not do."""
         problems = itertools.chain(
-            _of_sides(self, job.features),
-            _of_columns(self, job),
-            _of_item_id(self, job.features, job.data.columns),
-            _of_sections(job),
+            _check_sides(self, job.features),
+            _check_columns(self, job),
+            _check_item_id(self, job.features, job.data.columns),
+            _check_sections(job),
         )
         for problem in problems:
             raise ValueError(problem)
 
 
-def _of_sides(settings: TwoTower, features: Mapping[str, Any]) -> Iterator[str]:
+def _check_sides(settings: TwoTower, features: Mapping[str, Any]) -> Iterator[str]:
     for side in SIDES:
         names = getattr(settings, side)
         key = f"model.params.{side}"
@@ -103,7 +103,7 @@ def _of_sides(settings: TwoTower, features: Mapping[str, Any]) -> Iterator[str]:
             )
 
 
-def _of_columns(settings: TwoTower, job: Any) -> Iterator[str]:
+def _check_columns(settings: TwoTower, job: Any) -> Iterator[str]:
     user, item = (columns_of(names, job) for names in (settings.user, settings.item))
     for name in user:
         if name in item:
@@ -114,7 +114,7 @@ def _of_columns(settings: TwoTower, job: Any) -> Iterator[str]:
             )
 
 
-def _of_item_id(
+def _check_item_id(
     settings: TwoTower, features: Mapping[str, Any], columns: Mapping[str, Any]
 ) -> Iterator[str]:
     name, key = settings.item_id, "model.params.item_id"
@@ -142,7 +142,7 @@ def _of_item_id(
         )
 
 
-def _of_sections(job: Any) -> Iterator[str]:
+def _check_sections(job: Any) -> Iterator[str]:
     sample = job.data.sample
     if sample is not None and sample.correct == "logits":
         yield (
