@@ -73,7 +73,7 @@ def _check_optimizer(job: config.Config) -> None:
 
 def check_groups(job: config.Config) -> None:
     """Raises `UsageError` if there is an `eval.group` and several replicas evaluate."""
-    if job.eval.group is not None and topology.evaluating_replicas(job.cluster) > 1:
+    if job.eval.group is not None and topology.count_evaluating_replicas(job.cluster) > 1:
         raise errors.UsageError(
             f"eval.group: cluster.eval_strategy is {job.cluster.eval_strategy}; metrics by group "
             "need all predictions in one replica: use none or one_device"
@@ -85,7 +85,7 @@ def check_machine(cluster: config.Cluster, gpus: int) -> None:
 
     CPUs are never short: they are logical, as many as are named.
     """
-    for key, device in _named_devices(cluster):
+    for key, device in _list_named_devices(cluster):
         kind, index = parse_device(device, key)
         if kind == "gpu" and index >= gpus:
             there = f"only {gpus} GPUs" if gpus else "no GPU"
@@ -115,7 +115,7 @@ def parse_device(device: str, key: str) -> tuple[str, int]:
     return match[1].lower(), int(match[2])
 
 
-def _named_devices(cluster: config.Cluster) -> list[tuple[str, str]]:
+def _list_named_devices(cluster: config.Cluster) -> list[tuple[str, str]]:
     named = [("cluster.devices", device) for device in cluster.devices]
     return [*named, ("cluster.parameter_device", cluster.parameter_device)]
 
@@ -135,7 +135,7 @@ def _check_keys(cluster: config.Cluster) -> None:
 
 
 def _check_devices(cluster: config.Cluster) -> None:
-    parsed = [parse_device(device, key) for key, device in _named_devices(cluster)][:-1]
+    parsed = [parse_device(device, key) for key, device in _list_named_devices(cluster)][:-1]
     twice = [d for n, d in enumerate(cluster.devices) if parsed[n] in parsed[:n]]
     if twice:
         raise errors.UsageError(f"cluster.devices: {twice[0]!r} is named twice; name each once")

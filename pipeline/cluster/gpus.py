@@ -17,7 +17,7 @@ VARIABLE = "CUDA_VISIBLE_DEVICES"
 PROMISED = "PIPELINE_GPUS"
 
 
-def visible(environment: Mapping[str, str], devices: str = "/dev") -> list[str]:
+def list_visible(environment: Mapping[str, str], devices: str = "/dev") -> list[str]:
     """Returns what CUDA calls the NVIDIA GPUs that processes with this environment may use."""
     names = os.listdir(devices) if os.path.isdir(devices) else []
     present = sum(re.fullmatch(r"nvidia\d+", name) is not None for name in names)
@@ -31,8 +31,8 @@ def visible(environment: Mapping[str, str], devices: str = "/dev") -> list[str]:
 
 
 def count(environment: Mapping[str, str], devices: str = "/dev") -> int:
-    """Returns how many GPUs `visible` does."""
-    return len(visible(environment, devices))
+    """Returns how many GPUs `list_visible` does."""
+    return len(list_visible(environment, devices))
 
 
 def gpus_per_process(cluster: config.Cluster, gpus: int) -> int:

@@ -7,7 +7,7 @@ from pipeline.cluster import compatibility, topology
 from pipeline.config import strategy_table
 
 
-def scaled(job: config.Config, workers: int) -> config.Config:
+def scale(job: config.Config, workers: int) -> config.Config:
     """Returns `job` with another number of workers.
 
     Raises `UsageError` if its strategy, its batch or the places that its parameter servers keep do
@@ -40,7 +40,7 @@ def places(cluster: config.Cluster) -> int:
     return topology.worker_places(cluster) if restarts_nothing(cluster) else 0
 
 
-def spare_places(cluster: config.Cluster) -> int:
+def count_spare_places(cluster: config.Cluster) -> int:
     """Returns for how many workers there are addresses besides those that a run starts with."""
     started = topology.role_counts(cluster)[topology.WORKER]
     return max(0, places(cluster) - started)

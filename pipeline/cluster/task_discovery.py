@@ -43,8 +43,8 @@ def task_of(
     cluster = _cluster_of_flags(cluster_spec, hosts or {})
     if cluster or task_index or job_name is not None:
         return _task(job_name or CHIEF, task_index, cluster)
-    ours = from_tf_config(environment.get("TF_CONFIG", ""))
-    services = from_cluster_spec(environment.get("CLUSTER_SPEC", ""))
+    ours = read_tf_config(environment.get("TF_CONFIG", ""))
+    services = read_cluster_spec(environment.get("CLUSTER_SPEC", ""))
     if ours is None or services is None:
         return ours or services or Task(CHIEF, 0)
     if _name(ours) != _name(services):
@@ -57,20 +57,22 @@ def task_of(
     return services
 
 
-def from_tf_config(text: str) -> Task | None:
+def read_tf_config(text: str) -> Task | None:
     """Reads `TF_CONFIG`; `None` if it names neither a cluster nor a task."""
     content = topology.parse_object(text, "TF_CONFIG")
-    return _from(content, "TF_CONFIG", {**{role: role for role in topology.ROLES}, _MASTER: CHIEF})
+    return _read_task(
+        content, "TF_CONFIG", {**{role: role for role in topology.ROLES}, _MASTER: CHIEF}
+    )
 
 
-def from_cluster_spec(text: str) -> Task | None:
+def read_cluster_spec(text: str) -> Task | None:
     """Reads `CLUSTER_SPEC`, in which roles are pools by number; `None` if it names neither a
     cluster nor a task."""
     content = topology.parse_object(text, "CLUSTER_SPEC")
-    return _from(content, "CLUSTER_SPEC", _POOLS)
+    return _read_task(content, "CLUSTER_SPEC", _POOLS)
 
 
-def _from(content: Mapping[str, Any], source: str, roles: Mapping[str, str]) -> Task | None:
+def _read_task(content: Mapping[str, Any], source: str, roles: Mapping[str, str]) -> Task | None:
     named, task = content.get("cluster") or {}, content.get("task") or {}
     if not named and not task:
         return None

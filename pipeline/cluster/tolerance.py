@@ -39,7 +39,7 @@ class Tolerance:
         return 0.0 if self._since is None else self._clock() - self._since
 
     @contextlib.contextmanager
-    def survived(self) -> Iterator[None]:
+    def survive(self) -> Iterator[None]:
         """Runs the body; an `Exception` in it is logged once and not raised."""
         try:
             yield

@@ -68,7 +68,7 @@ def replicas_per_process(cluster: config.Cluster) -> int:
     return _count("replicas", given, strategy.replicas, name=cluster.strategy)
 
 
-def evaluating_replicas(cluster: config.Cluster) -> int:
+def count_evaluating_replicas(cluster: config.Cluster) -> int:
     """Returns how many copies of the model the evaluating process holds."""
     if not STRATEGIES[cluster.eval_strategy].replicates:
         return 1

@@ -33,7 +33,7 @@ def check(run: RunFolder, workers: int, now: float) -> str:
             "there: each for which --cluster_spec has an address may join and leave"
         )
     present = run.read_config()
-    scaling.scaled(present, workers)
+    scaling.scale(present, workers)
     before = record.topology.get(topology.WORKER, 0)
     if workers == before:
         raise errors.UsageError(f"run {run.name!r}: has as many workers already ({workers})")

@@ -46,7 +46,7 @@ class Observation:
             return
         self._looked_at = time.monotonic()
         members = self._processes.members
-        with self._reading.survived():
+        with self._reading.survive():
             self.statuses = {
                 name: status
                 for name, status in run_folder.read_statuses(self._run).items()

@@ -53,7 +53,7 @@ class Scaling:
             return False
         try:
             job = self._plan.run.read_config()
-            changed = scaling.scaled(job, wanted)
+            changed = scaling.scale(job, wanted)
         except errors.PipelineError as error:
             self._seen.show_line(f"{run_folder.SCALE}: {error}")
             return False

@@ -57,7 +57,7 @@ def distribution(cluster: config.Cluster, task: topology.Task, given: Any = None
 
 def evaluation_devices(cluster: config.Cluster) -> list[str]:
     """Returns where the evaluating process has a replica each."""
-    replicas = topology.evaluating_replicas(cluster)
+    replicas = topology.count_evaluating_replicas(cluster)
     return list(cluster.devices[:replicas]) or _default_devices(replicas)
 
 

@@ -169,7 +169,7 @@ class RecordDataset:
         blocks = self.blocks(split)
         rows = epoch_order.readable(blocks)
         total = int(rows[:, 2].sum())
-        replicas = topology.evaluating_replicas(self.job.cluster)
+        replicas = topology.count_evaluating_replicas(self.job.cluster)
         sizes = even_batches(total, self.job.eval.batch_size, replicas)
         if not sizes[-1]:
             raise errors.UsageError(

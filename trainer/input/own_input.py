@@ -90,7 +90,7 @@ class OwnInput:
 
     def eval_input_fn(self, split: str) -> InputFn:
         """Returns one pass over the examples to evaluate."""
-        replicas = topology.evaluating_replicas(self.job.cluster)
+        replicas = topology.count_evaluating_replicas(self.job.cluster)
         context = tf.distribute.InputContext(1, 0, replicas)
 
         return lambda: self._dataset(_MODES.EVAL, self.job.eval.batch_size, context)

@@ -66,7 +66,7 @@ class PreflightServer:
 
     def _answer_all(self) -> None:
         while True:
-            with self._answering.survived():
+            with self._answering.survive():
                 self.answer()
             time.sleep(_REMOTE_ANSWER if storage.is_remote(self._run.path) else _ANSWER)
 
@@ -111,7 +111,7 @@ def check(
     looking = Tolerance(f"{task.name}: looking for the chief's answer")
     while True:
         answer = None
-        with looking.survived():
+        with looking.survive():
             answer = run.read(f"{_FOLDER}/{task.name}.answer.json")
         if answer is not None and answer.get("nonce") == nonce:
             break

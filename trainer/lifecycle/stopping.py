@@ -106,7 +106,7 @@ class StopHook(tf.compat.v1.train.SessionRunHook):
         if now - self._looked < self._interval:
             return None
         self._looked = now
-        with self._looking.survived():
+        with self._looking.survive():
             marker = self._run.read(self._marker)
             if marker is not None:
                 self.is_final = bool(marker.get("final"))
@@ -165,7 +165,7 @@ class Watch:
 
     def _look(self) -> None:
         while True:
-            with self._looking.survived():
+            with self._looking.survive():
                 self._look_once()
             # A signal is news to look at once, and is not for the time after it.
             stopping = signals.stop_requested.is_set()
@@ -222,7 +222,7 @@ class Watch:
         take long."""
         deadline = time.monotonic() + self._grace
         while time.monotonic() < deadline:
-            with self._looking.survived():
+            with self._looking.survive():
                 if not self._is_needed():
                     return
             if signals.insisted.wait(self._interval):

@@ -42,5 +42,5 @@ class TrainingTime:
         """Writes the seconds if it is time to, or `now`. A write that fails is made again later."""
         if self._runs and (now or self._clock() - self._kept >= self._interval):
             self._kept = self._clock()
-            with self._writing.survived():
+            with self._writing.survive():
                 self._run.write(TRAINING_TIME, {"seconds": round(self.seconds, 3)})

@@ -183,7 +183,7 @@ class Reporter:
             # Its session may have been lost because others had ended already.
             self.watch.finish()
         run = dataclasses.replace(self._run, patience=_LAST if last else 0.0)
-        with self.writing.survived():
+        with self.writing.survive():
             run_folder.write_status(run, self._status)
         self.watch.keep(now=last)
 

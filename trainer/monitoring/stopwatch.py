@@ -225,7 +225,7 @@ class Stopwatch:
                 return
             self._written = self._clock()
             account = self.account
-        with self._writing.survived():
+        with self._writing.survive():
             accounts.write(self._run, account)
 
 

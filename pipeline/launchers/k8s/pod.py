@@ -89,7 +89,7 @@ class Rendering:
         """How many processes of each role there are addresses for: workers that may join, too."""
         counts = {role: self.job.counts[role] for role in self.roles}
         if topology.WORKER in counts:
-            counts[topology.WORKER] += scaling.spare_places(self.job.config.cluster)
+            counts[topology.WORKER] += scaling.count_spare_places(self.job.config.cluster)
         return counts
 
     def metadata(self) -> dict[str, Any]:

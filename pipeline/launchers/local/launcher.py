@@ -53,7 +53,7 @@ class LocalLauncher(base.Launcher):
 
     def run(self, job: Job, *, started: float) -> RunRecord:
         """Runs `job` as `base.Launcher` says."""
-        there = gpus.visible(os.environ)
+        there = gpus.list_visible(os.environ)
         each = gpus.gpus_per_process(job.config.cluster, len(there))
         job = dataclasses.replace(job, config=gpus.with_replicas(job.config, min(each, len(there))))
         compatibility.check(job.config)
@@ -101,12 +101,12 @@ class LocalLauncher(base.Launcher):
 
     def require(self, job: Job) -> None:
         """Checks that the config can run with the GPUs that are here."""
-        compatibility.check_machine(job.config.cluster, len(gpus.visible(os.environ)))
+        compatibility.check_machine(job.config.cluster, len(gpus.list_visible(os.environ)))
 
     def room(self, job: Job) -> Room | None:
         """Returns what is free on this machine. Without servers, variables may be on GPUs."""
         free = memory.available()
-        on_gpus = table_memory.holder(job.config.cluster) != topology.PS and gpus.visible(
+        on_gpus = table_memory.holder(job.config.cluster) != topology.PS and gpus.list_visible(
             os.environ
         )
         if free is None or on_gpus:
@@ -155,7 +155,7 @@ class LocalLauncher(base.Launcher):
         started: float,
     ) -> None:
         cluster, record = job.config.cluster, beat.record
-        there = gpus.visible(os.environ)
+        there = gpus.list_visible(os.environ)
         strategy = strategy_table.STRATEGIES[cluster.strategy]
         patience = watchdog.HangLimits(cluster.watchdog_seconds, cluster.watchdog_start_seconds)
         with display.Display(job.config.train.planned_steps) as shown:

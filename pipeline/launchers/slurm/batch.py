@@ -70,7 +70,7 @@ class JobAttempt:
             self._job.counts,
             os.environ["SLURM_JOB_ID"],
             slurm.cpus,
-            scaling.spare_places(self._job.config.cluster),
+            scaling.count_spare_places(self._job.config.cluster),
             step_end.seconds_per_action(self._job.config.cluster),
         )
         self._places = places.WorkerSlots(allocation, self._record)
@@ -150,7 +150,7 @@ class JobAttempt:
         looking = tolerance.Tolerance("reading what the processes report")
         while step.poll() is None:
             self._stop.wait(_POLL)
-            with looking.survived():
+            with looking.survive():
                 self._places.look()
                 self._observe()
                 watch.look()

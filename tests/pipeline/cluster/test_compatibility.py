@@ -111,7 +111,7 @@ def test_replicas_may_be_those_that_evaluate(strategy):
     overrides = (f"cluster.strategy={strategy}", "cluster.eval_strategy=mirrored")
     cluster = config_file.load("mnist", [*overrides, "cluster.replicas=3"]).cluster
     accept(strategy, *overrides, "cluster.replicas=3")
-    assert topology.evaluating_replicas(cluster) == 3
+    assert topology.count_evaluating_replicas(cluster) == 3
     own = strategy in REPLICATED
     assert topology.replicas_per_process(cluster) == (3 if own else 1)
 

@@ -8,8 +8,8 @@ import pytest
 
 from pipeline import errors
 from pipeline.cluster.task_discovery import (
-    from_cluster_spec,
-    from_tf_config,
+    read_cluster_spec,
+    read_tf_config,
     task_of,
 )
 from pipeline.cluster.topology import Task
@@ -30,7 +30,7 @@ def place(environment=None, *, job_name=None, task_index=0, **others):
 
 @pytest.mark.parametrize("text", ["", "{}", '{"cluster": {}, "task": {}}'])
 def test_variables_that_name_no_cluster_say_nothing(text):
-    assert from_tf_config(text) is None and from_cluster_spec(text) is None
+    assert read_tf_config(text) is None and read_cluster_spec(text) is None
     assert place({"TF_CONFIG": text, "CLUSTER_SPEC": text}) == Task("chief", 0)
 
 
@@ -51,7 +51,7 @@ def test_variables_that_name_no_cluster_say_nothing(text):
     ],
 )
 def test_tf_config(text, task):
-    assert from_tf_config(text) == task
+    assert read_tf_config(text) == task
     assert place({"TF_CONFIG": text}) == task
 
 
@@ -76,7 +76,7 @@ def test_tf_config(text, task):
     ],
 )
 def test_pools_of_vertex(text, task):
-    assert from_cluster_spec(text) == task
+    assert read_cluster_spec(text) == task
     assert place({"CLUSTER_SPEC": text}) == task
 
 
@@ -109,8 +109,8 @@ def test_hosts_of_the_service_count_where_the_two_differ():
 
 def test_a_master_is_a_chief():
     spec = {"master": [CHIEF], "worker": WORKERS, "ps": PS}
-    assert from_tf_config(variable(spec, "master", 0)) == Task("chief", 0, CLUSTER)
-    assert from_tf_config(variable(spec, "worker", 1)) == Task("worker", 1, CLUSTER)
+    assert read_tf_config(variable(spec, "master", 0)) == Task("chief", 0, CLUSTER)
+    assert read_tf_config(variable(spec, "worker", 1)) == Task("worker", 1, CLUSTER)
     pools = variable(POOLS, "workerpool0", 0)
     both = {"TF_CONFIG": variable(spec, "master", 0), "CLUSTER_SPEC": pools}
     assert place(both) == Task("chief", 0, CLUSTER)
