@@ -74,7 +74,7 @@ def main() -> None:
 
 def _check_storage_and_memory(wanted: job.Job, launcher: base.Launcher) -> None:
     gcs_preflight.check(wanted.storage_root)
-    known = table_memory.known_manifest(wanted)
+    known = table_memory.read_known_manifest(wanted)
     table_memory.check(wanted.config, launcher.room(wanted), known)
 
 

@@ -58,7 +58,7 @@ def run(
     with (
         _alone(wanted.run, task),
         fatal.fail_once(wanted.run, task.name, os.environ.get(fatal.SUBMISSION)),
-        by_hand.recorded(ending),
+        by_hand.record_end(ending),
     ):
         if task.is_chief:
             storage.makedirs(wanted.run.path)

@@ -45,7 +45,7 @@ class EndRecorder:
         if error is not None and record.status == "done":
             return None  # another one to evaluate it, such as with another config
         run_record.add_statuses(record, statuses)
-        record.final_step = _newest_step(statuses)
+        record.final_step = _find_newest_step(statuses)
         record.seconds["total"] = round(time.time() - self._started, 3)
         if error is None and not self._is_evaluated():
             record.status, record.exit_code, record.reason = "trained", 0, liveness.UNEVALUATED
@@ -99,7 +99,7 @@ class EndRecorder:
 
 
 @contextlib.contextmanager
-def recorded(ending: EndRecorder) -> Iterator[None]:
+def record_end(ending: EndRecorder) -> Iterator[None]:
     """Records how the run ends with the body, if it ends with it, and tells of it. What fails for
     another reason keeps its own error."""
     global _current
@@ -132,7 +132,7 @@ def note_end(error: BaseException) -> None:
         _current.close(error)
 
 
-def _newest_step(statuses: Mapping[str, run_folder.Status]) -> int | None:
+def _find_newest_step(statuses: Mapping[str, run_folder.Status]) -> int | None:
     steps = [
         status.step
         for name, status in statuses.items()

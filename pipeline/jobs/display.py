@@ -200,10 +200,10 @@ def introduction(job: Job, *, resumes: bool) -> str:
     verb = "resuming" if resumes else "starting"
     what = f"{verb} run {job.name} in {terminal.display_path(job.run.path)}: "
     what += f"{job.config.cluster.strategy} with {counts}"
-    return "\n".join(terminal.wrap(line, sys.stdout) for line in (what, _each_step(job.config)))
+    return "\n".join(terminal.wrap(line, sys.stdout) for line in (what, _describe_step(job.config)))
 
 
-def _each_step(job: config.Config) -> str:
+def _describe_step(job: config.Config) -> str:
     """Says what batch size, replicas and scaling of the learning rate come to; of an input that
     makes its batches by itself, what a run on it does not have."""
     if not job.data.has_records:
@@ -243,11 +243,11 @@ def summary(job: Job, record: RunRecord) -> str:
         for kind, path in record.exports.items()
         if path
     ]
-    lines += [f"{'next' if i == 0 else '':9}{line}" for i, line in enumerate(_next_steps(job))]
+    lines += [f"{'next' if i == 0 else '':9}{line}" for i, line in enumerate(_list_next_steps(job))]
     return "\n".join(terminal.wrap(line, sys.stdout, indent=9) for line in lines)
 
 
-def _next_steps(job: Job) -> list[str]:
+def _list_next_steps(job: Job) -> list[str]:
     """Returns commands that can be typed as they are, each with what it does."""
     root = terminal.display_path(job.storage_root)
     where = hints.storage_setting(root)
@@ -284,13 +284,13 @@ def describe_result(record: RunRecord) -> str:
     for split in ("test", "eval"):
         values = record.metrics.get(split, {})
         parts += [
-            f"{split} {name} {figure(value)}{_beside(record, split, name)}"
+            f"{split} {name} {figure(value)}{_describe_metric_context(record, split, name)}"
             for name, value in values.items()
             if name in (*_SHOWN, metric) and not _is_said(name, metric, values)
         ]
     best = record.best
     if best:
-        said, cause = _in_line(certainty.describe_best(record))
+        said, cause = _split_interval(certainty.describe_best(record))
         parts.append(
             f"best {best['metric']} {figure(best['value'])}{said} at step {best['step']}"
             + (f" ({cause})" if cause else "")
@@ -298,17 +298,17 @@ def describe_result(record: RunRecord) -> str:
     return ", ".join(parts)
 
 
-def _beside(record: RunRecord, split: str, name: str) -> str:
+def _describe_metric_context(record: RunRecord, split: str, name: str) -> str:
     """Returns what a metric is to be read with: its interval, what a constant answer has,
     and that it is of too few records."""
-    interval, cause = _in_line(certainty.describe(record, split, name))
+    interval, cause = _split_interval(certainty.describe(record, split, name))
     simple = record.baselines.get(split, {})
     said = [f"baseline {figure(simple[name])}"] if name in simple else []
     said += filter(None, [cause])
     return interval + (f" ({', '.join(said)})" if said else "")
 
 
-def _in_line(sure: str) -> tuple[str, str]:
+def _split_interval(sure: str) -> tuple[str, str]:
     """Returns an interval, to go after its value, and what is to be said of it, or why there is
     none; either may be empty."""
     ends, end, remark = sure.rpartition("]")

@@ -50,7 +50,7 @@ def note_job(job: Job, name: str) -> None:
         run_record.write(job.run, record)
 
 
-def resolved(job: Job, contents: manifest.Manifest) -> Job:
+def resolve_steps(job: Job, contents: manifest.Manifest) -> Job:
     """Says how many steps the epochs of a job come to, if it has epochs; how many of them are left
     is for the chief to find out. Raises `UsageError` if a schedule does not fit into so many."""
     wanted = epochs.set_initial_length(job.config, contents)
@@ -60,7 +60,7 @@ def resolved(job: Job, contents: manifest.Manifest) -> Job:
     return dataclasses.replace(job, config=wanted)
 
 
-def checked_manifest(job: Job, *, quiet: bool = False) -> manifest.Manifest:
+def check_manifest(job: Job, *, quiet: bool = False) -> manifest.Manifest:
     """Returns the manifest of the job's records; warns, unless `quiet`, of coarse features, of
     batches with more examples than there are records, and of settings without effect.
 

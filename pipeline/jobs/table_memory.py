@@ -33,7 +33,7 @@ def holder(cluster: config.Cluster) -> str:
     return topology.PS if strategy_table.STRATEGIES[cluster.strategy].servers else topology.CHIEF
 
 
-def known_manifest(job: Job) -> manifest.Manifest | None:
+def read_known_manifest(job: Job) -> manifest.Manifest | None:
     """Returns the manifest of the job's records, if they are there with the columns of the
     config."""
     if not job.config.data.has_records or not storage.exists(manifest.path_in(job.records)):

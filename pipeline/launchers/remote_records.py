@@ -14,14 +14,14 @@ def with_records(job: Job) -> Job:
     moves = job.config.train.on_new_data != "refuse"
     wanted = builds.find_wanted(job.storage_root, job.config, job.run, moves=moves)
     job = job.with_records(wanted)
-    run_setup.checked_manifest(job, quiet=True)  # `pin` says it
+    run_setup.check_manifest(job, quiet=True)  # `pin` says it
     return job
 
 
 def pin(job: Job, record: RunRecord) -> Job:
     """Pins the run to its records, and returns the job with what follows from them."""
-    contents = run_setup.checked_manifest(job)
+    contents = run_setup.check_manifest(job)
     builds.warn_of_other_inputs(job.storage_root, job.config, job.records)
     builds.pin_to(job.storage_root, job.run, job.config.name, folder=job.records)
     record.manifest = contents.sha256
-    return run_setup.resolved(job, contents)
+    return run_setup.resolve_steps(job, contents)

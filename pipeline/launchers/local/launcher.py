@@ -88,10 +88,10 @@ class LocalLauncher(base.Launcher):
                         self._preprocess(job, stop, children, beat=beat)
                         pinned = builds.find_run_build(job.storage_root, job.run, job.config.name)
                         job = job.with_records(pinned)
-                        contents = run_setup.checked_manifest(job)
+                        contents = run_setup.check_manifest(job)
                         record.manifest = contents.sha256
                         table_memory.check(job.config, self.room(job), contents)
-                        job = run_setup.resolved(job, contents)
+                        job = run_setup.resolve_steps(job, contents)
                     self._train(job, server, stop, beat=beat, logs=logs, started=started)
             except errors.PipelineError as error:
                 run_setup.close(job, record, error, stopped=bool(stop.count))

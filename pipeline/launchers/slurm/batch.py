@@ -110,9 +110,9 @@ class JobAttempt:
     def _settle_records(self) -> None:
         pinned = builds.find_run_build(self._job.storage_root, self._run, self._job.config.name)
         self._job = self._job.with_records(pinned)
-        contents = run_setup.checked_manifest(self._job)
+        contents = run_setup.check_manifest(self._job)
         self._record.manifest = contents.sha256
-        self._job = run_setup.resolved(self._job, contents)
+        self._job = run_setup.resolve_steps(self._job, contents)
         run_record.write(self._run, self._record)
 
     def _one_step(self, allocation: steps.Allocation, first: int) -> bool:

@@ -59,7 +59,7 @@ UNEVALUATED = "not evaluated yet: start --job_name=evaluator (a script by its TF
 
 
 def test_a_single_process_records_everything(begun, capsys):
-    with by_hand.recorded(ending(begun, cluster={})):
+    with by_hand.record_end(ending(begun, cluster={})):
         train(begun, reason="deadline: train.max_seconds=9")
         evaluate(begun)
         say(begun, "chief-0", "done", step=60, seconds={"read": 0.5, "checkpoints": 1.0})
@@ -76,11 +76,11 @@ def test_a_single_process_records_everything(begun, capsys):
 
 def test_in_a_cluster_the_evaluator_does(begun, capsys):
     say(begun, "evaluator-0", "waiting")
-    with by_hand.recorded(ending(begun)):
+    with by_hand.record_end(ending(begun)):
         train(begun)
         say(begun, "chief-0", "done", step=60)
     assert (recorded(begun), capsys.readouterr().out) == (UNTOLD, "")
-    with by_hand.recorded(ending(begun, "evaluator")):
+    with by_hand.record_end(ending(begun, "evaluator")):
         evaluate(begun)
         say(begun, "evaluator-0", "done", note="3 of 5 checkpoints were not evaluated")
     assert recorded(begun) == ("done", "all steps made", 0, 60)
@@ -96,7 +96,7 @@ def test_the_chief_warns_if_there_is_no_evaluator(begun, evaluator, capsys):
     evaluate(begun, 30)  # of an earlier end
     if evaluator is not None:
         say(begun, "evaluator-0", **evaluator)
-    with by_hand.recorded(ending(begun)):
+    with by_hand.record_end(ending(begun)):
         train(begun)
         say(begun, "chief-0", "done", step=60)
     assert recorded(begun) == ("trained", UNEVALUATED, 0, 60)
@@ -106,7 +106,7 @@ def test_the_chief_warns_if_there_is_no_evaluator(begun, evaluator, capsys):
 
 def test_a_chief_started_again_after_everything_records_it(begun):
     evaluate(begun)
-    with by_hand.recorded(ending(begun)):
+    with by_hand.record_end(ending(begun)):
         train(begun)
     assert recorded(begun)[:3] == ("done", "all steps made", 0)
 
@@ -123,7 +123,7 @@ def test_a_chief_started_again_after_everything_records_it(begun):
 )
 def test_a_chief_records_its_failure(begun, raised, state, found):
     evaluate(begun, 30)  # of an earlier end
-    with pytest.raises(type(raised)), by_hand.recorded(ending(begun)):
+    with pytest.raises(type(raised)), by_hand.record_end(ending(begun)):
         say(begun, "chief-0", state, step=7)
         raise raised
     assert recorded(begun) == found
@@ -132,7 +132,7 @@ def test_a_chief_records_its_failure(begun, raised, state, found):
 def test_one_that_ends_abruptly_can_record_it(begun):
     by_hand.note_end(LATER)  # of a process that no hand has started
     assert recorded(begun) == UNTOLD
-    with by_hand.recorded(ending(begun)):
+    with by_hand.record_end(ending(begun)):
         say(begun, "chief-0", "stopped")
         by_hand.note_end(errors.RetryableError("stopped at once"))
         assert recorded(begun) == ("stopped", "stopped at once", 75, None)
@@ -140,23 +140,23 @@ def test_one_that_ends_abruptly_can_record_it(begun):
 
 @pytest.mark.parametrize("name", ["worker", "evaluator"])
 def test_what_others_fail_with_is_no_end_while_the_chief_trains(begun, name):
-    with pytest.raises(errors.RetryableError), by_hand.recorded(ending(begun, name)):
+    with pytest.raises(errors.RetryableError), by_hand.record_end(ending(begun, name)):
         raise LATER
     assert recorded(begun) == UNTOLD
 
 
 def test_an_evaluator_that_fails_after_training_is_one(begun):
     train(begun)
-    with pytest.raises(errors.RetryableError), by_hand.recorded(ending(begun, "evaluator")):
+    with pytest.raises(errors.RetryableError), by_hand.record_end(ending(begun, "evaluator")):
         raise LATER
     assert recorded(begun) == ("failed", "a peer was lost", 75, None)
 
 
 def test_a_failing_evaluator_does_not_end_a_finished_run(begun):
     train(begun)
-    with by_hand.recorded(ending(begun, "evaluator")):
+    with by_hand.record_end(ending(begun, "evaluator")):
         evaluate(begun)
-    with pytest.raises(errors.RetryableError), by_hand.recorded(ending(begun, "evaluator")):
+    with pytest.raises(errors.RetryableError), by_hand.record_end(ending(begun, "evaluator")):
         raise LATER
     assert recorded(begun)[:3] == ("done", "all steps made", 0)
 
@@ -164,7 +164,7 @@ def test_a_failing_evaluator_does_not_end_a_finished_run(begun):
 def test_the_record_of_a_launcher_is_left_to_it(job):
     run_record.write(job.run, run_record.begin(job.config, job.run))
     before = job.run.read("run.json")
-    with by_hand.recorded(ending(job, cluster={})):
+    with by_hand.record_end(ending(job, cluster={})):
         train(job)
         evaluate(job)
     assert job.run.read("run.json") == before
@@ -175,7 +175,7 @@ def test_a_record_that_cannot_be_written_hides_no_error(begun, monkeypatch):
         raise errors.RetryableError("no space left")
 
     monkeypatch.setattr(run_record, "write", full)
-    with pytest.raises(errors.ModelError, match="nan"), by_hand.recorded(ending(begun)):
+    with pytest.raises(errors.ModelError, match="nan"), by_hand.record_end(ending(begun)):
         raise errors.ModelError("nan")
 
 

@@ -32,7 +32,7 @@ def _job(folder, features, label=None):
 def test_records_that_fit(tmp_path):
     job = _job(tmp_path, {"time": FEATURES["time"]})
     manifest.write(job.records, contents(job.config))
-    assert run_setup.checked_manifest(job).columns == job.config.data.columns
+    assert run_setup.check_manifest(job).columns == job.config.data.columns
 
 
 def test_a_feature_that_float32_takes_in_coarse_steps_is_reported(tmp_path, capsys):
@@ -41,9 +41,9 @@ def test_a_feature_that_float32_takes_in_coarse_steps_is_reported(tmp_path, caps
     columns = {"time": statistics(np.arange(20190101, 20190132))}
     train = found.statistics["train"].model_copy(update={"columns": columns})
     manifest.write(job.records, found.model_copy(update={"statistics": {"train": train}}))
-    run_setup.checked_manifest(job, quiet=True)
+    run_setup.check_manifest(job, quiet=True)
     assert not capsys.readouterr().out
-    run_setup.checked_manifest(job)
+    run_setup.check_manifest(job)
     assert "warning: features.time: values behind clip deviate by 8" in capsys.readouterr().out
 
 
@@ -56,7 +56,7 @@ def test_a_batch_with_more_examples_than_train_has_records_is_reported(tmp_path,
     manifest.write(job.records, found.model_copy(update={"splits": splits, "block_records": 2000}))
     train = job.config.train.model_copy(update={"batch_size": 1200 + more})
     config = job.config.model_copy(update={"train": train})
-    run_setup.checked_manifest(dataclasses.replace(job, config=config))
+    run_setup.check_manifest(dataclasses.replace(job, config=config))
     line = (
         "warning: train.batch_size is 1,201: a step takes 1,201 examples, more than train has "
         "records (1,200), so it learns from some of them several times at once; use smaller "
@@ -70,7 +70,7 @@ def test_an_optimizer_setting_without_effect_is_warned_about(tmp_path, capsys):
     train = config.Train(steps=1, optimizer={"name": "adagrad", "weight_decay": 0.1})
     job = dataclasses.replace(job, config=job.config.model_copy(update={"train": train}))
     manifest.write(job.records, contents(job.config))
-    run_setup.checked_manifest(job)
+    run_setup.check_manifest(job)
     assert capsys.readouterr().out == (
         "warning: train.optimizer.weight_decay: only adam uses it, and train.optimizer is adagrad: "
         "it has no effect\n"
@@ -85,14 +85,14 @@ def test_a_feature_whose_statistic_is_missing_is_refused(tmp_path):
         match=r"^features\.tail: vocabulary needs all values, and the manifest does not have that; "
         r"set values, or add vocabulary: \{\} to the column in the config and preprocess again$",
     ):
-        run_setup.checked_manifest(job)
+        run_setup.check_manifest(job)
 
 
 def test_records_without_statistics(tmp_path):
     job = _job(tmp_path, {"time": FEATURES["time"]})
     manifest.write(job.records, contents(job.config).model_copy(update={"statistics": {}}))
     with pytest.raises(errors.UsageError, match=r"features\.time: z_score needs the mean, and the"):
-        run_setup.checked_manifest(job)
+        run_setup.check_manifest(job)
 
 
 def test_a_schedule_must_fit_into_the_steps_that_epochs_make(tmp_path):
@@ -112,7 +112,7 @@ def test_a_schedule_must_fit_into_the_steps_that_epochs_make(tmp_path):
                 errors.UsageError, match=r"schedule: of 8 steps 8 are warm-up, .* use fewer"
             )
         ):
-            run_setup.resolved(job, counted)
+            run_setup.resolve_steps(job, counted)
 
 
 def test_a_config_with_a_secret_is_warned_about(tmp_path, capsys):
@@ -131,7 +131,7 @@ def test_records_of_another_schema(tmp_path):
     others.pop("seats")
     manifest.write(job.records, contents(job.config).model_copy(update={"columns": others}))
     with pytest.raises(errors.DataError, match="seats"):
-        run_setup.checked_manifest(job)
+        run_setup.check_manifest(job)
 
 
 def test_a_run_ends_with_a_report(tmp_path):
