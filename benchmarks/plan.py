@@ -225,7 +225,7 @@ def _calibrated(bench: Bench, strategy: str, server_cores: int | None) -> dict[s
 
 
 def _require_links() -> None:
-    why = isolation.why_not()
+    why = isolation.find_obstacle()
     if why is None:
         command = [
             "unshare",

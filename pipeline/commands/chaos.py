@@ -132,10 +132,10 @@ def _impossible(kinds: list[str], asked: ChaosExperiment) -> dict[str, str]:
     counts = topology.role_counts(asked.job.cluster)
     if "network" in kinds:
         alone = sum(counts.values()) == 1
-        why = "a single process needs no network" if alone else isolation.why_not()
+        why = "a single process needs no network" if alone else isolation.find_obstacle()
         found |= {"network": why} if why else {}
     of_disks = [kind for kind in kinds if kind in ("disk", "slow_disk")]
-    why = isolation.why_no_mounts() if of_disks else None
+    why = isolation.find_mounts_obstacle() if of_disks else None
     found |= dict.fromkeys(of_disks, why) if why else {}
     if "slow_disk" in of_disks and (why := why or slow_disk.why_not()):
         found["slow_disk"] = why

@@ -42,7 +42,7 @@ class FurtherServer(pydantic.BaseModel):
 
 def measure() -> FurtherServer:
     """Measures it in about 10 seconds. Raises `RetryableError` if that fails."""
-    variables = {**environment.for_children(os.environ), "CUDA_VISIBLE_DEVICES": ""}
+    variables = {**environment.filter_for_children(os.environ), "CUDA_VISIBLE_DEVICES": ""}
     with ports.Reservation(_SERVERS + 1) as reserved:
         cluster = {"ps": reserved.addresses[:_SERVERS], "worker": reserved.addresses[_SERVERS:]}
         servers = []

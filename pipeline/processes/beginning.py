@@ -13,10 +13,10 @@ def estimate() -> float:
     It is as long ago as the process has run, or waited for a processor. The start of the process
     would tell more than that: a shell replaces itself by the last command of `setup; train`.
     """
-    return time.time() - time.process_time() - _waited()
+    return time.time() - time.process_time() - _read_wait_seconds()
 
 
-def _waited() -> float:
+def _read_wait_seconds() -> float:
     """Returns the seconds for which the process could not run as others did; 0 where the system
     does not tell."""
     try:

@@ -56,7 +56,7 @@ _LOCAL_DEFAULTS = {
 }
 
 
-def for_children(environment: Mapping[str, str]) -> dict[str, str]:
+def filter_for_children(environment: Mapping[str, str]) -> dict[str, str]:
     """Returns the variables that processes of a run are started with."""
     given = dict(environment)
     hide_proxies_from_grpc(given)
@@ -64,7 +64,7 @@ def for_children(environment: Mapping[str, str]) -> dict[str, str]:
     return {**_LOCAL_DEFAULTS, **kept}
 
 
-def for_scripts(environment: Mapping[str, str]) -> dict[str, str]:
+def filter_for_scripts(environment: Mapping[str, str]) -> dict[str, str]:
     """Returns the variables that processes of a script are started with: all but those that say
     which process this is. A script may need any of them."""
     given = dict(environment)
@@ -82,7 +82,7 @@ def hide_proxies_from_grpc(environment: MutableMapping[str, str]) -> None:
             environment.setdefault(name.upper(), value)
 
 
-def for_role(
+def build_for_role(
     role: str,
     given: Mapping[str, str],
     *,

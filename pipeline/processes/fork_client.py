@@ -135,7 +135,7 @@ class StopRequest:
             os.read(self.descriptor, 4096)
 
     @contextlib.contextmanager
-    def installed(self) -> Iterator[StopRequest]:
+    def install(self) -> Iterator[StopRequest]:
         """Handles the signals within the block. Main thread only."""
         before = {number: signal.getsignal(number) for number in _STOP_SIGNALS}
         wakeup = signal.set_wakeup_fd(self._write_end, warn_on_full_buffer=False)
@@ -178,7 +178,7 @@ class ForkServer:
         self._connection, theirs = multiprocessing.Pipe()
         descriptors = [theirs.fileno(), *self._held]
         network = "isolated" if self.isolated else "shared"
-        with _opened(self._log) as output:
+        with _open_log(self._log) as output:
             self._process = subprocess.Popen(
                 [
                     sys.executable,
@@ -229,7 +229,7 @@ class ForkServer:
             try:
                 message = self._connection.recv()
             except (EOFError, ConnectionResetError):
-                raise self._gone() from None
+                raise self._build_lost_error() from None
             if isinstance(message, PreloadFailed):
                 raise errors.of_exit_code(message.code, f"{message.reason}. Log: {self._log}")
             if isinstance(message, Started):
@@ -259,7 +259,7 @@ class ForkServer:
             # The reason may still be waiting to be read; `wait` reports it.
             return
 
-    def _gone(self) -> ServerLostError:
+    def _build_lost_error(self) -> ServerLostError:
         code = self._process.wait()
         self._kill_groups()
         return ServerLostError(code)
@@ -281,7 +281,7 @@ class ForkServer:
         self.close()
 
 
-def _opened(log: str) -> BinaryIO:
+def _open_log(log: str) -> BinaryIO:
     try:
         return open(log, "ab")
     except OSError as error:

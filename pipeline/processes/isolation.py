@@ -42,18 +42,18 @@ class Isolation:
     line: str
 
 
-def why_not() -> str | None:
+def find_obstacle() -> str | None:
     """Returns why this system lets us make no network, or `None` if it does. Tries it in a process
     that ends at once."""
-    return _tried(enter)
+    return _try(enter)
 
 
-def why_no_mounts() -> str | None:
-    """Returns why this system lets us make no mounts of our own, or `None`, as `why_not`."""
-    return _tried(enter_mounts)
+def find_mounts_obstacle() -> str | None:
+    """Returns why this system lets us make no mounts of our own, or `None`, as `find_obstacle`."""
+    return _try(enter_mounts)
 
 
-def _tried(action: Callable[[], None]) -> str | None:
+def _try(action: Callable[[], None]) -> str | None:
     if sys.platform != "linux":
         return "only Linux can"
     read, write = os.pipe()
@@ -76,7 +76,7 @@ def _tried(action: Callable[[], None]) -> str | None:
 
 
 def decide(
-    wanted: Isolate, *, remote: bool, why_not: Callable[[], str | None] = why_not
+    wanted: Isolate, *, remote: bool, why_not: Callable[[], str | None] = find_obstacle
 ) -> Isolation:
     """Returns what to do about a cluster; `remote` is true if it needs the network for its storage.
 

@@ -118,7 +118,7 @@ def _hold(
 def _leave() -> None:
     """Ends this process, and with a launcher the processes it started: what they would save on the
     way out could replace what the run has become without them."""
-    exits.at_once(errors.RetryableError.exit_code)
+    exits.exit_at_once(errors.RetryableError.exit_code)
 
 
 def has_launcher(run: RunFolder) -> bool:

@@ -82,7 +82,7 @@ def run(script: Script, folder: RunFolder, options: ScriptOptions, *, started: f
     network = isolation.decide(options.isolate, remote=False)
     with (
         run_lock.hold(folder) as lock,
-        StopRequest().installed() as stop,
+        StopRequest().install() as stop,
     ):
         record = _open(script, folder)
         run_record.note_command(record, started)
@@ -95,7 +95,7 @@ def run(script: Script, folder: RunFolder, options: ScriptOptions, *, started: f
             with ForkServer(
                 process.__name__,
                 log=os.path.join(logs, "fork-server.log"),
-                environment=environment.for_scripts(os.environ),
+                environment=environment.filter_for_scripts(os.environ),
                 held=[lock],
                 isolated=network.isolated,
             ) as server:

@@ -78,7 +78,7 @@ def check_bucket(path: str, region: str | None) -> list[str]:
 
 
 def _ask_tensorflow(path: str, surroundings: Mapping[str, str], *, patience: float) -> None:
-    variables = {**_QUICK, **environment.for_children(surroundings), **environment.QUIET}
+    variables = {**_QUICK, **environment.filter_for_children(surroundings), **environment.QUIET}
     if not gcs_client.is_on_google_machine():
         variables["NO_GCE_CHECK"] = "true"
     try:

@@ -93,7 +93,7 @@ class ProcessTable:
         member.log_start = os.path.getsize(log) if os.path.exists(log) else 0
         member.state, member.pid, member.hang = "running", 0, None
         arguments = (self._plan.run.path, self._plan.records, member.task)
-        extra = environment.for_role(
+        extra = environment.build_for_role(
             member.role,
             os.environ,
             processors=environment.processors(),

@@ -107,7 +107,7 @@ def saved_by(small_records, trainers):
 def _train(small, trainers, name: str, mode: str, settings: tuple[str, ...]) -> Run:
     """Real processes under the launcher's supervisor; forked, so that none imports TensorFlow."""
     path = small.storage / "runs" / name.replace("_", "-")
-    with StopRequest().installed() as stop:
+    with StopRequest().install() as stop:
         rig = Rig(path, trainers, stop, small)
         rig.train(*ALWAYS, f"cluster.strategy={mode}", *settings)
     assert rig.restarts == []

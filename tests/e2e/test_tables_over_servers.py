@@ -33,7 +33,7 @@ def words(tmp_path_factory):
 
 def _train(words, trainers, path: pathlib.Path, *overrides: str) -> dict[str, np.ndarray]:
     """Trains in real processes, to the end; returns the checkpoint."""
-    with StopRequest().installed() as stop:
+    with StopRequest().install() as stop:
         rig = Rig(path, trainers, stop, words)
         rig.train(*ALWAYS, *overrides)
     assert rig.restarts == []

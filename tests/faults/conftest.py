@@ -178,12 +178,12 @@ class Rig:
 def trainers(tmp_path_factory):
     """The process that all others are forked from."""
     log = tmp_path_factory.mktemp("trainers") / "server.log"
-    children = environment.for_children(child_environment())
+    children = environment.filter_for_children(child_environment())
     with ForkServer(injected.__name__, log=str(log), environment=children) as server:
         yield server
 
 
 @pytest.fixture
 def rig(tmp_path, trainers, small_records):
-    with StopRequest().installed() as stop:
+    with StopRequest().install() as stop:
         yield Rig(tmp_path / "run", trainers, stop, small_records)

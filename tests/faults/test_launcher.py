@@ -74,7 +74,7 @@ def check_ports(pid: int) -> None:
     for _, port in listening:
         with socket.socket() as outside:
             reached = outside.connect_ex(("127.0.0.1", int(port, 16))) == 0
-        assert reached is (isolation.why_not() is not None)
+        assert reached is (isolation.find_obstacle() is not None)
 
 
 @pytest.mark.slow

@@ -29,7 +29,7 @@ os.execv(sys.executable, [sys.executable, *sys.argv[2:]])
 def python(folder) -> Iterator[str]:
     """Gives the path of a Python, made in a folder, that runs like this one, but for the numbers;
     while it is open."""
-    problem = isolation.why_no_mounts()
+    problem = isolation.find_mounts_obstacle()
     if problem:
         pytest.skip(problem)
     (folder / "enter.py").write_text(_ENTER)

@@ -12,7 +12,7 @@ from pipeline.processes import isolation
 
 def in_a_process(action):
     """Runs `action` in a process whose mounts end with it; raises what it raised."""
-    problem = isolation.why_no_mounts()
+    problem = isolation.find_mounts_obstacle()
     if problem:
         pytest.skip(problem)
     read, write = os.pipe()

@@ -29,7 +29,7 @@ def leave(reporter: Reporter, error: errors.PipelineError | None = None) -> None
         last.start()
         last.join(_LAST_REPORT)
     finally:
-        exits.at_once(code)
+        exits.exit_at_once(code)
 
 
 def _report_end(reporter: Reporter, error: errors.PipelineError | None, code: int) -> None:

@@ -59,12 +59,12 @@ class LocalLauncher(base.Launcher):
         compatibility.check(job.config)
         compatibility.check_machine(job.config.cluster, len(there))
         network = _network(job)
-        children = environment.for_children(os.environ)
+        children = environment.filter_for_children(os.environ)
         with (
             # Before it a signal interrupts: this may have to wait for the lock.
             run_lock.hold(job.run) as lock,
             run_lock.hold_role(job.run, topology.CHIEF, is_launcher=True),
-            StopRequest().installed() as stop,
+            StopRequest().install() as stop,
             _log_folder(job) as logs,
         ):
             remote_jobs.refuse_while_going(job.run)

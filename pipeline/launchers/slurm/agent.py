@@ -182,11 +182,13 @@ class Agent:
         ]
 
     def _environment(self) -> dict[str, str]:
-        given = environment.for_children(os.environ)
+        given = environment.filter_for_children(os.environ)
         on_this_node = self._tasks_here()
         role = self._task.job_name
         processors = environment.processors()
-        shared = environment.for_role(role, given, processors=processors, trainers=on_this_node)
+        shared = environment.build_for_role(
+            role, given, processors=processors, trainers=on_this_node
+        )
         devices = Slurm.of(self._run.read_config()).gpus
         promised = {gpus.PROMISED: str(devices)} if devices and role != topology.PS else {}
         return given | shared | promised | {watchdog.WATCHED: "1"}  # by the job
@@ -285,7 +287,7 @@ def run_part(run: RunFolder, storage_root: str) -> None:
     if task.is_chief:
         cluster = {role: list(members) for role, members in task.cluster.items()}
         run.write(CLUSTER, {"step": step_of(os.environ), "cluster": cluster})
-    with StopRequest().installed() as stop:
+    with StopRequest().install() as stop:
         code = Agent(run, storage_root, task, stop=stop).work()
     if code:
         raise errors.ReportedError(code)

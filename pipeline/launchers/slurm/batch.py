@@ -98,7 +98,7 @@ class JobAttempt:
             f"--run={self._job.name}",
             f"--num_workers={steps.processors(os.environ)}",
         ]
-        children = environment.for_children(os.environ)
+        children = environment.filter_for_children(os.environ)
         code = run_command(command, environment=children, stop=self._stop)
         self._check_stop()
         if code < 0:
@@ -341,7 +341,7 @@ def run_part(run: RunFolder, storage_root: str, *, index: int | None = None) -> 
     patient = dataclasses.replace(job.run, patience=tolerance.patience(job.config.cluster))
     job = dataclasses.replace(job, run=patient)
     print(f"job {number}" + (f", start {again + 1}" if again else ""), flush=True)
-    with StopRequest().installed() as stop:
+    with StopRequest().install() as stop:
         record = _begun(job, number) if by_hand else _own_record(job, number)
         record.status, record.reason, record.exit_code = "running", "training", None
         try:

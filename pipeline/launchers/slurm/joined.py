@@ -199,7 +199,7 @@ class Joined:
 
 def run_part(run: RunFolder, storage_root: str, worker: int) -> None:
     """Runs the job of a worker that joins. When its time is up, it goes into the queue again."""
-    with StopRequest().installed() as stop:
+    with StopRequest().install() as stop:
         joined = Joined(run, storage_root, worker, stop=stop)
         joined.work()
         number = os.environ["SLURM_JOB_ID"]

@@ -56,7 +56,7 @@ def test_without_the_right_to_shape_links_the_line_explains_it(tmp_path):
     code = (
         "from pipeline import cli\nfrom pipeline.commands import chaos\n"
         "from pipeline.processes import isolation\n"
-        "isolation.why_not = lambda: 'the system permits no network namespaces'\n"
+        "isolation.find_obstacle = lambda: 'the system permits no network namespaces'\n"
         "cli.run(chaos.main)"
     )
     words = ("--config=mnist", "--kinds=network", f"--storage={tmp_path / 'out'}")

@@ -79,7 +79,7 @@ def test_a_link_is_refused_where_bytes_cannot_be_counted(tmp_path):
     code = (
         "from pipeline import cli\nfrom pipeline.commands import plan\n"
         "from pipeline.processes import isolation\n"
-        "isolation.why_not = lambda: 'the system permits no network namespaces'\n"
+        "isolation.find_obstacle = lambda: 'the system permits no network namespaces'\n"
         "cli.run(plan.main)"
     )
     words = ("--config=mnist", "--strategy=multi_worker_mirrored", "--link=5")
@@ -149,7 +149,7 @@ def test_a_plan_is_made(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(isolation.why_not() is not None, reason="no network of a run's own here")
+@pytest.mark.skipif(isolation.find_obstacle() is not None, reason="no network of a run's own here")
 def test_what_processes_send_each_other_is_counted_and_limits_them(tmp_path):
     words = ("--strategy=multi_worker_mirrored", "--workers=1,2", "--seconds=4", "--link=1")
     done = run(tmp_path, "--config=mnist_mlp", *words)

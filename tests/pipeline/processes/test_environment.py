@@ -18,7 +18,7 @@ SECRETS = {
 
 
 def test_secrets_stay_behind():
-    assert not set(environment.for_children(SECRETS)) & set(SECRETS)
+    assert not set(environment.filter_for_children(SECRETS)) & set(SECRETS)
 
 
 @pytest.mark.parametrize(
@@ -48,28 +48,28 @@ def test_secrets_stay_behind():
     ],
 )
 def test_what_processes_need_gets_through(name):
-    assert environment.for_children({name: "value"})[name] == "value"
+    assert environment.filter_for_children({name: "value"})[name] == "value"
 
 
 @pytest.mark.parametrize("name", ["TF_CONFIG", "CLUSTER_SPEC", "TF_USE_MODULAR_FILESYSTEM"])
 def test_what_would_mislead_tensorflow_is_removed(name):
-    assert name not in environment.for_children({name: "1"})
+    assert name not in environment.filter_for_children({name: "1"})
 
 
 @pytest.mark.parametrize(
     "name", ["http_proxy", "https_proxy", "grpc_proxy", "all_proxy", "no_proxy"]
 )
 def test_grpc_sees_no_proxy(name):
-    assert name not in environment.for_children({name: "http://127.0.0.1:9"})
+    assert name not in environment.filter_for_children({name: "http://127.0.0.1:9"})
 
 
 def test_a_lowercase_proxy_still_serves_gs():
     given = {"https_proxy": "http://lower:1", "all_proxy": "socks5://any:1", "no_proxy": "local"}
-    found = environment.for_children(given)
+    found = environment.filter_for_children(given)
     assert (found["HTTPS_PROXY"], found["NO_PROXY"]) == ("http://lower:1", "local")
     assert found["ALL_PROXY"] == "socks5://any:1"
     given["HTTPS_PROXY"] = "http://upper:1"
-    assert environment.for_children(given)["HTTPS_PROXY"] == "http://upper:1"
+    assert environment.filter_for_children(given)["HTTPS_PROXY"] == "http://upper:1"
 
 
 def test_proxies_of_this_process_are_hidden_from_grpc_alone():
@@ -80,12 +80,15 @@ def test_proxies_of_this_process_are_hidden_from_grpc_alone():
 
 
 def test_the_user_can_have_more_of_tensorflows_log():
-    assert environment.for_children({})["TF_CPP_MIN_LOG_LEVEL"] == "2"
-    assert environment.for_children({"TF_CPP_MIN_LOG_LEVEL": "0"})["TF_CPP_MIN_LOG_LEVEL"] == "0"
+    assert environment.filter_for_children({})["TF_CPP_MIN_LOG_LEVEL"] == "2"
+    assert (
+        environment.filter_for_children({"TF_CPP_MIN_LOG_LEVEL": "0"})["TF_CPP_MIN_LOG_LEVEL"]
+        == "0"
+    )
 
 
 def _of(role, given=None, processors=8, trainers=1):
-    return environment.for_role(role, given or {}, processors=processors, trainers=trainers)
+    return environment.build_for_role(role, given or {}, processors=processors, trainers=trainers)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +96,7 @@ def _of(role, given=None, processors=8, trainers=1):
     [(None, {}), ([], {"CUDA_VISIBLE_DEVICES": ""}), (["2", "3"], {"CUDA_VISIBLE_DEVICES": "2,3"})],
 )
 def test_a_process_sees_the_gpus_that_it_is_given(gpus, seen):
-    found = environment.for_role("worker", {}, processors=8, trainers=1, gpus=gpus)
+    found = environment.build_for_role("worker", {}, processors=8, trainers=1, gpus=gpus)
     assert found == seen
 
 
@@ -126,7 +129,7 @@ def test_processors_are_counted_on_other_systems_too(monkeypatch):
 
 def test_a_script_gets_all_that_its_user_has_but_another_s_place():
     given = {**SECRETS, "TF_CONFIG": "{}", "CLUSTER_SPEC": "{}", "http_proxy": "http://p"}
-    assert environment.for_scripts({**given, "TF_CPP_MIN_LOG_LEVEL": "0"}) == {
+    assert environment.filter_for_scripts({**given, "TF_CPP_MIN_LOG_LEVEL": "0"}) == {
         **SECRETS,
         "TF_CPP_MIN_LOG_LEVEL": "0",
         "TF_FORCE_GPU_ALLOW_GROWTH": "true",
@@ -139,7 +142,7 @@ def test_a_page_says_which_variables_reach_code_of_the_users_own():
     named = set(re.findall("`([A-Z_]+)`", text))
     assert {"PIPELINE_MY_TOKEN", "EMB_LOG"} <= named
     given = dict.fromkeys(named, "x")
-    assert set(environment.for_children(given)) & named == {"PIPELINE_MY_TOKEN", "PIPELINE_"}
+    assert set(environment.filter_for_children(given)) & named == {"PIPELINE_MY_TOKEN", "PIPELINE_"}
     for page in ("models.md", "own-input.md"):
         assert "security.md#secrets" in (ROOT / "docs" / page).read_text()
 

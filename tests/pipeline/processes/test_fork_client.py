@@ -238,7 +238,7 @@ def test_processes_keep_the_descriptors_they_are_to_hold(tmp_path, log):
 
 def test_a_stop_request_counts_signals_and_wakes_the_waiting(server):
     before = signal.getsignal(signal.SIGTERM)
-    with StopRequest().installed() as stop:
+    with StopRequest().install() as stop:
         collect_nothing = server.wait(0.0, also=[stop.descriptor])
         assert collect_nothing == [] and stop.count == 0
         os.kill(os.getpid(), signal.SIGTERM)
@@ -251,7 +251,7 @@ def test_a_stop_request_counts_signals_and_wakes_the_waiting(server):
 
 
 def test_what_comes_twice_by_itself_counts_once():
-    with StopRequest().installed() as stop:
+    with StopRequest().install() as stop:
         for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGHUP, signal.SIGTERM):
             os.kill(os.getpid(), number)
         assert (stop.count, stop.name) == (1, "SIGHUP")
@@ -261,7 +261,7 @@ def test_what_comes_twice_by_itself_counts_once():
 
 def test_a_command_runs_in_the_given_environment_and_its_code_comes_back():
     program = "import os, sys; sys.exit(int(os.environ['PIPELINE_CODE']))"
-    with StopRequest().installed() as stop:
+    with StopRequest().install() as stop:
         code = run_command(
             [sys.executable, "-c", program], environment={"PIPELINE_CODE": "65"}, stop=stop
         )
@@ -280,7 +280,7 @@ def test_a_stop_request_ends_a_command(program, code, tmp_path):
         if note.exists() and note.read_text() and not stop.count:
             os.kill(os.getpid(), signal.SIGINT)
 
-    with StopRequest().installed() as stop:
+    with StopRequest().install() as stop:
         found = run_command(
             [sys.executable, "-c", source], environment={}, stop=stop, grace=0.3, poll=stop_soon
         )

@@ -17,7 +17,7 @@ from pipeline.processes.isolation import Isolate, decide
 from tests.pipeline import small_roles
 from tests.pipeline.process_help import ROOT, child_environment, wait_until
 
-IMPOSSIBLE = isolation.why_not()
+IMPOSSIBLE = isolation.find_obstacle()
 
 
 def test_auto_isolates_where_the_system_lets_it():
@@ -122,7 +122,9 @@ def test_the_network_of_this_machine_is_never_taken_down():
 @pytest.mark.skipif(
     os.getuid() != 0 or not shutil.which("setpriv"), reason="only root can give rights away"
 )
-@pytest.mark.parametrize(("asked", "what"), [("why_not", "network"), ("why_no_mounts", "mount")])
+@pytest.mark.parametrize(
+    ("asked", "what"), [("why_not", "network"), ("find_mounts_obstacle", "mount")]
+)
 def test_root_without_its_capabilities_knows_what_it_may_not_have(asked, what):
     code = f"from pipeline.processes import isolation; print(isolation.{asked}())"
     command = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", sys.executable, "-c", code]

@@ -15,7 +15,7 @@ from tests.pipeline.supervision.stage import Stage
 @pytest.fixture
 def stage(tmp_path):
     with contextlib.ExitStack() as stack:
-        stop = stack.enter_context(StopRequest().installed())
+        stop = stack.enter_context(StopRequest().install())
         server = stack.enter_context(
             ForkServer(
                 fake_roles.__name__,

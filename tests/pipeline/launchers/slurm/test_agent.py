@@ -44,7 +44,7 @@ def task(tmp_path, monkeypatch):
             f"path.write_text('x' * (starts + 1))\nrun = {run.path!r}\n{program}"
         )
         cluster = {"chief": ("h:1",), "worker": ("h:2",), "ps": ("h:3",)}
-        with StopRequest().installed() as stop:
+        with StopRequest().install() as stop:
             made = agent.Agent(
                 run,
                 str(tmp_path),

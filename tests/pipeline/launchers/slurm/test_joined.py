@@ -74,7 +74,7 @@ def join(stage, program, *events):
 
     thread = threading.Thread(target=happen, daemon=True)
     thread.start()
-    with StopRequest().installed() as stop:
+    with StopRequest().install() as stop:
         joined.Joined(stage.run, str(stage.folder), 1, stop=stop, command=command).work()
     thread.join(30)
     assert not thread.is_alive()
