@@ -40,7 +40,7 @@ class Ending:
             ([topology.EVALUATOR], graces.evaluator),
             ([topology.PS], graces.ps),
         )
-        if softly and self._processes.running(topology.TRAINING_ROLES):
+        if softly and self._processes.list_running(topology.TRAINING_ROLES):
             self._observation.show_line(f"{self._plan.stopping}; Ctrl-C again stops at once")
         patience = min(self._stop.count, 1)  # the first request is why we are here
         for roles, grace in steps:
@@ -56,7 +56,7 @@ class Ending:
     def end_stragglers(self, seconds: float) -> None:
         """Ends what only trains, `seconds` after training was over
         (docs/tensorflow-pitfalls.md#parameter-servers-never-exit)."""
-        workers = self._processes.running([topology.WORKER])
+        workers = self._processes.list_running([topology.WORKER])
         if not workers:
             self.end_parameter_servers()
         elif seconds > self._plan.graces.stragglers:
@@ -75,7 +75,7 @@ class Ending:
         for member in self._processes.members.values():
             if member.role in roles and member.state == "due":
                 member.state = "done"
-        pending = self._processes.running(roles)
+        pending = self._processes.list_running(roles)
         if grace:
             self._send(pending, signal.SIGTERM)
         poll = self._plan.graces.poll
@@ -90,7 +90,7 @@ class Ending:
                 self._send(pending, signal.SIGKILL)
             left = max(0.0, deadline - time.monotonic()) + 0.01
             self._processes.receive(min(poll, left), self._stop)
-            pending = self._processes.running(roles)
+            pending = self._processes.list_running(roles)
 
     def _send(self, members: list[Member], number: int) -> None:
         for member in members:

@@ -50,10 +50,10 @@ class Member:
             status = None  # of an earlier attempt
         stalled = self.hang is not None and self.hang.name is None
         together = stalled or unit == "gang" or self.role == topology.PS
-        reached = newest_step if together else _reached(status)
-        evaluating = self.role == topology.EVALUATOR or _failed_evaluating(status)
+        reached = newest_step if together else _find_step(status)
+        evaluating = self.role == topology.EVALUATOR or _has_failed_evaluating(status)
         if evaluating:
-            reached = _evaluated(status)
+            reached = _find_evaluated_step(status)
         cause = self.hang.cause if self.hang else exit_reason.cause(status, code, self.tail())
         worked = status is not None and (status.has_stepped or status.evaluation is not None)
         return restart_policy.Loss(
@@ -92,14 +92,14 @@ class Member:
             )
 
 
-def _reached(status: Status | None) -> int | None:
+def _find_step(status: Status | None) -> int | None:
     return status.step if status is not None and status.has_stepped else None
 
 
-def _failed_evaluating(status: Status | None) -> bool:
+def _has_failed_evaluating(status: Status | None) -> bool:
     return status is not None and status.failed_in in run_folder.EVALUATING
 
 
-def _evaluated(status: Status | None) -> int | None:
+def _find_evaluated_step(status: Status | None) -> int | None:
     evaluation = status.evaluation if status is not None else None
     return int(evaluation["step"]) if evaluation else None

@@ -61,7 +61,7 @@ class RunSpec:
         """What the processes do when they are asked to stop, for people."""
         return "saving and stopping"
 
-    def stopped(self, by: str) -> errors.StoppedError:
+    def build_stopped_error(self, by: str) -> errors.StoppedError:
         """Returns what ends a run that was stopped `by` a signal."""
         step = run_folder.find_saved_step(self.run)
         saved = "before anything was saved" if step is None else f"saved at step {step:,}"

@@ -37,7 +37,7 @@ class Reservation:
         self._locks: list[int] = []
         self.ports: list[int] = []
         candidates = rng or random.Random()
-        highest = first_ephemeral() - 1
+        highest = find_first_ephemeral() - 1
         with contextlib.ExitStack() as sockets:
             # The sockets stay open until all are chosen, so that no port is chosen twice.
             for _ in range(_TRIES):
@@ -115,7 +115,7 @@ def refusal(address: str, *, seconds: float = 5.0) -> str:
     return ""
 
 
-def first_ephemeral() -> int:
+def find_first_ephemeral() -> int:
     """Returns the first port that the system may give to others, above those reserved here."""
     try:
         with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as file:

@@ -40,7 +40,7 @@ class ProcessTable:
         """True if the chief need not evaluate."""
         return bool(self.counts.get(topology.EVALUATOR))
 
-    def running(self, roles: Iterable[str]) -> list[Member]:
+    def list_running(self, roles: Iterable[str]) -> list[Member]:
         """Returns the members of `roles` that have a process."""
         wanted = set(roles)
         return [m for m in self.members.values() if m.role in wanted and m.state == "running"]

@@ -45,9 +45,9 @@ class Keeper:
         self.beat = run_record.Heartbeat(self.record, self.run)
         self.recorder = history.Recorder(self.run)
         self._has_news = False
-        self._restarts = self._copied_restarts()
+        self._restarts = self._copy_restarts()
 
-    def _copied_restarts(self) -> list[run_record.Restart]:
+    def _copy_restarts(self) -> list[run_record.Restart]:
         """A supervisor adds to those of the record, and fills in later what they have cost."""
         return [restart.model_copy() for restart in self.record.restarts]
 
@@ -59,7 +59,7 @@ class Keeper:
         """Passes it on, and writes the record at restarts and when more has been read."""
         self.observer.show(statuses)
         self.recorder.see(statuses)
-        before, self._restarts = self._restarts, self._copied_restarts()
+        before, self._restarts = self._restarts, self._copy_restarts()
         self._has_news |= self._restarts != before
         for status in statuses.values():
             if status.new_data and status.new_data not in self.record.new_data:

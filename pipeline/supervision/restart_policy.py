@@ -116,7 +116,7 @@ class Policy:
         """Returns what to do about `loss`, and counts it."""
         if loss.code in errors.FINAL_CODES:
             return Decision("fail", code=loss.code)
-        name = self._restarted(loss)
+        name = self._name_restarted(loss)
         went_on = self._note_progress(name, loss)
         if self._comes_again(loss) and not went_on:
             note = (
@@ -147,7 +147,7 @@ class Policy:
         delay = self._delays[min(len(recent), len(self._delays) - 1)]
         return Decision("gang" if name == _GANG else "task", delay=delay)
 
-    def _restarted(self, loss: Loss) -> str:
+    def _name_restarted(self, loss: Loss) -> str:
         """Returns the task that is started again, or the name of all that train."""
         if loss.task.job_name == topology.EVALUATOR:
             return loss.task.name
@@ -222,7 +222,7 @@ class Recovery:
         if self.restart.role == topology.EVALUATOR:
             own = new.get(self._own)
             return own is not None and own.state not in STARTING and self._finish(own.time, lost=0)
-        waited_for = self._waited_for(statuses)
+        waited_for = self._find_waited_for(statuses)
         for name in waited_for & new.keys() - self._back.keys():
             self._see_one(name, new[name])
         if not waited_for <= self._back.keys():
@@ -233,7 +233,7 @@ class Recovery:
     def note_steps(self, statuses: Mapping[str, Status]) -> None:
         """Notes the steps that were reached, and the one that the chief has continued from."""
         chief = statuses.get(_CHIEF)
-        found = _continued(self._chief, chief)
+        found = _find_continuation(self._chief, chief)
         if chief is not None and chief.step is not None:
             self._chief = chief
         if self._continued == math.inf:
@@ -250,7 +250,7 @@ class Recovery:
         if found is not None:
             self._continued = min(self._continued, found["step"])
 
-    def _waited_for(self, statuses: Mapping[str, Status]) -> set[str]:
+    def _find_waited_for(self, statuses: Mapping[str, Status]) -> set[str]:
         if not self._of_all:
             return {self._own}
         return {_CHIEF} | {
@@ -281,7 +281,7 @@ def _is_same(status: Status, known: Status | None) -> bool:
     return known is not None and (known.pid, known.time) == (status.pid, status.time)
 
 
-def _continued(before: Status | None, chief: Status | None) -> Mapping[str, float] | None:
+def _find_continuation(before: Status | None, chief: Status | None) -> Mapping[str, float] | None:
     """Returns the step that the chief has continued from, and when, if it has between two reports.
     Of a script, which does not say so, a step that is lower tells."""
     if chief is None:

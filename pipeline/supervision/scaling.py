@@ -45,7 +45,7 @@ class Scaling:
     def look(self) -> bool:
         """Carries out a request, if there is one; kills what was asked to leave and does not.
         Returns true if all that train have ended, saved, and are to be placed again."""
-        for member in self._leaving():
+        for member in self._list_leaving():
             if time.monotonic() >= (member.leaves_by or 0.0):
                 self._processes.send(member, signal.SIGKILL)
         wanted = self._request()
@@ -85,8 +85,8 @@ class Scaling:
     def _workers(self) -> int:
         return self._processes.counts.get(topology.WORKER, 0)
 
-    def _leaving(self) -> list[Member]:
-        running = self._processes.running([topology.WORKER])
+    def _list_leaving(self) -> list[Member]:
+        running = self._processes.list_running([topology.WORKER])
         return [member for member in running if member.leaves_by is not None]
 
     def _request(self) -> int | None:

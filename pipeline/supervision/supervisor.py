@@ -123,7 +123,7 @@ class Supervisor:
             self._seen.look(now=True)
             # First, because only then is known what was saved.
             self._ending.end_all(softly=True)
-            raise self._plan.stopped(self._stop.name)
+            raise self._plan.build_stopped_error(self._stop.name)
         for event in self._processes.take_ended():
             self._handle_end(self._processes.members[event.name], event.code)
         if self._chief_done_at is not None:
@@ -179,7 +179,7 @@ class Supervisor:
     ) -> None:
         what = "it" if decision.action == "task" else "all training processes"
         self._seen.show_line(
-            f"{member.name}: {loss.cause}; starting {what} again {_when(decision)}"
+            f"{member.name}: {loss.cause}; starting {what} again {_format_delay(decision)}"
         )
         whole = decision.action == "gang"
         self._seen.add_restart(
@@ -205,7 +205,7 @@ class Supervisor:
         if self._stop.count or decision.action == "fail":
             raise lost
         self._seen.look(now=True)
-        self._seen.show_line(f"{cause}; starting all processes again {_when(decision)}")
+        self._seen.show_line(f"{cause}; starting all processes again {_format_delay(decision)}")
         self._seen.add_restart(_SERVER, 0, cause, step=reached, gang=True)
         lost_members = self._processes.restart_server()
         if self._is_trained() and self._processes.has_evaluator:
@@ -233,12 +233,12 @@ class Supervisor:
         wanted = [topology.EVALUATOR]
         if self._chief_done_at is None:
             wanted += topology.TRAINING_ROLES
-        pids = {member.name: member.pid for member in self._processes.running(wanted)}
+        pids = {member.name: member.pid for member in self._processes.list_running(wanted)}
         hang = self._watchdog.look(self._seen.statuses, pids, time.monotonic())
         if hang is None:
             return
         members = self._processes.members
-        suspects = [members[hang.name]] if hang.name else self._processes.running(GANG)
+        suspects = [members[hang.name]] if hang.name else self._processes.list_running(GANG)
         stopped = [member for member in suspects if watchdog.is_stopped(member.pid)]
         # If training hangs as a whole, a process that was stopped is the cause, if there is one.
         member = members[hang.name or (stopped[0].name if stopped else "chief-0")]
@@ -249,5 +249,5 @@ class Supervisor:
         self._processes.send(member, signal.SIGKILL)
 
 
-def _when(decision: restart_policy.Decision) -> str:
+def _format_delay(decision: restart_policy.Decision) -> str:
     return f"in {decision.delay:g} s" if decision.delay else "now"

@@ -83,7 +83,7 @@ class Watchdog:
             self._note(name, pid, statuses.get(name), now=now)
         training = {n: s for n, s in self._signs.items() if _trains(n)}
         self._look_at_files(training, now)
-        hang = self._of_training(training, now) or self._alone(now)
+        hang = self._find_training_hang(training, now) or self._find_silent_process(now)
         if hang is None or (self._may_wait(hang, training, now) and self._writes(now, training)):
             return None
         self._signs.clear()
@@ -112,13 +112,13 @@ class Watchdog:
             self._written = self._files()
         self._asked = silent
 
-    def _of_training(self, training: Mapping[str, _Sign], now: float) -> Hang | None:
+    def _find_training_hang(self, training: Mapping[str, _Sign], now: float) -> Hang | None:
         """Training hangs when no process of it has made progress; one alone, if the others wait
         for it."""
         if not training:
             return None
         newest = max(training.values(), key=lambda sign: sign.since)
-        limit = min(sign.limit for sign in self._patient(training).values())
+        limit = min(sign.limit for sign in self._raise_limits(training).values())
         silent = now - newest.since
         if silent < limit:
             return None
@@ -130,13 +130,13 @@ class Watchdog:
         name = min(busy, key=lambda task: busy[task].since)
         return Hang(name, f"no {what} for {now - busy[name].since:.0f} s, and the others wait")
 
-    def _alone(self, now: float) -> Hang | None:
-        for name, sign in self._patient(self._signs).items():
+    def _find_silent_process(self, now: float) -> Hang | None:
+        for name, sign in self._raise_limits(self._signs).items():
             if now - sign.since >= sign.limit * _ALONE:
                 return Hang(name, f"no sign of life for {now - sign.since:.0f} s")
         return None
 
-    def _patient(self, signs: Mapping[str, _Sign]) -> dict[str, _Sign]:
+    def _raise_limits(self, signs: Mapping[str, _Sign]) -> dict[str, _Sign]:
         """Returns the signs with the limit of each that trains at least the chief's: the others
         wait while it restores, saves or evaluates."""
         chief = self._signs.get(f"{topology.CHIEF}-0")

@@ -12,7 +12,7 @@ def test_ports_are_different_free_and_below_those_of_outgoing_connections():
     with Reservation(20) as reservation:
         assert len(set(reservation.ports)) == 20
         for port in reservation.ports:
-            assert 10240 <= port < ports.first_ephemeral()
+            assert 10240 <= port < ports.find_first_ephemeral()
             with socket.socket() as listener:
                 listener.bind(("", port))
 

@@ -87,7 +87,7 @@ def test_it_is_complete_once_all_but_parameter_servers_have_ended_and_each_end_i
     assert not table.are_complete()
     assert [event.name for event in table.take_ended()] == ["chief-0", "worker-0", "evaluator-0"]
     assert table.are_complete()
-    assert [member.name for member in table.running(GANG)] == ["ps-0"]
+    assert [member.name for member in table.list_running(GANG)] == ["ps-0"]
 
 
 def test_an_evaluator_stays_when_the_others_get_new_addresses(table, server):
@@ -99,7 +99,7 @@ def test_an_evaluator_stays_when_the_others_get_new_addresses(table, server):
     assert set(table.place()).isdisjoint(before)
     assert table.members["evaluator-0"] is evaluator
     assert table.take_ended() == []
-    assert [member.name for member in table.running([*GANG, "evaluator"])] == ["evaluator-0"]
+    assert [member.name for member in table.list_running([*GANG, "evaluator"])] == ["evaluator-0"]
 
 
 def test_after_the_loss_of_the_server_those_that_had_not_ended_are_lost(table, server):
