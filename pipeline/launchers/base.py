@@ -70,7 +70,7 @@ class Launcher(abc.ABC):
 
     def checks(self, storage_root: str) -> Iterator[checks.Finding]:
         """Yields what `make doctor CLUSTER=` finds on this machine, quick checks first."""
-        yield from checks.of_installation(storage_root)
+        yield from checks.check_installation(storage_root)
 
 
 def choose(place: str) -> Launcher:

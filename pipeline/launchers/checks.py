@@ -40,14 +40,14 @@ def report(findings: Iterator[Finding], show: Callable[[str], None] = print) -> 
     return well
 
 
-def of_installation(storage_root: str) -> Iterator[Finding]:
+def check_installation(storage_root: str) -> Iterator[Finding]:
     """Yields what a machine needs that only submits jobs."""
     yield check_python()
     yield check_tensorflow()
     yield from check_storage(storage_root)
 
 
-def of_machine(storage_root: str) -> Iterator[Finding]:
+def check_machine(storage_root: str) -> Iterator[Finding]:
     """Yields what a machine needs that runs the processes of a job, quick checks first. Checks that
     need TensorFlow are left out when the installed one cannot be used."""
     yield check_python()
@@ -64,7 +64,7 @@ def attempt(check: Callable[[], None], well: str) -> Finding:
     try:
         check()
     except errors.PipelineError as error:
-        return _bad(error)
+        return _build_finding(error)
     return Finding(well)
 
 
@@ -79,7 +79,7 @@ def check_tensorflow(version: Callable[[str], str] = metadata.version) -> Findin
     try:
         versions.require_estimators(version)
     except errors.UsageError as error:
-        return _bad(error)
+        return _build_finding(error)
     return Finding(f"tensorflow {version('tensorflow')} with Estimators")
 
 
@@ -89,7 +89,7 @@ def check_ports(reserve: Callable[[int], ports.Reservation] = ports.Reservation)
         with reserve(3) as reservation:
             listed = ", ".join(map(str, reservation.ports))
     except errors.PipelineError as error:
-        return _bad(error)
+        return _build_finding(error)
     return Finding(f"ports can be bound ({listed})")
 
 
@@ -103,7 +103,7 @@ def check_storage(root: str) -> Iterator[Finding]:
         storage.remove(probe)
         gcs_preflight.check(folder)
     except Exception as error:
-        yield _bad(error, f"STORAGE {root!r} cannot be written")
+        yield _build_finding(error, f"STORAGE {root!r} cannot be written")
         return
     yield Finding(f"STORAGE {root!r} can be written")
     if not storage.is_remote(folder):
@@ -129,10 +129,10 @@ def check_devices(clock: Callable[[], float] = time.perf_counter) -> Iterator[Fi
         try:
             yield Finding(str(products.product(name, _MATRIX, "float32", clock=clock)))
         except tf.errors.OpError as error:
-            yield _bad(error, f"{name} does not work")
+            yield _build_finding(error, f"{name} does not work")
 
 
-def _bad(error: Exception, text: str = "") -> Finding:
+def _build_finding(error: Exception, text: str = "") -> Finding:
     """Turns an error, whose text says what to do after a colon, into a finding."""
     found, _, fix = str(error).partition(": ")
     first_line = (str(error).splitlines() or [type(error).__name__])[0]

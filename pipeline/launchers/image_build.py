@@ -72,9 +72,9 @@ def run(build: ImageBuild, builder: str = "") -> dict[str, str]:
         raise errors.UsageError("image: images are built from a checkout; clone the repository")
     chosen = _builder(builder)
     if chosen == "gcloud":
-        return _by_cloud_build(build)
-    bases = _bases(build, lambda name: _pulled(chosen, name))
-    return {target: _by_docker(build, chosen, target, bases=bases) for target in TARGETS}
+        return _build_with_cloud_build(build)
+    bases = _bases(build, lambda name: _pull(chosen, name))
+    return {target: _build_with_docker(build, chosen, target, bases=bases) for target in TARGETS}
 
 
 def _builder(wanted: str) -> str:
@@ -111,7 +111,7 @@ def _bases(build: ImageBuild, find: Callable[[str], str]) -> dict[str, str]:
     return {argument: f"{name}@{known[name]}" for argument, name in names.items()}
 
 
-def _pulled(builder: str, name: str) -> str:
+def _pull(builder: str, name: str) -> str:
     _call([builder, "pull", name])
     form = "--format={{range .RepoDigests}}{{println .}}{{end}}"
     found = _DIGEST.search(_call([builder, "image", "inspect", form, name]))
@@ -120,7 +120,9 @@ def _pulled(builder: str, name: str) -> str:
     return found[0]
 
 
-def _by_docker(build: ImageBuild, builder: str, target: str, *, bases: Mapping[str, str]) -> str:
+def _build_with_docker(
+    build: ImageBuild, builder: str, target: str, *, bases: Mapping[str, str]
+) -> str:
     made = build.image(target)
     given = [f"--build-arg={k}={v}" for k, v in build.arguments(bases).items()]
     build.say(f"building {made}")
@@ -146,7 +148,7 @@ def _fetch_digest(registry: Registry, name: str) -> str:
         ) from None
 
 
-def _by_cloud_build(build: ImageBuild) -> dict[str, str]:
+def _build_with_cloud_build(build: ImageBuild) -> dict[str, str]:
     bases = _bases(build, lambda name: _fetch_digest(build.registry, name))
     given = [f"--build-arg={k}={v}" for k, v in build.arguments(bases).items()]
     names = {target: build.image(target) for target in TARGETS}

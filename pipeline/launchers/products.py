@@ -35,7 +35,7 @@ def devices(wanted: str | None = None) -> list[str]:
     import tensorflow as tf
 
     kinds = map(tf.config.list_logical_devices, ("CPU", "GPU"))
-    found = [short(device.name) for listed in kinds for device in listed]
+    found = [shorten_device(device.name) for listed in kinds for device in listed]
     if wanted is None:
         return found
     name = wanted.lstrip("/").removeprefix("device:").upper()
@@ -82,9 +82,11 @@ def product(
             result[0, 0].numpy()  # waits for the device
             repeats += _TOGETHER
         seconds = clock() - start
-    return Product(size, dtype, short(result.device), repeats * 2.0 * size**3 / max(seconds, 1e-9))
+    return Product(
+        size, dtype, shorten_device(result.device), repeats * 2.0 * size**3 / max(seconds, 1e-9)
+    )
 
 
-def short(device: str) -> str:
+def shorten_device(device: str) -> str:
     """Returns `CPU:0` of `/device:CPU:0`."""
     return device.rpartition("device:")[2]

@@ -123,7 +123,7 @@ class RemoteLauncher(base.Launcher):
         """Returns what a job that has ended, without a word of its own in the run's record, has
         failed with; `None` if it ended well."""
 
-    def hopeless(self, job: Job, state: State) -> errors.PipelineError | None:
+    def find_blocker(self, job: Job, state: State) -> errors.PipelineError | None:
         """Returns why a job that has not ended waits for what will not come: it is cancelled then.
         By default none does."""
         return None
@@ -141,7 +141,7 @@ class RemoteLauncher(base.Launcher):
         """Has a job end after all its processes have saved. For a place that `scales`."""
         raise NotImplementedError
 
-    def new_output(self, job: Job) -> Callable[[], list[str]]:
+    def open_output(self, job: Job) -> Callable[[], list[str]]:
         """Returns what gives the lines that the job itself has put out since the last call."""
         return list
 
@@ -157,7 +157,7 @@ class RemoteLauncher(base.Launcher):
         """Returns what `make status` writes before the state of a job."""
         return self.service
 
-    def where(self, name: str) -> str:
+    def describe_place(self, name: str) -> str:
         """Returns what a run is whose job has not ended."""
         page = self.link(name)
         return f"running on {self.service}" + (f" ({page})" if page else "")
@@ -175,32 +175,32 @@ class RemoteLauncher(base.Launcher):
     def run(self, job: Job, *, started: float) -> RunRecord:
         """Runs a job as `base.Launcher` says. Ctrl-C leaves it running, or cancels it."""
         job = self.prepare(job)
-        output = self.new_output(job)
-        found = self._at_work(job)
+        output = self.open_output(job)
+        found = self._find_unfinished_job(job)
         if found is None:  # else its chief holds the lock, where the file system shares it
             with run_lock.hold(job.run):
-                found = self._at_work(job)  # of a command that was quicker
+                found = self._find_unfinished_job(job)  # of a command that was quicker
                 if found is None:
-                    job, name = self.begun(job)
+                    job, name = self.begin_job(job)
         if found is not None:
             name = found
             run_setup.note_job(job, name)
             output()  # has been shown before
         for submitted in itertools.count(1):
-            state = self._followed(job, name, output)
+            state = self._follow_to_end(job, name, output)
             while (other := rescaling.successor(self, job.run, name)) is not None:
-                name, output = other, self.new_output(job)
-                state = self._followed(job, name, output)
-            again = self._again(job, name, state)
+                name, output = other, self.open_output(job)
+                state = self._follow_to_end(job, name, output)
+            again = self._find_resubmit_reason(job, name, state)
             if again is None or submitted >= self.submissions(job):
                 return self.finish(job, name, state, started=started)
             print(f"{again} Submitting it again: {submitted + 1} of {self.submissions(job)}")
             self.sleep(_PAUSE * submitted)
             with run_lock.hold(job.run):
-                job, name = self.begun(job)
+                job, name = self.begin_job(job)
         raise AssertionError("unreachable")
 
-    def _followed(self, job: Job, name: str, output: Callable[[], list[str]]) -> State:
+    def _follow_to_end(self, job: Job, name: str, output: Callable[[], list[str]]) -> State:
         """Returns the state of a job at its end. Raises what leaves it, or cancels it."""
         page = self.link(name)
         leave = f"{self.title(name)}: Ctrl-C leaves it running"
@@ -228,7 +228,7 @@ class RemoteLauncher(base.Launcher):
             run_setup.close(job, record, error, stopped=True)
         return error
 
-    def _again(self, job: Job, name: str, state: State) -> str | None:
+    def _find_resubmit_reason(self, job: Job, name: str, state: State) -> str | None:
         """Returns the reason why a job has to be submitted again: it was neither done nor stopped,
         and none of its processes has failed for good."""
         record = run_record.read(job.run)
@@ -268,7 +268,7 @@ class RemoteLauncher(base.Launcher):
         """Raises `UsageError` if the job of a run has not ended."""
         if self.look(name).phase is not Phase.ENDED:
             raise errors.UsageError(
-                f"run {run.name!r}: is {self.where(name)}. Follow it with "
+                f"run {run.name!r}: is {self.describe_place(name)}. Follow it with "
                 f"CLUSTER={places.of_job(name)}, end it with make stop, or use another RUN="
             )
 
@@ -283,7 +283,7 @@ class RemoteLauncher(base.Launcher):
         settle = [_SETTLE] if state.phase is Phase.ENDED else []
         return [f"{self.headline(name)}: {state}", *settle, *links]
 
-    def _at_work(self, job: Job) -> str | None:
+    def _find_unfinished_job(self, job: Job) -> str | None:
         """Returns the run's job, if it has one that has not ended, or whose end is not recorded.
         Raises `UsageError` if its processes are running at another place."""
         name = run_record.job_at_work(run_record.read(job.run))
@@ -293,7 +293,7 @@ class RemoteLauncher(base.Launcher):
             remote_jobs.refuse_while_going(job.run)
         return self.find(job)
 
-    def begun(self, job: Job) -> tuple[Job, str]:
+    def begin_job(self, job: Job) -> tuple[Job, str]:
         """Prepares the run folder and submits the job; returns both, and the name of what runs."""
 
         def submit(jobs: list[Job], submission: str) -> list[str]:
@@ -333,7 +333,7 @@ class RemoteLauncher(base.Launcher):
         steps = job.config.train.planned_steps
         with display.Display(steps, stall_seconds=stall_seconds) as shown:
             while True:
-                state = self.patiently(lambda: self.look(name))
+                state = self.retry_look(lambda: self.look(name))
                 if str(state) != before:
                     shown.show_line(f"{self.service}: {state}")
                 before = str(state)
@@ -350,7 +350,7 @@ class RemoteLauncher(base.Launcher):
 
     def give_up(self, job: Job, name: str, state: State) -> None:
         """Cancels a job that is hopeless, and raises why."""
-        error = self.hopeless(job, state)
+        error = self.find_blocker(job, state)
         if error is None:
             return
         self.cancel(name)
@@ -358,7 +358,7 @@ class RemoteLauncher(base.Launcher):
         run_setup.close(job, record, error, stopped=False)
         raise error
 
-    def patiently(self, look: Callable[[], _Found]) -> _Found:
+    def retry_look(self, look: Callable[[], _Found]) -> _Found:
         """Returns what a look at jobs finds; looks may fail, though not many in a row."""
         for _ in range(self.missed):
             try:
@@ -387,7 +387,7 @@ class RemoteLauncher(base.Launcher):
         return record
 
 
-def failed_for_good(job: Job) -> errors.PipelineError | None:
+def find_final_error(job: Job) -> errors.PipelineError | None:
     """Returns what a process of a job has failed with for good, in its own words, if one has."""
     marker = job.run.read(fatal.MARKER)
     if marker is None:

@@ -8,7 +8,7 @@ from pipeline.records import builds
 from pipeline.runs.run_record import RunRecord
 
 
-def with_records(job: Job) -> Job:
+def attach_records(job: Job) -> Job:
     """Returns the job with the build that it asks for. Raises `DataError` without one, or if the
     records do not fit, and `UsageError` for features that they cannot have."""
     moves = job.config.train.on_new_data != "refuse"

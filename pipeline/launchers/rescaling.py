@@ -49,7 +49,7 @@ def _go_on(place: RemoteLauncher, run: RunFolder, workers: int) -> None:
     wanted = [f"cluster.workers={workers}"]
     job = place.prepare(jobs.plan(run.config_path, wanted, run=run.name, storage_root=root))
     with run_lock.hold(run):
-        _, name = place.begun(job)
+        _, name = place.begin_job(job)
     print(f"{place.title(name)} continues it", flush=True)
 
 

@@ -238,7 +238,7 @@ def test_a_pod_joins_and_leaves_and_each_record_is_applied_once(
     )
     fatal.begin(job.run, SUBMISSION)
     job.run.write("faults.json", {"faults": [], "pace": 0.5})
-    documents = manifest.documents(job, SUBMISSION)
+    documents = manifest.build_documents(job, SUBMISSION)
     for one in documents[-1]["spec"]["replicatedJobs"]:
         (container,) = one["template"]["spec"]["template"]["spec"]["containers"]
         container["env"].append({"name": "PIPELINE_FAULTS", "value": job.run.path})

@@ -27,15 +27,15 @@ def render(job: Job, submission: str, *, inline: str = "") -> dict[str, Any]:
     """
     gcp = Gcp.of(job.config)
     check(job)
-    pools = [_pool(job, role, submission, inline=inline) for role in topology.ROLES]
+    pools = [_build_pool(job, role, submission, inline=inline) for role in topology.ROLES]
     while not pools[-1]:
         pools.pop()
     specification = {
         "workerPoolSpecs": pools,
-        "scheduling": _scheduling(job.config.cluster, gcp),
+        "scheduling": _build_scheduling(job.config.cluster, gcp),
         "serviceAccount": gcp.service_account,
         "network": gcp.network,
-        "pscInterfaceConfig": _attachment(gcp),
+        "pscInterfaceConfig": _build_attachment(gcp),
         "baseOutputDirectory": {"outputUriPrefix": job.run.path},
         "tensorboard": gcp.tensorboard,
     }
@@ -80,14 +80,14 @@ def label(run: str) -> str:
     return run.replace(".", "_")
 
 
-def _pool(job: Job, role: str, submission: str, *, inline: str) -> dict[str, Any]:
+def _build_pool(job: Job, role: str, submission: str, *, inline: str) -> dict[str, Any]:
     count = job.counts.get(role, 0)
     if not count:
         return {}
     gcp = Gcp.of(job.config)
     machine = gcp.machine(role)
     return {
-        "machineSpec": _machine(machine),
+        "machineSpec": _build_machine(machine),
         "replicaCount": count,
         "diskSpec": {"bootDiskType": machine.boot_disk, "bootDiskSizeGb": machine.disk_gb},
         "containerSpec": {
@@ -97,13 +97,14 @@ def _pool(job: Job, role: str, submission: str, *, inline: str) -> dict[str, Any
             "env": container.environment(
                 job,
                 submission,
-                _variables(gcp, machine) | ({inline_config.VARIABLE: inline} if inline else {}),
+                _build_variables(gcp, machine)
+                | ({inline_config.VARIABLE: inline} if inline else {}),
             ),
         },
     }
 
 
-def _machine(machine: Machine) -> dict[str, Any]:
+def _build_machine(machine: Machine) -> dict[str, Any]:
     specification: dict[str, Any] = {"machineType": machine.type}
     if machine.accelerator is not None:
         specification["acceleratorType"] = machine.accelerator
@@ -119,7 +120,7 @@ def _machine(machine: Machine) -> dict[str, Any]:
     return specification
 
 
-def _variables(gcp: Gcp, machine: Machine) -> dict[str, str]:
+def _build_variables(gcp: Gcp, machine: Machine) -> dict[str, str]:
     ours = {
         # The service starts a process when its machine is there: the others wait for it.
         start_patience.VARIABLE: str(round(gcp.timeout_hours * 3600)),
@@ -131,13 +132,13 @@ def _variables(gcp: Gcp, machine: Machine) -> dict[str, str]:
     return {**{name: value for name, value in ours.items() if value}, **gcp.env}
 
 
-def _attachment(gcp: Gcp) -> dict[str, str] | None:
+def _build_attachment(gcp: Gcp) -> dict[str, str] | None:
     if gcp.network_attachment is None:
         return None
     return {"networkAttachment": gcp.network_attachment}
 
 
-def _scheduling(cluster: config.Cluster, gcp: Gcp) -> dict[str, Any]:
+def _build_scheduling(cluster: config.Cluster, gcp: Gcp) -> dict[str, Any]:
     together = strategy_table.STRATEGIES[cluster.strategy].restart_unit == "gang"
     found = {
         "timeout": f"{round(gcp.timeout_hours * 3600)}s",

@@ -23,7 +23,7 @@ from pipeline.launchers import base, image, image_name, inline_config, remote_re
 from pipeline.launchers.gcp import job_spec, price_list, service_client
 from pipeline.launchers.gcp.service_client import ENDED, WAITING, Service
 from pipeline.launchers.gcp.settings import Gcp
-from pipeline.launchers.remote import Phase, RemoteLauncher, State, failed_for_good
+from pipeline.launchers.remote import Phase, RemoteLauncher, State, find_final_error
 from pipeline.runs import own_package, run_folder
 from pipeline.runs.run_record import RunRecord
 from pipeline.storage import gcs_preflight, google_api
@@ -52,7 +52,7 @@ class GcpLauncher(RemoteLauncher):
         found = gcs_preflight.check_bucket(job.storage_root, gcp.region)
         for note in [*found, *_notes(gcp)]:
             print(f"note: {note}", flush=True)
-        return remote_records.with_records(job)
+        return remote_records.attach_records(job)
 
     def room(self, job: Job) -> Room | None:
         """Returns the memory of a machine, if its type tells."""
@@ -80,7 +80,7 @@ class GcpLauncher(RemoteLauncher):
         found = service_client.service_of_job(name).get(name)
         state = str(found.get("state", "JOB_STATE_UNSPECIFIED"))
         phase = Phase.ENDED if state in ENDED else Phase.RUNNING
-        word = service_client.word(state)
+        word = service_client.format_state(state)
         said = str(found.get("error", {}).get("message", ""))
         return State(
             Phase.WAITING if state in WAITING else phase,
@@ -97,14 +97,14 @@ class GcpLauncher(RemoteLauncher):
     def failure(self, job: Job, name: str, state: State) -> errors.PipelineError | None:
         """Returns the error of the process that failed, or else of the service."""
         if state.word not in _WELL:
-            return failed_for_good(job) or _of_service(job, state)
+            return find_final_error(job) or _explain_failure(job, state)
         if job.run.read(run_folder.RESULT) is None:
             return errors.PipelineError(f"{name}: ended well, but left no {run_folder.RESULT}")
         return None
 
-    def hopeless(self, job: Job, state: State) -> errors.PipelineError | None:
+    def find_blocker(self, job: Job, state: State) -> errors.PipelineError | None:
         """A paused job would be followed for ever."""
-        if state.word != service_client.word(service_client.PAUSED):
+        if state.word != service_client.format_state(service_client.PAUSED):
             return None
         return errors.RetryableError(
             f"the job of run {job.name!r} was paused, and is cancelled. The same command continues "
@@ -157,7 +157,7 @@ def _service(job: Job) -> Service:
     return Service(str(gcp.project), str(gcp.region))
 
 
-def _of_service(job: Job, state: State) -> errors.PipelineError:
+def _explain_failure(job: Job, state: State) -> errors.PipelineError:
     """Returns what the service says that a job has failed with, or the job's processes do."""
     error: Mapping[str, Any] = state.answer.get("error", {})
     reasons = [

@@ -53,12 +53,12 @@ class Service:
         """Returns the name of the job with the `label` of a run, in the folder `run`, that has not
         ended, or `None`: runs in other buckets may have the same name."""
         wanted = " AND ".join([f"labels.run={label}", *(f'state!="{state}"' for state in ENDED)])
-        for one in self._listed(wanted):
+        for one in self._list_jobs(wanted):
             if one.get("state") not in ENDED and _folder(one) == run:
                 return str(one["name"])
         return None
 
-    def _listed(self, wanted: str) -> Iterator[dict[str, Any]]:
+    def _list_jobs(self, wanted: str) -> Iterator[dict[str, Any]]:
         """Yields the jobs that a filter lets through, page by page."""
         page = ""
         while True:
@@ -95,6 +95,6 @@ def link(job: str) -> str:
     )
 
 
-def word(state: str) -> str:
+def format_state(state: str) -> str:
     """Returns a state as people say it, such as `running`."""
     return state.removeprefix("JOB_STATE_").lower()

@@ -23,7 +23,7 @@ from pipeline.launchers.k8s import kubectl, manifest, pod, progress
 from pipeline.launchers.k8s.kubectl import ClusterNamespace
 from pipeline.launchers.k8s.progress import JobProgress, Problem
 from pipeline.launchers.k8s.settings import K8s, amount
-from pipeline.launchers.remote import Phase, RemoteLauncher, State, failed_for_good
+from pipeline.launchers.remote import Phase, RemoteLauncher, State, find_final_error
 from pipeline.runs import run_folder, run_record, scalings
 from pipeline.runs.run_folder import RunFolder
 from pipeline.runs.run_record import RunRecord
@@ -71,12 +71,12 @@ class K8sLauncher(RemoteLauncher):
         _check_needs(cluster, asked)
         known = {"context": cluster.context, "namespace": cluster.namespace, "kind": kind}
         config = job.config.model_copy(update={"k8s": asked.model_copy(update=known)})
-        return remote_records.with_records(dataclasses.replace(job, config=config))
+        return remote_records.attach_records(dataclasses.replace(job, config=config))
 
     def room(self, job: Job) -> Room | None:
         """Returns the memory of a pod."""
         role = table_memory.holder(job.config.cluster)
-        given = K8s.of(job.config).of_role(role).memory
+        given = K8s.of(job.config).get_resources(role).memory
         return Room(amount(given), f"k8s.resources.{role}.memory is {given}")
 
     def begin(self, job: Job, record: RunRecord) -> Job:
@@ -87,14 +87,14 @@ class K8sLauncher(RemoteLauncher):
         """Creates the objects, after the cluster has checked all of them. If one is refused even
         so, none is left."""
         name = _name(job, submission)
-        documents = manifest.documents(job, submission)
+        documents = manifest.build_documents(job, submission)
         name.cluster.create(documents, dry_run=True)
         try:
             created = name.cluster.create(documents, dry_run=False)
         except errors.PipelineError:
             _remove(name)
             raise
-        _own(name.cluster, created)
+        _set_owner(name.cluster, created)
         return str(name)
 
     def find(self, job: Job) -> str | None:
@@ -123,10 +123,10 @@ class K8sLauncher(RemoteLauncher):
         workloads = [one for one in objects if one["kind"] != "Pod"]
         if not workloads:
             return JobProgress(Phase.ENDED, "deleted", "deleted from the cluster")
-        found = progress.of_objects(name.kind, workloads, pods, now=self.clock())
+        found = progress.read_progress(name.kind, workloads, pods, now=self.clock())
         if pods or found.phase is Phase.ENDED:
             return found
-        refused = _refused_pods(name)
+        refused = _find_refused_pods(name)
         if refused is None:
             return found
         return dataclasses.replace(found, text=f"{found.text}; {refused}", problems=(refused,))
@@ -138,7 +138,7 @@ class K8sLauncher(RemoteLauncher):
         except errors.PipelineError:
             return False
 
-    def hopeless(self, job: Job, state: State) -> errors.PipelineError | None:
+    def find_blocker(self, job: Job, state: State) -> errors.PipelineError | None:
         """Returns why a pod will never start."""
         final = [problem for problem in state.answer.problems if problem.is_final]
         if not final:
@@ -185,7 +185,7 @@ class K8sLauncher(RemoteLauncher):
             )
         if state.word == "failed" and Name.of(name).kind != "jobset":
             self.cancel(name)  # others of its pods may still run
-        return failed_for_good(job) or _of_cluster(self.title(name), state)
+        return find_final_error(job) or _explain_failure(self.title(name), state)
 
     def title(self, name: str) -> str:
         """Returns kind and name, as kubectl takes them."""
@@ -200,8 +200,8 @@ class K8sLauncher(RemoteLauncher):
         """Returns the objects, of a submission of their own: they may be submitted as shown."""
         kind = K8s.of(job.config).kind
         submission = secrets.token_hex(8)
-        documents = manifest.documents(job, submission)
-        text = manifest.as_yaml(documents)
+        documents = manifest.build_documents(job, submission)
+        text = manifest.dump_yaml(documents)
         without = "" if kind else ". Without JobSet in the cluster it would be plain Jobs"
         notes = [f"would give the objects above to kubectl create{without}", image.describe()]
         selector = f"{pod.SET}={documents[0]['metadata']['labels'][pod.SET]}"
@@ -285,7 +285,7 @@ def _check_needs(cluster: ClusterNamespace, asked: K8s) -> None:
             ) from None
 
 
-def _own(cluster: ClusterNamespace, created: list[dict[str, Any]]) -> None:
+def _set_owner(cluster: ClusterNamespace, created: list[dict[str, Any]]) -> None:
     """Has the cluster delete the other objects together with what runs the pods."""
     kinds = ("JobSet", "Job", "TFJob")
     owner = [one for one in created if one["kind"] in kinds][-1]
@@ -315,7 +315,7 @@ def _remove(name: Name, *, cascade: str = "background") -> None:
     )
 
 
-def _refused_pods(name: Name) -> Problem | None:
+def _find_refused_pods(name: Name) -> Problem | None:
     """Returns why the cluster does not create a job's pods, if it says so."""
     try:
         events = name.cluster.get("events", "--field-selector=reason=FailedCreate")["items"]
@@ -332,7 +332,7 @@ def _refused_pods(name: Name) -> Problem | None:
     return Problem(f"its pods cannot be created: {said[-1]}", fix, is_final=False)
 
 
-def _of_cluster(title: str, state: State) -> errors.PipelineError:
+def _explain_failure(title: str, state: State) -> errors.PipelineError:
     """Returns what the cluster and the ends of the processes say of a job that has failed."""
     found: JobProgress = state.answer
     for task, code, reason, said in found.exits:

@@ -30,7 +30,7 @@ RESOURCES = {
 OTHERS = ("configmaps", "networkpolicies.networking.k8s.io", "services")
 
 
-def documents(job: Job, submission: str) -> list[dict[str, Any]]:
+def build_documents(job: Job, submission: str) -> list[dict[str, Any]]:
     """Returns the objects in the order of their creation: what runs pods comes last.
 
     `submission` is one that no other job of the run has had. Raises `UsageError` for a job that
@@ -40,12 +40,16 @@ def documents(job: Job, submission: str) -> list[dict[str, Any]]:
     pod.check(job)
     wanted = Rendering(job, submission)
     check_kind(wanted, kind)
-    needed = [_config_map(wanted), _network_policy(wanted)]
+    needed = [_build_config_map(wanted), _build_network_policy(wanted)]
     if kind == "tfjob":
         return [*needed, tfjob.render(wanted)]
     if kind == "jobset":
-        return [*needed, _job_set(wanted)]
-    return [*needed, _service(wanted), *(_plain_job(wanted, role) for role in wanted.roles)]
+        return [*needed, _build_job_set(wanted)]
+    return [
+        *needed,
+        _build_service(wanted),
+        *(_build_plain_job(wanted, role) for role in wanted.roles),
+    ]
 
 
 # Texts that PyYAML leaves plain and kubectl reads as something else: what begins like a number, and
@@ -60,15 +64,15 @@ class _Dumper(yaml.SafeDumper):
         return True
 
 
-def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
     style = "|" if "\n" in text else '"' if _NO_TEXT.fullmatch(text) else None
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
-_Dumper.add_representer(str, _text)
+_Dumper.add_representer(str, _represent_text)
 
 
-def as_yaml(documents: list[dict[str, Any]]) -> str:
+def dump_yaml(documents: list[dict[str, Any]]) -> str:
     """Returns objects as the text of a file that kubectl reads."""
     return str(yaml.dump_all(documents, Dumper=_Dumper, sort_keys=False, width=1 << 20))
 
@@ -83,17 +87,17 @@ def check_kind(wanted: Rendering, kind: str) -> None:
         )
 
 
-def _config_map(wanted: Rendering) -> dict[str, Any]:
+def _build_config_map(wanted: Rendering) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": wanted.metadata(),
+        "metadata": wanted.build_metadata(),
         "immutable": True,
         "data": {pod.FILE: config_file.dump(wanted.job.config)},
     }
 
 
-def _network_policy(wanted: Rendering) -> dict[str, Any]:
+def _build_network_policy(wanted: Rendering) -> dict[str, Any]:
     """Lets only the pods of the job reach TensorFlow's servers, which run what they are
     sent."""
     ours = {"matchLabels": {pod.SET: wanted.name}}
@@ -101,7 +105,7 @@ def _network_policy(wanted: Rendering) -> dict[str, Any]:
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
-        "metadata": wanted.metadata(),
+        "metadata": wanted.build_metadata(),
         "spec": {
             "podSelector": ours,
             "policyTypes": ["Ingress"],
@@ -110,11 +114,11 @@ def _network_policy(wanted: Rendering) -> dict[str, Any]:
     }
 
 
-def _service(wanted: Rendering) -> dict[str, Any]:
+def _build_service(wanted: Rendering) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": wanted.metadata(),
+        "metadata": wanted.build_metadata(),
         "spec": {
             "clusterIP": "None",
             "selector": {pod.SET: wanted.name},
@@ -129,7 +133,7 @@ def job_name(name: str, kind: str, role: str) -> str:
     return f"{name}-{role}-0" if kind == "jobset" else f"{name}-{role}"
 
 
-def _job_set(wanted: Rendering) -> dict[str, Any]:
+def _build_job_set(wanted: Rendering) -> dict[str, Any]:
     hosts = {
         role: [f"{job_name(wanted.name, 'jobset', role)}-{i}.{wanted.name}" for i in range(count)]
         for role, count in wanted.addressed.items()
@@ -137,7 +141,7 @@ def _job_set(wanted: Rendering) -> dict[str, Any]:
     return {
         "apiVersion": JOBSET_API,
         "kind": "JobSet",
-        "metadata": wanted.queued(),
+        "metadata": wanted.build_queued_metadata(),
         "spec": {
             "network": {
                 "enableDNSHostnames": True,
@@ -159,8 +163,8 @@ def _job_set(wanted: Rendering) -> dict[str, Any]:
                     "name": role,
                     "replicas": 1,
                     "template": {
-                        "metadata": {"labels": wanted.labels()},
-                        "spec": _job_spec(wanted, role, hosts, more={}),
+                        "metadata": {"labels": wanted.build_labels()},
+                        "spec": _build_job_spec(wanted, role, hosts, more={}),
                     },
                 }
                 for role in wanted.roles
@@ -173,14 +177,14 @@ def _fail(name: str, reason: str) -> dict[str, Any]:
     return {"name": name, "action": "FailJobSet", "onJobFailureReasons": [reason]}
 
 
-def _plain_job(wanted: Rendering, role: str) -> dict[str, Any]:
+def _build_plain_job(wanted: Rendering, role: str) -> dict[str, Any]:
     hosts = {
         one: [f"{job_name(wanted.name, 'job', one)}-{i}.{wanted.name}" for i in range(count)]
         for one, count in wanted.addressed.items()
     }
-    queued = wanted.queued()
+    queued = wanted.build_queued_metadata()
     labels = {**queued["labels"], pod.ROLE: role}
-    spec = _job_spec(wanted, role, hosts, more={"subdomain": wanted.name})
+    spec = _build_job_spec(wanted, role, hosts, more={"subdomain": wanted.name})
     spec["ttlSecondsAfterFinished"] = seconds(wanted.settings.keep_hours)
     return {
         "apiVersion": "batch/v1",
@@ -190,7 +194,7 @@ def _plain_job(wanted: Rendering, role: str) -> dict[str, Any]:
     }
 
 
-def _job_spec(
+def _build_job_spec(
     wanted: Rendering, role: str, hosts: dict[str, list[str]], *, more: dict[str, Any]
 ) -> dict[str, Any]:
     count = wanted.job.counts[role]
@@ -202,13 +206,13 @@ def _job_spec(
         "parallelism": count,
         "completionMode": "Indexed",
         **({"activeDeadlineSeconds": seconds(hours)} if hours else {}),
-        **_restarts(wanted, role),
+        **_build_restart_policy(wanted, role),
         "podReplacementPolicy": "Failed",
         "template": template,
     }
 
 
-def _restarts(wanted: Rendering, role: str) -> dict[str, Any]:
+def _build_restart_policy(wanted: Rendering, role: str) -> dict[str, Any]:
     """Returns when a Job restarts a pod, and when it fails. A gang fails as a whole with each loss;
     the evaluator is never part of one."""
     final = {

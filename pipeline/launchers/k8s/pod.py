@@ -92,21 +92,21 @@ class Rendering:
             counts[topology.WORKER] += scaling.count_spare_places(self.job.config.cluster)
         return counts
 
-    def metadata(self) -> dict[str, Any]:
+    def build_metadata(self) -> dict[str, Any]:
         """Returns the metadata of an object."""
-        return {"name": self.name, "labels": self.labels()}
+        return {"name": self.name, "labels": self.build_labels()}
 
-    def queued(self) -> dict[str, Any]:
+    def build_queued_metadata(self) -> dict[str, Any]:
         """Returns the metadata of the object that runs the pods."""
         queue = self.settings.queue
         labels = {QUEUE: queue} if queue else {}
         return {
             "name": self.name,
-            "labels": {**self.labels(), **labels},
+            "labels": {**self.build_labels(), **labels},
             "annotations": {FOLDER: self.job.run.path},
         }
 
-    def labels(self) -> dict[str, str]:
+    def build_labels(self) -> dict[str, str]:
         """Returns the labels of all objects."""
         return {
             **self.settings.labels,
@@ -232,7 +232,7 @@ def template(
         "imagePullSecrets": [{"name": name} for name in settings.image_pull_secrets],
     }
     return {
-        "metadata": {"labels": {**wanted.labels(), ROLE: role}},
+        "metadata": {"labels": {**wanted.build_labels(), ROLE: role}},
         "spec": {
             "restartPolicy": "Never",
             **{name: value for name, value in optional.items() if value},
@@ -263,7 +263,7 @@ def _toleration(one: Any) -> dict[str, Any]:
 
 def _container(wanted: Rendering, role: str, flags: list[str], *, name: str) -> dict[str, Any]:
     settings = wanted.settings
-    promised = settings.of_role(role).gpus
+    promised = settings.get_resources(role).gpus
     given = {gpus.PROMISED: str(promised)} if promised else {}
     env = [
         *containers.environment(wanted.job, wanted.submission, given),
@@ -293,7 +293,7 @@ def _container(wanted: Rendering, role: str, flags: list[str], *, name: str) -> 
 
 
 def _resources(wanted: Rendering, role: str) -> dict[str, Any]:
-    asked = wanted.settings.of_role(role)
+    asked = wanted.settings.get_resources(role)
     fixed = {"memory": asked.memory, "ephemeral-storage": asked.disk}
     limits: dict[str, Any] = {"cpu": asked.cpu_limit} if asked.cpu_limit else {}
     devices = {"nvidia.com/gpu": str(asked.gpus)} if asked.gpus else {}
@@ -315,7 +315,7 @@ def _volumes(wanted: Rendering, role: str) -> list[dict[str, Any]]:
     shared = [{"name": "storage", "persistentVolumeClaim": claim}]
     return [
         {"name": "config", "configMap": {"name": wanted.name}},
-        {"name": "tmp", "emptyDir": {"sizeLimit": wanted.settings.of_role(role).disk}},
+        {"name": "tmp", "emptyDir": {"sizeLimit": wanted.settings.get_resources(role).disk}},
         *(shared if wanted.settings.pvc else []),
     ]
 

@@ -59,7 +59,7 @@ class JobProgress:
     exits: tuple[tuple[str, int, str, str], ...] = ()
 
 
-def of_objects(
+def read_progress(
     kind: str, workloads: list[dict[str, Any]], pods: list[dict[str, Any]], *, now: float
 ) -> JobProgress:
     """Returns the progress of a job of a kind; `workloads` are its JobSet, TFJob or Jobs."""

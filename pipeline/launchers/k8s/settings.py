@@ -192,7 +192,7 @@ class K8s(PlaceSection):
             raise ValueError(f"{taken[0]}: is set by the pipeline; use another key")
         return labels
 
-    def of_role(self, role: str) -> Resources:
+    def get_resources(self, role: str) -> Resources:
         """Returns what each pod of a role asks for."""
         resources: dict[Any, Resources] = self.resources
         return resources.get(role, Resources())

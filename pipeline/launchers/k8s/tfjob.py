@@ -27,7 +27,7 @@ def render(wanted: Rendering) -> dict[str, Any]:
     return {
         "apiVersion": "kubeflow.org/v1",
         "kind": "TFJob",
-        "metadata": wanted.queued(),
+        "metadata": wanted.build_queued_metadata(),
         "spec": {
             # The evaluator works on when the chief has ended, and every process ends by itself.
             "runPolicy": {

@@ -116,7 +116,7 @@ class LocalLauncher(base.Launcher):
 
     def checks(self, storage_root: str) -> Iterator[checks.Finding]:
         """Yields, besides the usual, whether processes can listen and how fast the devices are."""
-        yield from checks.of_machine(storage_root)
+        yield from checks.check_machine(storage_root)
 
     def _preprocess(
         self,

@@ -77,13 +77,13 @@ _REFUSALS = {
 }
 
 
-def on_outage(words: str) -> str | None:
+def advise_on_outage(words: str) -> str | None:
     """Returns what to do if an error that may pass does not, or an empty string; `None` for other
     errors."""
     return next((fix for key, fix in _OUTAGES.items() if key in words.lower()), None)
 
 
-def on_refusal(words: str) -> str:
+def advise_on_refusal(words: str) -> str:
     """Returns what to do about a refusal; empty if that is not known."""
     return next((fix for key, fix in _REFUSALS.items() if key in words.lower()), "")
 
@@ -137,14 +137,14 @@ _PROCESSORS = (
 )
 
 
-def for_one_task(text: str, key: str) -> str:
+def adapt_to_one_task(text: str, key: str) -> str:
     """Returns advice for a job of one task on one node, whose processors are chosen with `key`."""
     for keys in _PROCESSORS:
         text = text.replace(keys, key)
     return text
 
 
-def on_wait(reason: str) -> Wait | None:
+def advise_on_wait(reason: str) -> Wait | None:
     """Returns what to do about a reason as squeue gives it, such as `ReqNodeNotAvail, May be
     reserved for other job`; `None` if there is nothing to do but to wait."""
     found = (wait for key, wait in _REASONS.items() if re.match(rf"(?:{key})(?!\w)", reason))

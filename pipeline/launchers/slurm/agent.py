@@ -83,22 +83,24 @@ class Agent:
         self._policy = restart_policy.Policy(unit)
         self._counts, self._stop_seconds = topology.role_counts(cluster), cluster.stop_seconds
         self._restarts: list[dict[str, Any]] = []
-        self._log = os.path.join(_local_folder(run), f"{task.name}.out")
+        self._log = os.path.join(_make_local_folder(run), f"{task.name}.out")
         self._over, self._leaves = False, False
 
     def work(self) -> int:
         """Returns the exit code of the task: 0 if its process has done its part, or was asked to
         stop."""
-        while self._waited_until_wanted():
+        while self._wait_until_wanted():
             member = Member(self._task.job_name, self._task.task_index, self._task, self._log)
-            code = self._one_process(member)
+            code = self._run_process(member)
             storage.sweep(self._run.path, member.pid)
             if self._is_asked or (code not in errors.FINAL_CODES and self._is_over(code)):
                 break
             if self._leaves and code not in errors.FINAL_CODES:
                 print(f"{self._task.name}: has left", flush=True)
                 continue
-            loss = member.loss(self._run, code, newest_step=newest_step(self._run), unit=self._unit)
+            loss = member.loss(
+                self._run, code, newest_step=find_newest_step(self._run), unit=self._unit
+            )
             decision = self._policy.decide(loss, time.monotonic())
             if decision.action == "fail" or loss.port_taken or self._unit == "gang":
                 return self._give_up(loss, decision)
@@ -111,7 +113,7 @@ class Agent:
         """True if the task is to end."""
         return self._over or bool(self._stop.count)
 
-    def _waited_until_wanted(self) -> bool:
+    def _wait_until_wanted(self) -> bool:
         """Returns once the process is to run; false if the task is to end instead."""
         while not self._is_asked and not self._is_wanted():
             if self._run.read(run_folder.TRAINING_DONE) is not None or self._is_left_over():
@@ -130,7 +132,7 @@ class Agent:
         record = run_record.read(self._run.impatient)
         return record is None or self._task.task_index < record.topology.get(topology.WORKER, 0)
 
-    def _one_process(self, member: Member) -> int:
+    def _run_process(self, member: Member) -> int:
         """Runs the process to its end; returns its exit code, or minus the number of a signal."""
         with open(self._log, "ab") as log:
             member.log_start = log.tell()
@@ -195,7 +197,7 @@ class Agent:
 
     def _tasks_here(self) -> int:
         """Returns how many tasks of the step this node has."""
-        counts = ranks.per_node_counts(os.environ["SLURM_STEP_TASKS_PER_NODE"])
+        counts = ranks.parse_node_counts(os.environ["SLURM_STEP_TASKS_PER_NODE"])
         return counts[int(os.environ["SLURM_NODEID"])]
 
     def _is_over(self, code: int) -> bool:
@@ -246,7 +248,7 @@ class Agent:
                 "role": self._task.job_name,
                 "index": self._task.task_index,
                 "cause": loss.cause,
-                "step": newest_step(self._run),
+                "step": find_newest_step(self._run),
                 "time": time.time(),
                 "delay": decision.delay,
             }
@@ -255,7 +257,7 @@ class Agent:
             self._run.write(f"{RESTARTS}/{self._task.name}.json", {"restarts": self._restarts})
 
 
-def newest_step(run: RunFolder) -> int | None:
+def find_newest_step(run: RunFolder) -> int | None:
     """Returns the newest step that a process of the current step of the job has reported."""
     steps = [status.step for status in run_folder.read_statuses(run).values()]
     return max((step for step in steps if step is not None), default=None)
@@ -272,7 +274,7 @@ def step_of(variables: Mapping[str, str]) -> str:
     return f"{start_of(variables)}.{variables.get('SLURM_STEP_ID', '0')}"
 
 
-def _local_folder(run: RunFolder) -> str:
+def _make_local_folder(run: RunFolder) -> str:
     """Returns where the output of processes goes: next to the logs of the run; of one on gs://, to
     where the job runs."""
     path = OUTPUT if storage.is_remote(run.path) else storage.join(run.path, "logs", OUTPUT)

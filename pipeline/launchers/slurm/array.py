@@ -33,7 +33,7 @@ def run(launcher: SlurmLauncher, job: Job, *, started: float) -> None:
     """
     launcher.prepare(job)
     if storage.is_remote(job.storage_root):
-        remote_records.with_records(job)  # there, all would make them, and only one may
+        remote_records.attach_records(job)  # there, all would make them, and only one may
     runs = {index: elements.run_of(job, index) for index in Slurm.of(job.config).indexes}
     for index, one in [*runs.items()]:
         if run_record.find_finished(one.config, one.run) is not None:
@@ -41,7 +41,7 @@ def run(launcher: SlurmLauncher, job: Job, *, started: float) -> None:
             del runs[index]
     if not runs:
         return
-    outputs = {index: launcher.new_output(one) for index, one in runs.items()}
+    outputs = {index: launcher.open_output(one) for index, one in runs.items()}
     names = _jobs_of(launcher, job, runs, outputs=outputs)
     array = _Array(launcher, runs, names, outputs=outputs, name=job.name, started=started)
     print(f"{array.title}: Ctrl-C leaves it running", flush=True)
@@ -62,16 +62,18 @@ def _jobs_of(
 ) -> dict[int, str]:
     """Returns the name of the job of each run; submits those that have none."""
     with contextlib.ExitStack() as held:
-        for index in set(runs) - set(_at_work(job, runs)):  # of others the chief has the lock
+        for index in set(runs) - set(
+            _find_unfinished_jobs(job, runs)
+        ):  # of others the chief has the lock
             held.enter_context(run_lock.hold(runs[index].run))
-        names = _at_work(job, runs)
+        names = _find_unfinished_jobs(job, runs)
         for index, name in names.items():
             run_setup.note_job(runs[index], name)
             outputs[index]()  # has been shown before
         missing = [index for index in runs if index not in names]
 
         def submit(_: list[Job], submission: str) -> list[str]:
-            text = script.render(elements.only(job, missing), submission)
+            text = script.render(elements.select_runs(job, missing), submission)
             number = commands.submit(text)
             return [f"{commands.JOB}{number}_{index}" for index in missing]
 
@@ -81,7 +83,7 @@ def _jobs_of(
     return names
 
 
-def _at_work(job: Job, runs: Mapping[int, Job]) -> dict[int, str]:
+def _find_unfinished_jobs(job: Job, runs: Mapping[int, Job]) -> dict[int, str]:
     """Returns the job of each run that has one which has not ended, or whose end is not recorded.
     Raises `UsageError` if the processes of one are running at another place."""
     found = commands.find_array(script.comment(job.run, is_array=True))
@@ -127,7 +129,7 @@ class _Array:
         """Returns when all jobs have ended; shows each state of a job that is new, and what the job
         has put out."""
         while True:
-            states = self._launcher.patiently(
+            states = self._launcher.retry_look(
                 lambda: self._launcher.look_at_all(self._names.values())
             )
             self._show(states)
@@ -166,7 +168,7 @@ class _Array:
             other = rescaling.successor(self._launcher, job.run, name)
             if other is not None:
                 self._names[index] = other
-                self._outputs[index] = self._launcher.new_output(job)
+                self._outputs[index] = self._launcher.open_output(job)
                 return
             record = self._launcher.finish(job, name, state, started=self._started)
             line = f"done: {display.describe_result(record)}"

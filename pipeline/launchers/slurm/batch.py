@@ -84,7 +84,7 @@ class JobAttempt:
         self._preprocess()
         self._settle_records()
         attempt = 0
-        while not self._one_step(allocation, first):
+        while not self._run_step(allocation, first):
             attempt += 1
             first = ports(attempt)
         self._record.reason = run_record.reason_of_end(self._run)
@@ -115,7 +115,7 @@ class JobAttempt:
         self._job = run_setup.resolve_steps(self._job, contents)
         run_record.write(self._run, self._record)
 
-    def _one_step(self, allocation: steps.Allocation, first: int) -> bool:
+    def _run_step(self, allocation: steps.Allocation, first: int) -> bool:
         """Runs all processes once; returns false if they are to be started again."""
         for name in (agent.CLUSTER, agent.LOST, run_folder.TRAINING_DONE, agent.RESTARTS, "status"):
             self._run.remove(name)
@@ -123,7 +123,7 @@ class JobAttempt:
         command = allocation.command(gpus=Slurm.of(self._job.config).gpus)
         with (
             self._places.open(first),
-            steps.started(command, allocation.variables(first)) as step,
+            steps.start_step(command, allocation.variables(first)) as step,
         ):
             watch = step_watch.StepWatch(self._job, self._number, step)
             self._follow(step, watch)
@@ -215,7 +215,7 @@ class JobAttempt:
         if hang is not None:
             cause = hang
         elif lost is None and code in errors.FINAL_CODES:  # a task failed before it could record it
-            error = output.last_error(self._run) or "see make logs ROLE=slurm"
+            error = output.find_last_error(self._run) or "see make logs ROLE=slurm"
             raise errors.of_exit_code(code, f"{cause}: {error}")
         if lost and lost["final"]:
             raise errors.of_exit_code(int(lost["code"]), f"{name}: {cause}")
@@ -235,7 +235,7 @@ class JobAttempt:
             note = f"; {decision.note}" if decision.note else ""
             raise errors.of_exit_code(decision.code, f"{name}: {cause}{note}")
         print(f"{name}: {cause}; starting all processes again", flush=True)
-        newest = agent.newest_step(self._run)
+        newest = agent.find_newest_step(self._run)
         when = lost["time"] if lost else time.time()
         restart = Restart(
             role=role,
@@ -259,7 +259,7 @@ class JobAttempt:
         self._check_stop()
 
 
-def _begun(job: Job, number: str) -> RunRecord:
+def _begin_record(job: Job, number: str) -> RunRecord:
     """Begins a run whose script was submitted by hand, as the submitting command would. Raises
     `UsageError` if another job of it has not ended."""
     other = run_record.job_at_work(run_record.read(job.run))
@@ -279,7 +279,7 @@ def _begun(job: Job, number: str) -> RunRecord:
     return record
 
 
-def _own_record(job: Job, number: str) -> RunRecord:
+def _await_record(job: Job, number: str) -> RunRecord:
     """Returns the record of the run once the submitting command has written the job's number there
     and has let go of the run; if that was lost, one that says so itself."""
     deadline = time.monotonic() + _SUBMITTER
@@ -342,7 +342,7 @@ def run_part(run: RunFolder, storage_root: str, *, index: int | None = None) -> 
     job = dataclasses.replace(job, run=patient)
     print(f"job {number}" + (f", start {again + 1}" if again else ""), flush=True)
     with StopRequest().install() as stop:
-        record = _begun(job, number) if by_hand else _own_record(job, number)
+        record = _begin_record(job, number) if by_hand else _await_record(job, number)
         record.status, record.reason, record.exit_code = "running", "training", None
         try:
             JobAttempt(job, record, number, stop=stop).work()

@@ -74,12 +74,12 @@ def ask(*command: str, text: str | None = None) -> str:
     Slurm's own words if it refuses.
     """
     _check_configuration()
-    refusal = functools.partial(_refused, command[0])
-    variables = without_options(os.environ)
+    refusal = functools.partial(_explain_refusal, command[0])
+    variables = drop_options(os.environ)
     return program.ask(*command, place="slurm", refusal=refusal, text=text, variables=variables)
 
 
-def without_options(variables: Mapping[str, str]) -> dict[str, str]:
+def drop_options(variables: Mapping[str, str]) -> dict[str, str]:
     """Returns an environment in which Slurm's programs do what their command says, and no more. A
     job that is submitted with it has no variables of an allocation around it either."""
     return {
@@ -89,17 +89,17 @@ def without_options(variables: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _refused(name: str, said: str) -> errors.PipelineError:
-    words = own_words(said) or "it gives no reason"
-    outage = advice.on_outage(words)
+def _explain_refusal(name: str, said: str) -> errors.PipelineError:
+    words = extract_error(said) or "it gives no reason"
+    outage = advice.advise_on_outage(words)
     if outage is not None:
         parts = [f"{name}: {words}", outage, program.AGAIN]
         return errors.RetryableError(". ".join(filter(None, parts)))
-    fix = advice.on_refusal(words)
+    fix = advice.advise_on_refusal(words)
     return errors.UsageError(f"{name}: {words}" + (f". {fix}" if fix else ""))
 
 
-def own_words(said: str) -> str:
+def extract_error(said: str) -> str:
     """Returns what programs of Slurm have said of an error, as one line."""
     lines = [_WHO.sub("", line.strip()) for line in said.splitlines() if line.strip()]
     return "; ".join(dict.fromkeys(line.rstrip(".") for line in lines))
@@ -156,12 +156,12 @@ def exit_of(job: str) -> str:
     return found[1] if found else ""
 
 
-def by_comment() -> dict[str, tuple[str, str]]:
+def find_jobs_by_comment() -> dict[str, tuple[str, str]]:
     """Returns number and state of each of your jobs that have not ended, by their comments."""
-    return {comment: (number, word) for number, word, comment in _own_jobs()}
+    return {comment: (number, word) for number, word, comment in _list_own_jobs()}
 
 
-def _own_jobs(*options: str) -> list[list[str]]:
+def _list_own_jobs(*options: str) -> list[list[str]]:
     """Returns number, state and comment of each of your jobs that have not ended."""
     said = ask("squeue", *options, "--noheader", "--me", "--format=%i|%T|%k")
     rows = [line.strip().split("|", 2) for line in said.splitlines()]
@@ -171,14 +171,14 @@ def _own_jobs(*options: str) -> list[list[str]]:
 def find_array(comment: str) -> dict[int, str]:
     """Returns the number of each of your jobs of the array with a comment that have not ended, by
     index."""
-    rows = _own_jobs("--array")
+    rows = _list_own_jobs("--array")
     numbers = [number for number, _, said in rows if said == comment]
     return {int(number.rpartition("_")[2]): number for number in numbers}
 
 
 def find(comment: str) -> str | None:
     """Returns the number of your job with a comment that has not ended, or `None`."""
-    found = by_comment().get(comment)
+    found = find_jobs_by_comment().get(comment)
     return None if found is None else found[0]
 
 

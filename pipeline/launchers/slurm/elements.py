@@ -39,7 +39,7 @@ def run_of(job: Job, index: int) -> Job:
     return one
 
 
-def only(job: Job, indexes: Collection[int]) -> Job:
+def select_runs(job: Job, indexes: Collection[int]) -> Job:
     """Returns an array without its other runs."""
     slurm = Slurm.of(job.config)
     if set(indexes) == set(slurm.indexes):

@@ -16,7 +16,7 @@ def submit(run: RunFolder, storage_root: str, workers: int) -> None:
     for. Raises what `commands.submit` does."""
     cluster = run.read_config().cluster
     submission = str((run.read(fatal.BEGUN) or {}).get("submission", ""))
-    there = commands.by_comment()
+    there = commands.find_jobs_by_comment()
     for index in range(topology.role_counts(cluster)[topology.WORKER], workers):
         if script.comment(run, worker=index) not in there:
             text = script.render_worker(
@@ -29,7 +29,7 @@ def withdraw(run: RunFolder, *, first: int = 0) -> None:
     """Cancels the jobs of workers from the `first` on that have no node yet. Those that run find
     out by themselves."""
     places = scaling.places(run.read_config().cluster)
-    there = commands.by_comment() if places else {}
+    there = commands.find_jobs_by_comment() if places else {}
     for index in range(first, places):
         number, word = there.get(script.comment(run, worker=index), ("", ""))
         if word in commands.WAITING:

@@ -66,12 +66,12 @@ class _Worker(agent.Agent):
     def _is_wanted(self) -> bool:
         return self._joined.is_wanted()
 
-    def _waited_until_wanted(self) -> bool:
+    def _wait_until_wanted(self) -> bool:
         return not self._is_asked and self._is_wanted()
 
     def _is_left_over(self) -> bool:
         """True if the others were started again."""
-        current = self._joined.current_step()
+        current = self._joined.read_current_step()
         return current is None or current["step"] != self._step
 
     def _is_lost(self) -> bool:
@@ -126,7 +126,7 @@ class Joined:
         done = None
         try:
             while not self.stop.count and self.is_wanted() and not self._is_trained():
-                current = self.current_step()
+                current = self.read_current_step()
                 if current is not None and current["step"] != done:
                     done = current["step"]
                     self._take_part(current)
@@ -140,7 +140,7 @@ class Joined:
         except (errors.PipelineError, OSError):
             return False
 
-    def current_step(self) -> dict[str, Any] | None:
+    def read_current_step(self) -> dict[str, Any] | None:
         """Returns what the others have recorded of their job step; `None` if none runs, or the file
         cannot be read now."""
         try:
@@ -191,7 +191,7 @@ class Joined:
         lowest, highest = slurm.first_port, slurm.last_port
         for attempt in range(_TRIES):
             job = int(os.environ["SLURM_JOB_ID"])
-            port = ranks.first_port(job, attempt, 1, lowest=lowest, highest=highest)
+            port = ranks.choose_first_port(job, attempt, 1, lowest=lowest, highest=highest)
             if not ports.is_taken(port):
                 return steps.nodes_of(os.environ)[0].address, port
         raise errors.RetryableError(f"no free port from {lowest} to {highest} on this node")

@@ -109,7 +109,7 @@ class SlurmLauncher(RemoteLauncher):
         except errors.PipelineError:
             return False
 
-    def hopeless(self, job: Job, state: State) -> errors.PipelineError | None:
+    def find_blocker(self, job: Job, state: State) -> errors.PipelineError | None:
         """Returns why Slurm took a job that it never starts, as it does unless EnforcePartLimits is
         set, and of limits for all jobs."""
         found: errors.UsageError | None = state.answer
@@ -140,7 +140,7 @@ class SlurmLauncher(RemoteLauncher):
             )
         code = exit_code.partition(":")[0]
         if code.isdigit() and int(code) in errors.FINAL_CODES:
-            said = output.last_error(job.run)
+            said = output.find_last_error(job.run)
             said = said or f"{self.title(name)} failed: see make logs ROLE={script.LOG}"
             return errors.of_exit_code(int(code), said)
         how = f" (exit code {exit_code})" if exit_code not in ("", "0:0") else ""
@@ -149,7 +149,7 @@ class SlurmLauncher(RemoteLauncher):
             "command continues from the last checkpoint"
         )
 
-    def new_output(self, job: Job) -> Callable[[], list[str]]:
+    def open_output(self, job: Job) -> Callable[[], list[str]]:
         """Returns what reads the output of the script, but not that of its processes."""
         logs = log_reader.Logs(job.run, script.LOG)
 
@@ -168,7 +168,7 @@ class SlurmLauncher(RemoteLauncher):
         """Returns the same."""
         return self.title(name)
 
-    def where(self, name: str) -> str:
+    def describe_place(self, name: str) -> str:
         """Returns the same."""
         return self.title(name)
 

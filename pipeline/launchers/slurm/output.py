@@ -10,7 +10,7 @@ from pipeline.runs.run_folder import RunFolder
 _ERROR = "error: "
 
 
-def last_error(run: RunFolder) -> str:
+def find_last_error(run: RunFolder) -> str:
     """Returns the newest error in the output of a run's job; empty if the output is not here."""
     if not storage.exists(run.log_path(script.LOG)):
         return ""

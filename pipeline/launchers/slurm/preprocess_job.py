@@ -57,7 +57,7 @@ def submit(
     try:
         number = commands.submit(text)
     except errors.UsageError as error:
-        raise errors.UsageError(advice.for_one_task(str(error), key)) from None
+        raise errors.UsageError(advice.adapt_to_one_task(str(error), key)) from None
     say(f"Slurm job {number}, which says the same in {log}")
     try:
         _follow(number, log, key, say=say, sleep=sleep)
@@ -83,14 +83,14 @@ def _follow(
         state, reason = commands.state(number)
         prospect = waits.find_prospect(number, state, reason)
         if prospect.text != before:
-            say(f"Slurm: {advice.for_one_task(prospect.text, key)}")
+            say(f"Slurm: {advice.adapt_to_one_task(prospect.text, key)}")
         before = prospect.text
         read = _say_new(log, read, say, whole=state in commands.ENDED)
         if state in commands.ENDED:
             break
         if prospect.never is not None:
             commands.cancel(number)
-            raise errors.UsageError(advice.for_one_task(str(prospect.never), key))
+            raise errors.UsageError(advice.adapt_to_one_task(str(prospect.never), key))
         sleep(_POLL)
     exit_code = commands.exit_of(number)
     code, _, signal = exit_code.partition(":")

@@ -27,7 +27,7 @@ def task_of(environment: Mapping[str, str]) -> Task:
     try:
         place = json.loads(environment[SLURM])
         rank, node = int(environment["SLURM_PROCID"]), int(environment["SLURM_NODEID"])
-        per_node = per_node_counts(environment["SLURM_STEP_TASKS_PER_NODE"])
+        per_node = parse_node_counts(environment["SLURM_STEP_TASKS_PER_NODE"])
         hosts, port, counts = place["hosts"], int(place["port"]), place["counts"]
         joining = tuple(place["places"])
     except (KeyError, ValueError, TypeError) as error:
@@ -47,7 +47,7 @@ def task_of(environment: Mapping[str, str]) -> Task:
     return Task(*roles[rank], cluster)
 
 
-def per_node_counts(text: str) -> list[int]:
+def parse_node_counts(text: str) -> list[int]:
     """Returns the tasks of each node, of text such as `4,2(x3)`. Raises `ValueError` for other
     text."""
     found = [_REPEATED.fullmatch(part) for part in text.split(",")]
@@ -60,7 +60,7 @@ def per_node_counts(text: str) -> list[int]:
 _JOB_STRIDE, _ATTEMPT_STRIDE = 977, 6151
 
 
-def first_port(job: int, attempt: int, count: int, *, lowest: int, highest: int) -> int:
+def choose_first_port(job: int, attempt: int, count: int, *, lowest: int, highest: int) -> int:
     """Returns the first of `count` ports from `lowest` to `highest` for one attempt of a Slurm job.
 
     Raises `UsageError` if there are not so many.

@@ -141,7 +141,7 @@ def _script(
     for option in every:
         if "\n" in option or "\r" in option:
             raise errors.UsageError(f"{option!r}: must be on one line")
-    lines = [f"#SBATCH {_quoted(option)}" for option in every]
+    lines = [f"#SBATCH {_quote(option)}" for option in every]
     lines += [f"#SBATCH {option}" for option in slurm.options]
     exports = [f"export {name}={shlex.quote(value)}" for name, value in variables.items()]
     command = shlex.join([sys.executable, *arguments])
@@ -161,7 +161,7 @@ def _python_check() -> str:
     )
 
 
-def _quoted(option: str) -> str:
+def _quote(option: str) -> str:
     """Returns an option as sbatch reads it from a script: in quotes if it has spaces."""
     if not any(c in option for c in " \t\"'#"):
         return option

@@ -120,7 +120,7 @@ class Listing:
             return False
         self._asked = self._clock()
         try:
-            return not listed(self._job)
+            return not list_steps(self._job)
         except errors.PipelineError:
             return False
 
@@ -130,7 +130,7 @@ def seconds_per_action(cluster: config.Cluster) -> float:
     return min(MOST, _SHARE * cluster.watchdog_seconds)
 
 
-def listed(job: str) -> list[str]:
+def list_steps(job: str) -> list[str]:
     """Returns the numbers of the steps of a job that Slurm has not seen the end of. Raises what
     `commands.ask` does."""
     said = commands.ask("squeue", "--steps", "--noheader", f"--jobs={job}", "--format=%i")
@@ -142,7 +142,7 @@ def signal_step(job: str, name: str) -> bool:
     false if the controller does not answer."""
     try:
         # By the numbers of the steps: KILL for a job is taken for its cancelling.
-        found = listed(job)
+        found = list_steps(job)
         if found:
             commands.ask("scancel", f"--signal={name}", *found)
     except errors.PipelineError:
@@ -156,7 +156,7 @@ def end_left_over(job: str, *, wait: Callable[[float], object] = time.sleep) -> 
     for in vain: then it is up to the next step."""
     for _ in range(_ENDINGS):
         with contextlib.suppress(errors.PipelineError):
-            found = listed(job)
+            found = list_steps(job)
             if not found:
                 return
             commands.ask("scancel", "--signal=KILL", *found)

@@ -98,7 +98,7 @@ class Allocation:
         or of Python, or cannot run it at all; `RetryableError` without free ports or an answer.
         """
         for number in range(attempt * tries, (attempt + 1) * tries):
-            first = ranks.first_port(
+            first = ranks.choose_first_port(
                 int(self.job), number, self.processes + self.places, lowest=lowest, highest=highest
             )
             found = self._look(first, wait)
@@ -156,7 +156,7 @@ class Allocation:
         with (
             tempfile.TemporaryFile("w+") as out,
             tempfile.TemporaryFile("w+") as err,
-            started(command, stdout=out, stderr=err) as process,
+            start_step(command, stdout=out, stderr=err) as process,
         ):
             end = step_end.StepEnd(process, self.job, seconds=self.action_seconds)
             self._follow(process, end, wait)
@@ -240,7 +240,7 @@ class Allocation:
 
 
 @contextlib.contextmanager
-def started(
+def start_step(
     command: list[str],
     variables: dict[str, str] | None = None,
     *,
@@ -267,7 +267,7 @@ def started(
 
 def _cause(said: str) -> str:
     """Returns the errors that Python has raised on nodes, without where, or what else was said."""
-    return commands.own_words("\n".join(_RAISED.findall(said)) or said)
+    return commands.extract_error("\n".join(_RAISED.findall(said)) or said)
 
 
 def _check_programs(

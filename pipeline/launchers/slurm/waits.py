@@ -66,22 +66,22 @@ def find_prospect(job: str, word: str, reason: str) -> Prospect:
     Raises `RetryableError` if the controller does not answer.
     """
     text = word.lower() + (f" ({reason})" if reason else "")
-    wait = advice.on_wait(reason) if word in commands.WAITING else None
+    wait = advice.advise_on_wait(reason) if word in commands.WAITING else None
     if wait is None:
         return Prospect(text)
     # All jobs of an array, <number>_<index>, ask for the same.
     excess = _excess(job.partition("_")[0], reason, int(time.monotonic() // _READ_AGAIN))
     if excess.text:
-        return Prospect(text, _never(job, reason, excess.text))
+        return Prospect(text, _build_never_error(job, reason, excess.text))
     text = f"{text}. {wait.advice}"
     if excess.unknown:
         text = f"{text}. Whether it alone is above the limit is not known: {excess.unknown}"
     if wait.is_final and _is_confirmed(job, reason):
-        return Prospect(text, _never(job, reason, wait.advice))
+        return Prospect(text, _build_never_error(job, reason, wait.advice))
     return Prospect(text)
 
 
-def _never(job: str, reason: str, why: str) -> errors.UsageError:
+def _build_never_error(job: str, reason: str, why: str) -> errors.UsageError:
     return errors.UsageError(f"Slurm job {job} can never start ({reason}), and is cancelled. {why}")
 
 
@@ -143,7 +143,9 @@ def _compare(job: Mapping[str, str], shared: re.Match[str]) -> _Excess:
         minutes, length = _minutes(job["TimeLimit"]), f" for {job['TimeLimit']}"
         fix = f"slurm.time, {fix}"
     is_shown = False
-    for limit in (_of_account if shared["of"] == "Assoc" else _of_qos)(job, column):
+    for limit in (_list_account_limits if shared["of"] == "Assoc" else _list_qos_limits)(
+        job, column
+    ):
         for tres, most in limit.allowed.items():
             if not tres.startswith(resource):
                 continue
@@ -165,7 +167,7 @@ def _fields(kind: str, name: str) -> dict[str, str]:
     return dict(reversed(_FIELD.findall(said)))
 
 
-def _of_account(job: Mapping[str, str], column: str) -> Iterator[_Limit]:
+def _list_account_limits(job: Mapping[str, str], column: str) -> Iterator[_Limit]:
     """Yields the limits of a job's user, of the account, and of those above it. Raises `UsageError`
     if one is not shown."""
     shown = commands.ask("scontrol", "show", "config")
@@ -189,7 +191,7 @@ def _of_account(job: Mapping[str, str], column: str) -> Iterator[_Limit]:
         account = above[2]
 
 
-def _of_qos(job: Mapping[str, str], column: str) -> Iterator[_Limit]:
+def _list_qos_limits(job: Mapping[str, str], column: str) -> Iterator[_Limit]:
     """Yields the limits of the QOS of a job's partition, and those of its own for what is not
     limited by that; the other way round with `OverPartQOS`. Raises `UsageError` if one is not
     shown."""

@@ -28,7 +28,7 @@ def test_what_is_wrong_is_reported_with_what_to_do_and_code_64(tmp_path):
     program = (
         "from pipeline import cli; from pipeline.commands import doctor;"
         "from pipeline.launchers import checks;"
-        "checks.of_machine = checks.check_storage;"
+        "checks.check_machine = checks.check_storage;"
         "cli.run(doctor.main)"
     )
     done = subprocess.run(

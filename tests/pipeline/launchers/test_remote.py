@@ -9,7 +9,7 @@ import pytest
 from pipeline import errors, places
 from pipeline.jobs import job as jobs
 from pipeline.launchers import base, remote_jobs
-from pipeline.launchers.remote import Phase, RemoteLauncher, State, failed_for_good
+from pipeline.launchers.remote import Phase, RemoteLauncher, State, find_final_error
 from pipeline.runs import fatal, run_folder, run_record
 
 WORDS = {"queued": Phase.WAITING, "running": Phase.RUNNING}
@@ -41,7 +41,7 @@ class CellarLauncher(RemoteLauncher):
         STATES[name] = ["cancelled"]
 
     def failure(self, job, name, state):
-        return failed_for_good(job) or (
+        return find_final_error(job) or (
             None if state.word == "finished" else errors.RetryableError(f"it is {state.word}")
         )
 

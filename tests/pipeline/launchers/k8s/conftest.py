@@ -21,6 +21,6 @@ def api(tmp_path, monkeypatch):
 
 @pytest.fixture
 def following(api, tmp_path, monkeypatch):
-    monkeypatch.setattr(remote_records, "with_records", lambda job: job)
+    monkeypatch.setattr(remote_records, "attach_records", lambda job: job)
     monkeypatch.setattr(remote_records, "pin", lambda job, record: job)
     return Following(api, str(tmp_path / "shared"))

@@ -56,7 +56,7 @@ def wanted(case: str):
 
 
 def documents(case: str) -> list[dict]:
-    return manifest.documents(wanted(case), SUBMISSION)
+    return manifest.build_documents(wanted(case), SUBMISSION)
 
 
 def pod_templates(case: str) -> list[dict]:
@@ -74,7 +74,7 @@ def test_objects_are_those_of_the_golden_files(case, monkeypatch):
     monkeypatch.setattr(versions, "code_version", lambda: "0123456789ab")
     made = documents(case)
     del made[0]["data"]  # the config, which names files of this machine
-    path, text = GOLDEN / f"{case}.yaml", manifest.as_yaml(made)
+    path, text = GOLDEN / f"{case}.yaml", manifest.dump_yaml(made)
     if os.environ.get("REGENERATE"):
         path.write_text(text)
     assert text == path.read_text()
@@ -220,11 +220,11 @@ def test_plain_jobs_cannot_restart_a_gang():
         match=r"'multi_worker_mirrored' restarts all processes together, which plain Jobs cannot. "
         r"Install JobSet in the cluster, or use strategy 'parameter_server'$",
     ):
-        manifest.documents(job, SUBMISSION)
+        manifest.build_documents(job, SUBMISSION)
 
 
 def test_a_text_that_looks_like_a_number_stays_a_text():
-    text = manifest.as_yaml([{"value": "1e5", "other": "12", "same": "3f", "word": "a"}])
+    text = manifest.dump_yaml([{"value": "1e5", "other": "12", "same": "3f", "word": "a"}])
     assert text == 'value: "1e5"\nother: "12"\nsame: "3f"\nword: a\n'
 
 
@@ -260,7 +260,7 @@ WORDS = [
 )
 @hypothesis.example({word: word for word in WORDS})
 def test_every_reader_of_yaml_finds_the_texts_that_were_written(texts):
-    written = manifest.as_yaml([{"labels": texts, "args": [*texts.values()]}])
+    written = manifest.dump_yaml([{"labels": texts, "args": [*texts.values()]}])
     for reader in (yaml.SafeLoader, _Yaml11, _Yaml12):
         (found,) = yaml.load_all(written, reader)
         assert found == {"labels": texts, "args": [*texts.values()]}
@@ -268,7 +268,7 @@ def test_every_reader_of_yaml_finds_the_texts_that_were_written(texts):
 
 @pytest.mark.parametrize("case", ["single", "plain-jobs"])
 def test_a_dry_run_says_what_nobody_will_delete(case):
-    """Owners are known only once the objects are there: `launcher._own`."""
+    """Owners are known only once the objects are there: `launcher._set_owner`."""
     shown = launcher.K8sLauncher().show(wanted(case))
     made = [*yaml.safe_load_all(shown.document)]
     (command,) = re.findall(r"kubectl delete (\S+) --selector=(\S+)$", shown.notes, re.MULTILINE)

@@ -50,7 +50,7 @@ def workload(condition: str = "", role: str = "") -> dict:
     ],
 )
 def test_a_job_ends_as_its_conditions_say(kind, workloads, phase, text):
-    found = progress.of_objects(kind, workloads, [], now=0.0)
+    found = progress.read_progress(kind, workloads, [], now=0.0)
     assert found.phase is phase and found.text.startswith(text)
 
 
@@ -63,7 +63,7 @@ def test_a_job_ends_as_its_conditions_say(kind, workloads, phase, text):
     ],
 )
 def test_a_job_runs_once_its_chief_does(pods, phase):
-    assert progress.of_objects("jobset", [workload()], pods, now=0.0).phase is phase
+    assert progress.read_progress("jobset", [workload()], pods, now=0.0).phase is phase
 
 
 def test_a_registry_gets_ten_minutes():
@@ -72,7 +72,7 @@ def test_a_registry_gets_ten_minutes():
         "worker", "Pending", containerStatuses=[{"image": "i", "state": {"waiting": waiting}}]
     )
     early, late = (
-        progress.of_objects("jobset", [workload()], [one], now=now).problems[0]
+        progress.read_progress("jobset", [workload()], [one], now=now).problems[0]
         for now in (599, 601)
     )
     assert (early.is_final, late.is_final) == (False, True)

@@ -68,13 +68,13 @@ KINDS = {
 )
 def test_amounts_of_memory_are_those_of_kubernetes(text, number):
     job = plan(f"k8s.resources={{worker: {{memory: '{text}', disk: '{text}'}}}}")
-    assert amount(K8s.of(job.config).of_role("worker").memory) == pytest.approx(number)
+    assert amount(K8s.of(job.config).get_resources("worker").memory) == pytest.approx(number)
 
 
 @pytest.mark.parametrize("text", ["500m", "0.5", "5e-1", ".5"])
 def test_amounts_of_processors_are_those_of_kubernetes(text):
     job = plan(f"k8s.resources={{worker: {{cpu: '{text}', cpu_limit: '{text}'}}}}")
-    assert amount(K8s.of(job.config).of_role("worker").cpu) == pytest.approx(0.5)
+    assert amount(K8s.of(job.config).get_resources("worker").cpu) == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_memory_that_kubernetes_does_not_know_is_refused(text):
     ],
 )
 def test_numbers_are_amounts(given, cpu, memory):
-    found = K8s.of(plan(f"k8s.resources={{worker: {given}}}").config).of_role("worker")
+    found = K8s.of(plan(f"k8s.resources={{worker: {given}}}").config).get_resources("worker")
     assert (amount(found.cpu), amount(found.memory)) == (cpu, memory)
 
 
@@ -121,7 +121,7 @@ def test_what_is_accepted_is_what_kubernetes_accepts(key, job):
     def check(given):
         try:
             config = job.config.model_copy(update={"k8s": K8s.model_validate(given)})
-            documents = manifest.documents(
+            documents = manifest.build_documents(
                 dataclasses.replace(job, config=config), "5f2c41aa00112233"
             )
         except (pydantic.ValidationError, errors.UsageError):
@@ -187,14 +187,14 @@ def test_what_cannot_run_is_refused_once_a_job_is_submitted(given, words):
     """A run that was begun with it elsewhere can still be read."""
     job = plan(f"k8s{given}" if given.startswith("=") else f"k8s.{given}")
     with pytest.raises(errors.UsageError) as caught:
-        manifest.documents(job, "5f2c41aa00112233")
+        manifest.build_documents(job, "5f2c41aa00112233")
     assert words in str(caught.value) and "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("text", ["0", "0m"])
 def test_a_pod_may_reserve_no_processor(text):
     job = plan(f"k8s.resources={{worker: {{cpu: {text}}}}}")
-    assert manifest.documents(job, "5f2c41aa00112233")
+    assert manifest.build_documents(job, "5f2c41aa00112233")
 
 
 def test_a_queue_may_be_a_label():
@@ -205,6 +205,6 @@ def test_a_queue_may_be_a_label():
 def test_a_short_time_is_not_none():
     """A deadline of 0 seconds ends a job at once."""
     job = plan("k8s.timeout_hours=0.0001", "k8s.keep_hours=0.0001")
-    spec = manifest.documents(job, "5f2c41aa00112233")[-1]["spec"]
+    spec = manifest.build_documents(job, "5f2c41aa00112233")[-1]["spec"]
     assert spec["replicatedJobs"][0]["template"]["spec"]["activeDeadlineSeconds"] == 1
     assert spec["ttlSecondsAfterFinished"] == 1

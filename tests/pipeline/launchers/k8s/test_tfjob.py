@@ -4,7 +4,7 @@ from tests.pipeline.jobs.jobs import plan
 
 
 def spec(*overrides: str) -> dict:
-    return manifest.documents(plan("k8s.kind=tfjob", *overrides), "s1234567")[-1]["spec"]
+    return manifest.build_documents(plan("k8s.kind=tfjob", *overrides), "s1234567")[-1]["spec"]
 
 
 def test_roles_have_the_names_and_the_container_the_operator_looks_for():

@@ -42,7 +42,7 @@ from pipeline.launchers.slurm import advice
     ],
 )
 def test_refusals(said, fix):
-    assert fix in advice.on_refusal(f"Batch job submission failed: {said}")
+    assert fix in advice.advise_on_refusal(f"Batch job submission failed: {said}")
 
 
 @pytest.mark.parametrize(
@@ -56,16 +56,16 @@ def test_refusals(said, fix):
     ],
 )
 def test_outages(said, fix):
-    found = advice.on_outage(f"slurm_load_jobs error: {said}")
+    found = advice.advise_on_outage(f"slurm_load_jobs error: {said}")
     assert found is not None and fix in found and bool(found) is bool(fix)
 
 
 def test_a_refusal_is_no_outage():
-    assert advice.on_outage("Invalid partition name specified") is None
+    assert advice.advise_on_outage("Invalid partition name specified") is None
 
 
 def test_a_refusal_that_is_unknown():
-    assert advice.on_refusal("Requested operation is presently disabled") == ""
+    assert advice.advise_on_refusal("Requested operation is presently disabled") == ""
 
 
 @pytest.mark.parametrize(
@@ -101,10 +101,10 @@ def test_a_refusal_that_is_unknown():
     ],
 )
 def test_reasons(reason, words, final):
-    found = advice.on_wait(reason)
+    found = advice.advise_on_wait(reason)
     assert found is not None and words in found.advice and found.is_final is final
 
 
 @pytest.mark.parametrize("reason", ["", "Resources", "Priority", "BeginTime", "Dependency"])
 def test_reasons_that_pass(reason):
-    assert advice.on_wait(reason) is None
+    assert advice.advise_on_wait(reason) is None

@@ -115,7 +115,7 @@ def run_step(attempt, command=("true",)):
     allocation = types.SimpleNamespace(
         command=lambda gpus: [*command], variables=lambda first: dict(os.environ)
     )
-    return attempt._one_step(allocation, 9000)
+    return attempt._run_step(allocation, 9000)
 
 
 @pytest.mark.parametrize(

@@ -34,14 +34,14 @@ def test_a_run_of_that_name_with_another_seed_is_left_alone(wanted):
 
 
 def test_the_array_of_some_runs_has_the_same_bound(wanted):
-    assert elements.only(wanted, range(5)) is wanted
-    assert Slurm.of(elements.only(wanted, [4, 1]).config).array == "1,4%2"
+    assert elements.select_runs(wanted, range(5)) is wanted
+    assert Slurm.of(elements.select_runs(wanted, [4, 1]).config).array == "1,4%2"
 
 
 def test_some_runs_of_an_array_with_a_step(tmp_path):
     wanted = jobs.plan("mnist", ["slurm.array=0-10:5%2"], run="r", storage_root=str(tmp_path))
-    assert elements.only(wanted, [0, 5, 10]) is wanted
-    assert Slurm.of(elements.only(wanted, [5, 10]).config).array == "5,10%2"
+    assert elements.select_runs(wanted, [0, 5, 10]) is wanted
+    assert Slurm.of(elements.select_runs(wanted, [5, 10]).config).array == "5,10%2"
 
 
 def test_the_index_of_a_job():

@@ -26,7 +26,7 @@ def run(tmp_path):
 def test_each_worker_without_a_task_gets_one_job(run, monkeypatch):
     there = {script.comment(run, worker=2): ("7", "RUNNING"), script.comment(run): ("1", "RUNNING")}
     submitted = []
-    monkeypatch.setattr(commands, "by_comment", lambda: there)
+    monkeypatch.setattr(commands, "find_jobs_by_comment", lambda: there)
     monkeypatch.setattr(commands, "submit", submitted.append)
     extra_workers.submit(run, "/s", 4)
     (text,) = submitted
@@ -42,7 +42,7 @@ def test_those_that_wait_for_a_node_are_taken_back(run, monkeypatch):
     states = {2: ("7", "PENDING"), 3: ("8", "RUNNING"), 4: ("9", "PENDING")}
     there = {script.comment(run, worker=n): one for n, one in states.items()}
     cancelled = []
-    monkeypatch.setattr(commands, "by_comment", lambda: there)
+    monkeypatch.setattr(commands, "find_jobs_by_comment", lambda: there)
     monkeypatch.setattr(commands, "cancel", cancelled.append)
     extra_workers.withdraw(run, first=3)
     assert cancelled == ["9"]

@@ -115,7 +115,7 @@ def test_the_last_word_of_a_job_is_left_to_the_command(wanted, last):
     path = pathlib.Path(wanted.run.log_path("slurm"))
     path.parent.mkdir(parents=True)
     path.write_text(f"job 41\n{last}\n")
-    assert launcher.SlurmLauncher().new_output(wanted)() == ["job 41"]
+    assert launcher.SlurmLauncher().open_output(wanted)() == ["job 41"]
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,7 @@ def test_a_job_that_never_starts_is_cancelled(slurm, monkeypatch):
 )
 def test_a_refusal_names_what_asks_for_processors(slurm, said, cpus, key):
     def submit(text):
-        raise errors.UsageError(f"sbatch: {said}. {advice.on_refusal(said)}")
+        raise errors.UsageError(f"sbatch: {said}. {advice.advise_on_refusal(said)}")
 
     _, _, error = slurm("PENDING", cpus=cpus, submit=submit)
     assert re.search(rf"\. Ask for less with {key}, ", str(error)), error
@@ -102,7 +102,7 @@ def test_a_refusal_names_what_asks_for_processors(slurm, said, cpus, key):
 
 @pytest.mark.parametrize("reason", ["PartitionConfig", "AssocMaxCpuPerNode"])
 def test_a_reason_to_wait_names_what_asks_for_processors(slurm, monkeypatch, reason):
-    wait = advice.on_wait(reason)
+    wait = advice.advise_on_wait(reason)
     assert wait is not None
     text = f"pending ({reason}). {wait.advice}"
     monkeypatch.setattr(waits, "find_prospect", lambda *job: waits.Prospect(text))

@@ -7,7 +7,7 @@ import pytest
 
 from pipeline import errors
 from pipeline.cluster.topology import Task
-from pipeline.launchers.slurm.ranks import first_port, per_node_counts, task_of
+from pipeline.launchers.slurm.ranks import choose_first_port, parse_node_counts, task_of
 
 
 def step_of(rank, node, *, hosts=("a", "b"), per_node="3,1", places=(), **counts):
@@ -39,7 +39,7 @@ def test_workers_that_may_join_come_after_those_that_there_are():
 
 
 def test_repeated_numbers_of_tasks():
-    assert per_node_counts("4,2(x3),1") == [4, 2, 2, 2, 1]
+    assert parse_node_counts("4,2(x3),1") == [4, 2, 2, 2, 1]
     counts = {"chief": 1, "worker": 3}
     found = task_of(step_of(2, 1, per_node="2(x2)", **counts))
     assert found.name == "worker-1"
@@ -63,7 +63,7 @@ def test_slurm_variables_that_do_not_fit(environment, words):
 def test_ports_of_slurm_jobs():
     """Jobs and attempts that are neighbours do not overlap, and all stay within the range."""
     firsts = [
-        first_port(job, attempt, 20, lowest=10240, highest=32767)
+        choose_first_port(job, attempt, 20, lowest=10240, highest=32767)
         for job in range(100, 120)
         for attempt in (0, 20)
     ]
@@ -71,4 +71,4 @@ def test_ports_of_slurm_jobs():
     ordered = sorted(firsts)
     assert all(b - a >= 20 for a, b in itertools.pairwise(ordered))
     with pytest.raises(errors.UsageError, match=r"slurm\.first_port, slurm\.last_port: 2000 proc"):
-        first_port(1, 0, 2000, lowest=10240, highest=11240)
+        choose_first_port(1, 0, 2000, lowest=10240, highest=11240)
