@@ -46,7 +46,7 @@ def _command(typed: list[str]) -> tuple[str | None, list[str]]:
         typed = [*typed[1:], "--help"] if typed[1:] else ["--help"]
     name, *words = typed
     if name == "--help":
-        print(help_text.of_all(COMMANDS))
+        print(help_text.format_overview(COMMANDS))
         return None, []
     if name == "--version":
         print(metadata.version(hints.PROGRAM))
@@ -61,7 +61,7 @@ def _command(typed: list[str]) -> tuple[str | None, list[str]]:
     # Those after -- are of the user's own command.
     own = words[: words.index("--")] if command.takes_program and "--" in words else words
     if {"--help", "-h", "-help"} & set(own):
-        print(help_text.of_command(name, command, found))
+        print(help_text.format_help(name, command, found))
         return None, []
     if not command.takes_program:
         return name, arguments.flags(words, found.settings, command.argument)

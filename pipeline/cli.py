@@ -233,14 +233,14 @@ def _print_error(error: errors.PipelineError, argv: list[str]) -> int:
     """Prints the line of an error, and returns its exit code. Signals do not count any more: they
     come twice at a time, as from `timeout` and make."""
     interrupts.ignore()
-    text = hints.as_typed(error.line, argv)
+    text = hints.format_as_typed(error.line, argv)
     print(redaction.redact(text).replace(f"'{os.getcwd()}/", "'"), file=sys.stderr)
     return error.exit_code
 
 
 def _parse_flags(argv: list[str]) -> None:
     app.define_help_flags()
-    if hints.via_make():
+    if hints.is_via_make():
         argv = [word for given in argv for word in _of_set(given)]
     try:
         rest = flags.FLAGS(argv)[1:]

@@ -39,25 +39,25 @@ def main() -> None:
     given = [f"--data={_DATA.value}", f"--out={_OUT.value}", f"--config={path}"]
     if found.nothing:
         print(f"{path}: {found.seen}")
-        print(hints.as_typed(f"warning: {found.nothing}", given))
+        print(hints.format_as_typed(f"warning: {found.nothing}", given))
     else:
         print(f"{path}: {found.seen}. Look it over, then:")
-        print(hints.as_typed("  make train", given))
+        print(hints.format_as_typed("  make train", given))
     if found.label and not _LABEL.value:
         other = "another: make schema LABEL=column"
-        print(hints.as_typed(f"label: {found.label}, {found.why}; {other}", given))
+        print(hints.format_as_typed(f"label: {found.label}, {found.why}; {other}", given))
     for name in found.telling:
         print(
             f"warning: each value of {name!r} has one label only. If it is not known before the "
             f"label is, remove it from features: the model would be good in tests only"
         )
     for remark in found.remarks:
-        print(hints.as_typed(f"warning: {remark}", given))
+        print(hints.format_as_typed(f"warning: {remark}", given))
     if found.damage:
         stops = (
             f"{found.damage}. make preprocess will stop at them: {found.fix}, or allow that many"
         )
-        print(hints.as_typed(f"{stops} dead letters (error_budget in {path})", given))
+        print(hints.format_as_typed(f"{stops} dead letters (error_budget in {path})", given))
 
 
 if __name__ == "__main__":

@@ -77,10 +77,12 @@ def _name_a_better_one(run: run_folder.RunFolder, export: exported.Export) -> No
     best = exported.find(run, "best")
     if best.step == export.step:
         return
-    of_run = hints.of_run(run.name, terminal.display_path(storage.make_absolute(_STORAGE.value)))
+    of_run = hints.format_run(
+        run.name, terminal.display_path(storage.make_absolute(_STORAGE.value))
+    )
     command = f"make predict EXPORT=best{of_run}"
     said = f"note: export/best is of step {best.step:,} and did better on eval: {command}"
-    print(hints.as_typed(said))
+    print(hints.format_as_typed(said))
 
 
 if __name__ == "__main__":

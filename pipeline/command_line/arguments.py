@@ -31,15 +31,15 @@ def flags(words: Sequence[str], settings: Mapping[str, Setting], argument: str =
         word = rest.pop(0)
         pair = _PAIR.fullmatch(word)
         if word.startswith("--") and len(word) > 2:
-            made.append(_of_flag(word[2:], rest, settings))
+            made.append(_parse_flag(word[2:], rest, settings))
         elif pair:
-            made += _of_pair(pair[1], pair[2], settings)
+            made += _parse_pair(pair[1], pair[2], settings)
         elif argument and not _has(made, argument):
             made.append(f"--{argument}={word}")
         else:
-            raise errors.UsageError(f"unexpected argument {word!r}. {_meant(word, settings)}")
+            raise errors.UsageError(f"unexpected argument {word!r}. {_suggest(word, settings)}")
     _check_required(made, settings, argument)
-    return _with_storage(made, settings)
+    return _add_storage(made, settings)
 
 
 def split_program(words: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -58,7 +58,7 @@ def _has(made: Sequence[str], name: str) -> bool:
     return any(flag.partition("=")[0] == f"--{name}" for flag in made)
 
 
-def _of_flag(word: str, rest: list[str], settings: Mapping[str, Setting]) -> str:
+def _parse_flag(word: str, rest: list[str], settings: Mapping[str, Setting]) -> str:
     typed, equals, value = word.partition("=")
     name = typed.replace("-", "_")
     opposite = settings.get(name.removeprefix("no")) if name not in settings else None
@@ -67,17 +67,17 @@ def _of_flag(word: str, rest: list[str], settings: Mapping[str, Setting]) -> str
     if name in settings and settings[name].is_switch:
         return f"--{name}{equals}{value}"
     if name not in settings and not _is_key(name, settings):
-        raise _unknown(f"--{typed}", [f"--{one}" for one in settings])
+        raise _build_unknown_error(f"--{typed}", [f"--{one}" for one in settings])
     if not equals and not rest:
         raise errors.UsageError(f"--{typed}: needs a value: --{typed}=...")
     return _flag(name, value if equals else rest.pop(0), settings)
 
 
-def _of_pair(typed: str, value: str, settings: Mapping[str, Setting]) -> Iterator[str]:
+def _parse_pair(typed: str, value: str, settings: Mapping[str, Setting]) -> Iterator[str]:
     """Yields the flags of a pair. An empty value counts as not given, as in make."""
     name = typed.lower()
     if name not in settings and not _is_key(name, settings):
-        raise _unknown(f"{typed}=", [f"{one.upper()}=" for one in settings])
+        raise _build_unknown_error(f"{typed}=", [f"{one.upper()}=" for one in settings])
     if not value:
         return
     if name in settings and settings[name].is_switch:
@@ -100,7 +100,7 @@ def _flag(name: str, value: str, settings: Mapping[str, Setting]) -> str:
     return f"--set={table.KEYS[name]}={json.dumps(value, ensure_ascii=False)}"
 
 
-def _unknown(typed: str, known: Sequence[str]) -> errors.UsageError:
+def _build_unknown_error(typed: str, known: Sequence[str]) -> errors.UsageError:
     allowed = f"it must be one of {', '.join(known)}" if known else "there are no settings here"
     others = _takers(typed.strip("-=").lower().replace("-", "_"))
     where = f" here, only for {', '.join(others)}" if others else errors.nearest(typed, known)
@@ -113,7 +113,7 @@ def _takers(name: str) -> list[str]:
     return [one for one, command in commands if name in declared.read(command.module).settings]
 
 
-def _meant(word: str, settings: Mapping[str, Setting]) -> str:
+def _suggest(word: str, settings: Mapping[str, Setting]) -> str:
     """Says what a bare word should have been."""
     if _KEY.match(word) and "set" in settings:
         return f"Settings of a config are given as --set {word}"
@@ -129,7 +129,7 @@ def _check_required(made: list[str], settings: Mapping[str, Setting], argument: 
             raise errors.UsageError(f"{how} is missing. {setting.help}")
 
 
-def _with_storage(made: list[str], settings: Mapping[str, Setting]) -> list[str]:
+def _add_storage(made: list[str], settings: Mapping[str, Setting]) -> list[str]:
     """Puts what a job elsewhere writes into its bucket, if one is named, and no other place is."""
     bucket = next((flag.removeprefix(_BUCKET) for flag in made if flag.startswith(_BUCKET)), None)
     elsewhere = _has(made, "cluster") and "--cluster=local" not in made

@@ -50,22 +50,22 @@ class Declared:
 
 def read(module: str) -> Declared:
     """Returns what a module declares. Its packages are imported, the module is not."""
-    tree = _parsed(module)
+    tree = _parse(module)
     constants = _constants(tree)
     settings = {one.name: one for one in _settings(tree, constants)}
     return Declared(ast.get_docstring(tree) or "", settings)
 
 
-def _parsed(module: str) -> ast.Module:
+def _parse(module: str) -> ast.Module:
     found = importlib.util.find_spec(module)
     assert found is not None and found.origin is not None, module
     return ast.parse(pathlib.Path(found.origin).read_text(encoding="utf-8"))
 
 
 @functools.cache
-def _shared() -> dict[str, ast.FunctionDef]:
+def _find_shared_flags() -> dict[str, ast.FunctionDef]:
     """Returns the functions by which modules declare flags that others have, too; by name."""
-    functions = (one for one in _parsed("pipeline.cli").body if isinstance(one, ast.FunctionDef))
+    functions = (one for one in _parse("pipeline.cli").body if isinstance(one, ast.FunctionDef))
     return {one.name: one for one in functions if one.name.endswith(("_flag", "_flags"))}
 
 
@@ -83,8 +83,8 @@ def _settings(tree: ast.AST, constants: dict[str, object]) -> Iterator[Setting]:
         if not isinstance(node, ast.Call):
             continue
         owner, _, function = ast.unparse(node.func).rpartition(".")
-        if owner in ("", "cli") and function in _shared():
-            shared = _shared()[function]
+        if owner in ("", "cli") and function in _find_shared_flags():
+            shared = _find_shared_flags()[function]
             yield from _settings(shared, _arguments(shared, node, constants))
         if not function.startswith(_PREFIX):
             continue
@@ -100,7 +100,7 @@ def _settings(tree: ast.AST, constants: dict[str, object]) -> Iterator[Setting]:
             str(name),
             kind,
             str(text),
-            _typed(default),
+            _format_default(default),
             required=bool(keywords.get("required")),
             choices=choices,
         )
@@ -118,7 +118,7 @@ def _arguments(
     return {name: _value(node, constants) for name, node in given.items()}
 
 
-def _typed(default: object) -> str:
+def _format_default(default: object) -> str:
     """Returns a default as it would be given on the command line."""
     if isinstance(default, list):
         return ",".join(map(str, default))

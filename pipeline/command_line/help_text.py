@@ -11,7 +11,7 @@ _WIDTH = 100
 _LONG = 30  # characters of choices that are listed in the text instead
 
 
-def of_all(commands: Mapping[str, table.Command]) -> str:
+def format_overview(commands: Mapping[str, table.Command]) -> str:
     """Returns the list of commands."""
     wide = max(map(len, commands))
     rows = [f"  {name:{wide}}  {command.summary}" for name, command in commands.items()]
@@ -29,7 +29,7 @@ def of_all(commands: Mapping[str, table.Command]) -> str:
     )
 
 
-def of_command(name: str, command: table.Command, found: declared.Declared) -> str:
+def format_help(name: str, command: table.Command, found: declared.Declared) -> str:
     """Returns what a command does, and its settings."""
     word = f" {command.argument.upper()}" if command.argument else ""
     program = " -- COMMAND ..." if command.takes_program else ""
@@ -37,18 +37,18 @@ def of_command(name: str, command: table.Command, found: declared.Declared) -> s
     lines = [usage, "", found.text]
     if found.settings:
         lines += ["", "Settings, also as NAME=value:"]
-    wide = max((len(_typed(one)) for one in found.settings.values()), default=0)
+    wide = max((len(_format_setting(one)) for one in found.settings.values()), default=0)
     for one in found.settings.values():
         lines += textwrap.wrap(
-            f"{_meaning(one)}",
+            f"{_format_meaning(one)}",
             _WIDTH,
-            initial_indent=f"  {_typed(one):{wide}}  ",
+            initial_indent=f"  {_format_setting(one):{wide}}  ",
             subsequent_indent=" " * (wide + 4),
         )
     return "\n".join(lines)
 
 
-def _typed(setting: declared.Setting) -> str:
+def _format_setting(setting: declared.Setting) -> str:
     if setting.is_switch:
         return f"--{setting.name}"
     return f"--{setting.name}={_choices(setting) or '...'}"
@@ -60,7 +60,7 @@ def _choices(setting: declared.Setting) -> str:
     return joined if len(joined) <= _LONG else ""
 
 
-def _meaning(setting: declared.Setting) -> str:
+def _format_meaning(setting: declared.Setting) -> str:
     parts = [setting.help]
     if setting.choices and not _choices(setting):
         parts.append(f"One of {', '.join(setting.choices)}.")

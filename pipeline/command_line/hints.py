@@ -52,12 +52,12 @@ _SWITCH = re.compile(r"\b(DRY_RUN|FOLLOW|FORCE|PAGE|REPAIR|SCHEMA)=1\b")
 _SETTING = re.compile(rf"(?<![\w-])({'|'.join(sorted(SETTINGS, key=len, reverse=True))})=")
 
 
-def via_make() -> bool:
+def is_via_make() -> bool:
     """True if make has started this process, or one that has started it."""
     return os.environ.get(VIA) == "make"
 
 
-def via_command() -> bool:
+def is_via_command() -> bool:
     """True if `estimator-pipeline` has started this process, or one that has started it."""
     return os.environ.get(VIA) == "command"
 
@@ -67,12 +67,12 @@ def storage_setting(storage_root: str) -> str:
     return "" if storage_root == "output" else f" STORAGE={shlex.quote(storage_root)}"
 
 
-def of_run(name: str, storage_root: str) -> str:
+def format_run(name: str, storage_root: str) -> str:
     """Returns what a command that works on a run is given; a space comes first."""
     return f" RUN={shlex.quote(name)}{storage_setting(storage_root)}"
 
 
-def completed(text: str, given: Mapping[str, str]) -> str:
+def complete(text: str, given: Mapping[str, str]) -> str:
     """Returns a message whose commands can be typed as they are: each has the data, config, run,
     storage and settings that this process was `given`, by command-line name, if it takes them."""
     wanted = {name: value for name, value in given.items() if _CARRIED.get(name, value) != value}
@@ -80,18 +80,18 @@ def completed(text: str, given: Mapping[str, str]) -> str:
 
 
 def _complete(found: re.Match[str], wanted: Mapping[str, str]) -> str:
-    values = {name: wanted[name] for name in _missing(found) if name in wanted}
+    values = {name: wanted[name] for name in _list_missing(found) if name in wanted}
     if _is_of_run(found[1]) and ("run" in values or " RUN=" in found[2]):
         values.pop("config", None)  # it would only choose among runs
     whole = found[0]
     if (named := _SET.search(found[2])) and "set" in wanted:
-        whole = whole.replace(named[0], f" SET={_both(wanted['set'], named[1])}")
+        whole = whole.replace(named[0], f" SET={_merge_settings(wanted['set'], named[1])}")
     return whole + "".join(
         f" {name.upper()}={shlex.quote(value)}" for name, value in values.items()
     )
 
 
-def _both(given: str, named: str) -> str:
+def _merge_settings(given: str, named: str) -> str:
     """Returns a value of SET= with the settings that were given, and those a message names, which
     count where both say something."""
     own = overrides.split(" ".join(shlex.split(named)))
@@ -100,7 +100,7 @@ def _both(given: str, named: str) -> str:
     return shlex.quote(" ".join([*others, *own]))
 
 
-def _missing(found: re.Match[str]) -> list[str]:
+def _list_missing(found: re.Match[str]) -> list[str]:
     """Returns those of `_CARRIED` that a command takes, and is not given."""
     command, settings = found[1], found[2]
     typed = {name.lower() for name in _GIVEN.findall(settings + (found[3] or ""))}
@@ -120,19 +120,19 @@ def _takes(command: str) -> frozenset[str]:
     return frozenset(declared.read(table.COMMANDS[command].module).settings)
 
 
-def as_typed(text: str, argv: Sequence[str] = ()) -> str:
+def format_as_typed(text: str, argv: Sequence[str] = ()) -> str:
     """Returns a message with commands and settings in the form of this process's start; `argv` are
     the flags it was given."""
-    text = completed(text, _parse_given(argv))
-    if via_make():
+    text = complete(text, _parse_given(argv))
+    if is_via_make():
         given = {word[2:].partition("=")[0] for word in argv if word.startswith("--")}
         for name in given | _settings_of_flags():
             text = re.sub(rf"--{name}(?:=| (?=['\"])|(?![\w-]))", f"{name.upper()}=", text)
-    elif via_command():
+    elif is_via_command():
         text = text.replace("make setup", f"pip install {PROGRAM}")
         text = _COMMAND.sub(rf"{PROGRAM} \1", text)
         text = _SWITCH.sub(lambda found: f"--{found[1].lower()}", text)
-        text = _SET.sub(_one_by_one, text)
+        text = _SET.sub(_split_settings, text)
         text = _SETTING.sub(lambda found: f"--{found[1].lower()}=", text)
     return text
 
@@ -144,7 +144,7 @@ def _settings_of_flags() -> set[str]:
     return {setting.lower() for setting in SETTINGS} & set(flags.FLAGS)
 
 
-def _one_by_one(found: re.Match[str]) -> str:
+def _split_settings(found: re.Match[str]) -> str:
     """Returns a flag for each setting of SET=, where there are several."""
     settings = overrides.split(" ".join(shlex.split(found[1])))
     if len(settings) == 1:
@@ -159,7 +159,7 @@ def _parse_given(argv: Sequence[str]) -> dict[str, str]:
     pairs = itertools.pairwise(words)
     found |= {a[2:]: b for a, b in pairs if re.fullmatch(r"--\w+", a) and b[:2] != "--"}
     given = [word.removeprefix("--set=") for word in words if word.startswith("--set=")]
-    if via_make():  # which gives all in one
+    if is_via_make():  # which gives all in one
         given = [setting for one in given for setting in overrides.split(one)]
     found["set"] = " ".join(given)
     if overrides.split(found["set"]) != given:  # values with spaces of their own

@@ -51,13 +51,13 @@ def _cases(
     for one in settings.values():
         words = configs if one.name == "config" else one.choices
         if words:
-            yield [_before(name, one)], list(words)
+            yield [_format_case(name, one)], list(words)
     typed = [f"--{one.name}" for one in settings.values() if one.name != command.argument]
     argument = settings[command.argument].choices if command.argument else ()
     # A switch takes no value: another setting follows it.
-    switches = [_before(name, one) for one in settings.values() if one.is_switch]
+    switches = [_format_case(name, one) for one in settings.values() if one.is_switch]
     yield [f'"{name} "', *switches], [*argument, *typed, "--help"]
 
 
-def _before(name: str, setting: Setting) -> str:
+def _format_case(name: str, setting: Setting) -> str:
     return f'"{name} --{setting.name}"'

@@ -253,15 +253,15 @@ def _list_next_steps(job: Job) -> list[str]:
     where = hints.storage_setting(root)
     steps = {}
     if job.config.data.has_records:
-        predict = f"make predict{hints.of_run(job.name, root)}"
+        predict = f"make predict{hints.format_run(job.name, root)}"
         steps[predict] = "predictions of the exported model on the test split"
     steps[f"make tensorboard{where}"] = "curves of loss and accuracy"
     name = job.config.name
     strategy = strategy_table.STRATEGIES[job.config.cluster.strategy]
     if strategy.own_evaluator and _is_shipped(job.config):
-        given = f" CONFIG={name}" if name != _DEFAULT or hints.via_command() else ""
+        given = f" CONFIG={name}" if name != _DEFAULT or hints.is_via_command() else ""
         steps[f"make train STRATEGY=none{given}{where}"] = "the same job in a single process"
-    rows = [(hints.as_typed(command), meaning) for command, meaning in steps.items()]
+    rows = [(hints.format_as_typed(command), meaning) for command, meaning in steps.items()]
     lines = text_table.lines(rows)
     if not sys.stdout.isatty() or max(map(len, lines)) < terminal.width(sys.stdout) - _MARGIN:
         return lines

@@ -18,7 +18,7 @@ def command(run: RunFolder) -> str:
     config that the run keeps."""
     root = terminal.display_path(storage.parent(storage.parent(run.path)))
     given = shlex.quote(terminal.display_path(run.config_path))
-    return f"make train CONFIG={given}{hints.of_run(run.name, root)}"
+    return f"make train CONFIG={given}{hints.format_run(run.name, root)}"
 
 
 @contextlib.contextmanager

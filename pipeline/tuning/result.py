@@ -173,7 +173,7 @@ def lines(result: SearchResult) -> list[str]:
         found += [
             f"best     {result.metric} {figure(best.reached[-1])}, trial {best.number}, run "
             f"{best.run}",
-            f"again    {hints.as_typed(result.command)}",
+            f"again    {hints.format_as_typed(result.command)}",
             *([f"         {result.note}"] if result.note else []),
         ]
     return found

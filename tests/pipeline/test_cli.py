@@ -119,7 +119,7 @@ def test_being_asked_to_end_is_an_interruption_and_no_error(name):
 
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
-@pytest.mark.parametrize("where", ["hints.as_typed", "cli._print_error", "cli._parse_flags"])
+@pytest.mark.parametrize("where", ["hints.format_as_typed", "cli._print_error", "cli._parse_flags"])
 def test_signals_that_come_at_other_moments_leave_one_line(where, name):
     """As from `timeout`, which sends them to make and to what make has started."""
     flags = f"""

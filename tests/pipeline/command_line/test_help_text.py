@@ -8,7 +8,7 @@ from pipeline.command_line import declared, help_text, table
 
 
 def test_all_commands_are_listed_with_what_they_do():
-    text = help_text.of_all(table.COMMANDS)
+    text = help_text.format_overview(table.COMMANDS)
     for name, command in table.COMMANDS.items():
         assert f"  {name} " in text and command.summary in text
     assert max(map(len, text.splitlines())) <= 100
@@ -18,7 +18,7 @@ def test_all_commands_are_listed_with_what_they_do():
 def test_a_command_explains_each_setting(name):
     command = table.COMMANDS[name]
     found = declared.read(command.module)
-    text = help_text.of_command(name, command, found)
+    text = help_text.format_help(name, command, found)
     assert text.startswith(f"usage: estimator-pipeline {name}") and found.text in text
     assert all(f"  --{one}" in text for one in found.settings)
     assert max(map(len, text.splitlines())) <= 100
@@ -34,7 +34,7 @@ def test_defaults_choices_and_required_settings_are_named():
         ),
     }
     found = declared.Declared("Does.", settings)
-    lines = help_text.of_command("do", table.Command("m", "s", "a"), found).splitlines()
+    lines = help_text.format_help("do", table.Command("m", "s", "a"), found).splitlines()
     assert lines[0] == "usage: estimator-pipeline do A [--setting=value] ..."
     assert lines[-4:] == [
         "  --a=...  One. Required.",

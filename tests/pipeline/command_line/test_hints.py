@@ -28,10 +28,10 @@ from tests.pipeline.process_help import ROOT
 )
 def test_hints_are_of_the_command_that_was_typed(monkeypatch, text, typed):
     monkeypatch.setenv(hints.VIA, "command")
-    assert hints.as_typed(text) == typed
+    assert hints.format_as_typed(text) == typed
     for via in ("make", ""):
         monkeypatch.setenv(hints.VIA, via)
-        assert hints.as_typed(text) == text
+        assert hints.format_as_typed(text) == text
 
 
 @pytest.mark.parametrize(
@@ -62,12 +62,14 @@ def test_hints_are_of_the_command_that_was_typed(monkeypatch, text, typed):
 )
 def test_hints_name_what_the_command_works_on(monkeypatch, text, typed):
     monkeypatch.setenv(hints.VIA, "make")
-    assert hints.as_typed(text, ["stats", "--config=flights", "--storage=/my data"]) == typed
+    assert hints.format_as_typed(text, ["stats", "--config=flights", "--storage=/my data"]) == typed
 
 
 def test_a_hint_names_the_run_that_was_given(monkeypatch):
     monkeypatch.setenv(hints.VIA, "command")
-    typed = hints.as_typed("see make logs ROLE=chief. make status", ["", "--run=r", "--set=a=1"])
+    typed = hints.format_as_typed(
+        "see make logs ROLE=chief. make status", ["", "--run=r", "--set=a=1"]
+    )
     assert typed == (
         "see estimator-pipeline logs --role=chief --run=r. estimator-pipeline status --run=r"
     )
@@ -102,15 +104,15 @@ SETTINGS = ["--set=data.generate.rows=10", "--set=train.optimizer={name: sgd}"]
 )
 def test_hints_have_the_settings_that_were_given(monkeypatch, text, by_make, by_command):
     monkeypatch.setenv(hints.VIA, "command")
-    assert hints.as_typed(text, ["train", *SETTINGS]) == by_command
+    assert hints.format_as_typed(text, ["train", *SETTINGS]) == by_command
     monkeypatch.setenv(hints.VIA, "make")
     in_one = "--set=" + " ".join(one.removeprefix("--set=") for one in SETTINGS)
-    assert hints.as_typed(text, ["train", in_one]) == by_make
+    assert hints.format_as_typed(text, ["train", in_one]) == by_make
 
 
 def test_one_setting_is_not_quoted(monkeypatch):
     monkeypatch.setenv(hints.VIA, "make")
-    typed = hints.as_typed("Run make preprocess.", ["train", "--set=train.steps=5"])
+    typed = hints.format_as_typed("Run make preprocess.", ["train", "--set=train.steps=5"])
     assert typed == "Run make preprocess SET=train.steps=5."
 
 
@@ -137,20 +139,20 @@ GIVEN = {"config": "my job.yaml", "run": "r1", "storage": "gs://b/x", "data": "a
     ],
 )
 def test_commands_are_given_what_this_process_was_given(text, completed):
-    assert hints.completed(text, GIVEN) == completed
-    assert hints.completed(completed, GIVEN) == completed
+    assert hints.complete(text, GIVEN) == completed
+    assert hints.complete(completed, GIVEN) == completed
 
 
 def test_records_of_a_run_are_of_the_config_that_it_keeps(monkeypatch):
     monkeypatch.setenv(hints.VIA, "make")
-    typed = hints.as_typed("Run make preprocess, see make status", ["", "--run=r"])
+    typed = hints.format_as_typed("Run make preprocess, see make status", ["", "--run=r"])
     kept = "CONFIG=output/runs/r/config.yaml"
     assert typed == f"Run make preprocess {kept}, see make status RUN=r"
 
 
 def test_what_is_the_default_is_not_given_again():
     given = {"config": "mnist", "storage": "output", "out": ""}
-    assert hints.completed("Run make preprocess.", given) == "Run make preprocess."
+    assert hints.complete("Run make preprocess.", given) == "Run make preprocess."
 
 
 def _printed() -> Iterator[tuple[str, str]]:
@@ -188,7 +190,7 @@ def test_every_command_in_a_message_exists_and_takes_what_it_is_given():
     """Once completed, too: with a config, run and storage as they were given."""
     seen = 0
     for where, text in _printed():
-        for shown in (text, hints.completed(text, GIVEN)):
+        for shown in (text, hints.complete(text, GIVEN)):
             for found in re.finditer(
                 r"\bmake ([a-z-]+)((?: [A-Z_]+=(?:'[^']*'|[^\s'\"]*))*)", shown
             ):
