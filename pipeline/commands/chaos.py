@@ -55,12 +55,12 @@ def main() -> None:
     versions.require_estimators()
     asked = _read_request()
     draw.check_length(asked.job.train.steps or 1 << 40, _FAULTS.value)
-    left_out = _impossible(_kinds(), asked)
+    left_out = _find_impossible(_kinds(), asked)
     _check_some(left_out)
     seed = random.SystemRandom().randrange(10**6) if _SEED.value is None else _SEED.value
     command = _command(seed)
     print(f"seed {seed}; to repeat: {command}", flush=True)
-    with _locked(asked.folder):
+    with _lock(asked.folder):
         asked.prepare()
         baseline = _train_baseline(asked)
         asked, first = baseline.asked, baseline.ended[0]
@@ -126,7 +126,7 @@ def _kinds() -> list[str]:
     return list(dict.fromkeys(_KINDS.value))
 
 
-def _impossible(kinds: list[str], asked: ChaosExperiment) -> dict[str, str]:
+def _find_impossible(kinds: list[str], asked: ChaosExperiment) -> dict[str, str]:
     """Returns which of the kinds cannot be tried here, and why."""
     found: dict[str, str] = {}
     counts = topology.role_counts(asked.job.cluster)
@@ -232,7 +232,7 @@ def _command(seed: int) -> str:
 
 
 @contextlib.contextmanager
-def _locked(folder: pathlib.Path) -> Iterator[None]:
+def _lock(folder: pathlib.Path) -> Iterator[None]:
     """Keeps others from disturbing the same job at the same time."""
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / ".lock", "w", encoding="ascii") as file:

@@ -219,7 +219,7 @@ def _usd() -> float | None:
     return prices[_MACHINE.value]
 
 
-def _here() -> Machines:
+def _describe_machine() -> Machines:
     return Machines(shared=float(environment.processors()))
 
 
@@ -229,7 +229,7 @@ def _machines() -> Machines:
     disk = None if _DISK.value is None else _DISK.value * 1e6
     cores = _CORES.value
     return Machines(
-        shared=_here().shared if cores is None else None,
+        shared=_describe_machine().shared if cores is None else None,
         server=cores,
         worker=cores,
         server_link=link,
@@ -263,7 +263,9 @@ def _show(
     except errors.UsageError as error:
         refused = error
     limits = page.limits(_machines(), machine=_MACHINE.value or "", preemptions=_PREEMPTIONS.value)
-    lead = f"{_CONFIG.value}, calibrated on {_here().shared:g} cores, planned for {limits}"
+    lead = (
+        f"{_CONFIG.value}, calibrated on {_describe_machine().shared:g} cores, planned for {limits}"
+    )
     title = f"Plan: {found[0].config}"
     text = page.render(title, outlooks, found, lead=lead, chosen=chosen)
     path = str(folder / "plan.html")

@@ -37,7 +37,7 @@ def _schema() -> dict[str, object]:
     """Returns the schema of a config file: of one with a `base`, the base gives what is missing,
     of a section, too; `data.input_fn` stands for all keys of records, and `labels` for a label."""
     found = config.Config.model_json_schema()
-    sections = {section.__name__: section for section in _below(Section)}
+    sections = {section.__name__: section for section in _list_subclasses(Section)}
     for name, part in (("Config", found), *found["$defs"].items()):
         meanings = reference.docstrings(sections[name]) if name in sections else {}
         for key, described in part["properties"].items() if meanings else ():
@@ -51,9 +51,9 @@ def _schema() -> dict[str, object]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **found, "required": []}
 
 
-def _below(section: type[Section]) -> Iterator[type[Section]]:
+def _list_subclasses(section: type[Section]) -> Iterator[type[Section]]:
     for one in section.__subclasses__():
-        yield from (one, *_below(one))
+        yield from (one, *_list_subclasses(one))
 
 
 if __name__ == "__main__":
