@@ -124,10 +124,10 @@ def _compare(
         checkpoint=_CHECKPOINT.value or None,
         metric=_METRIC.value or None,
         differing=result.Differing(
-            differences.of_config(a.job, b.job),
-            differences.of_code(*facts),
-            differences.of_statistics(a.contents, b.contents),
-            differences.of_outcome(*facts),
+            differences.compare_configs(a.job, b.job),
+            differences.compare_code(*facts),
+            differences.compare_statistics(a.contents, b.contents),
+            differences.compare_outcomes(*facts),
         ),
     )
     if compared.metric is None and (_FAIL_IF.value or _METRIC.value):

@@ -68,7 +68,7 @@ def main() -> None:
         storage.write_text(path, report_page.page(f"Evaluation of {run.name}", named))
         print(f"plots in {terminal.display_path(path)}")
         # Of the last checkpoint: those before had not learned it yet.
-        if warned := unlearned.of_rows(_by_step(here)):
+        if warned := unlearned.check_rows(_by_step(here)):
             print(f"warning: step {warned}")
 
 

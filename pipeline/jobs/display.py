@@ -222,7 +222,7 @@ def _describe_step(job: config.Config) -> str:
 def summary(job: Job, record: RunRecord) -> str:
     """Returns what is printed when a run is done: the result, the time, the places, what to try."""
     lines = [f"result   {describe_result(record)}"]
-    unlearnt = unlearned.of_result(
+    unlearnt = unlearned.check_result(
         record.metrics, record.baselines, record.evaluated, intervals=record.intervals
     )
     if unlearnt:

@@ -41,7 +41,7 @@ def read_report(run: RunFolder, job: config.Config, record: RunRecord) -> Record
     contents = _read(root, run, job)
     if contents is None:
         return None
-    before = _before(root, run, record)
+    before = _find_previous_run(root, run, record)
     if before is None:
         return RecordsReport(contents)
     other = _read(root, before, job)
@@ -67,10 +67,10 @@ def _read(root: str, run: RunFolder, job: config.Config) -> manifest.Manifest | 
         return None
 
 
-def _before(root: str, run: RunFolder, record: RunRecord) -> RunFolder | None:
+def _find_previous_run(root: str, run: RunFolder, record: RunRecord) -> RunFolder | None:
     """Returns the run of the same config that has trained and was begun last before this one. When
     a run is resumed, that changes nothing."""
-    began = _began(record)
+    began = _find_first_launch(record)
     found: list[tuple[float, str, RunFolder]] = []
     for other in run_search.list_folders(storage.join(root, "runs")):
         try:
@@ -79,12 +79,12 @@ def _before(root: str, run: RunFolder, record: RunRecord) -> RunFolder | None:
             continue
         if its is None or its.config != record.config or its.manifest is None:
             continue
-        if began is not None and (before := _began(its)) is not None and before < began:
+        if began is not None and (before := _find_first_launch(its)) is not None and before < began:
             found.append((before, other.name, other))
     return max(found, key=lambda one: one[:2])[2] if found else None
 
 
-def _began(record: RunRecord) -> float | None:
+def _find_first_launch(record: RunRecord) -> float | None:
     """Returns when a run was launched first, in Unix time."""
     return min((one.started for one in run_record.launches(record)), default=record.started)
 
@@ -148,7 +148,7 @@ def _drift(data: RecordsReport) -> str:
     text = f"Since run {before}, the last one before, {_summarize(data.drift)}."
     if not far:
         return f"<p>{text}</p>"
-    rows = [_far(one) for one in far[:_COLUMNS]]
+    rows = [_format_drifted(one) for one in far[:_COLUMNS]]
     head = ("column", "", "distance", "limit", "missing before", "missing now", "")
     return f"<p>{text}</p>{document.table(head, rows, right=range(2, 6))}"
 
@@ -162,7 +162,7 @@ def _summarize(found: Sequence[Compared]) -> str:
     return f"{line}; undecided: {undecided:,}" if undecided else line
 
 
-def _far(one: Compared) -> tuple[str, ...]:
+def _format_drifted(one: Compared) -> tuple[str, ...]:
     verdict = Markup('<span class="bad">drifted</span>') if one.drifted else "undecided"
     if one.broken:
         return one.column, verdict, "", "", "", "", one.problem

@@ -21,7 +21,7 @@ Row = tuple[str, str, str]
 _ABSENT = object()
 
 
-def of_config(a: config.Config, b: config.Config) -> list[Row]:
+def compare_configs(a: config.Config, b: config.Config) -> list[Row]:
     """Returns the keys of the configs that differ, with secrets taken out."""
     one, other = (dict(_flat(job.model_dump(mode="json"))) for job in (a, b))
     keys = [*one, *(key for key in other if key not in one)]
@@ -51,7 +51,7 @@ def _format_value(key: str, value: Any) -> str:
     return shown if isinstance(shown, str) else strict_json.dumps(shown)
 
 
-def of_code(a: Facts, b: Facts) -> list[Row]:
+def compare_code(a: Facts, b: Facts) -> list[Row]:
     """Returns the versions that differ: of the code, of Python and of libraries."""
     one, other = a.record.versions, b.record.versions
     names = [*one, *(name for name in other if name not in one)]
@@ -59,14 +59,14 @@ def of_code(a: Facts, b: Facts) -> list[Row]:
     return [row for row in rows if row[1] != row[2]]
 
 
-def of_outcome(a: Facts, b: Facts) -> list[Row]:
+def compare_outcomes(a: Facts, b: Facts) -> list[Row]:
     """Returns what became of both runs: steps, time, speed, goodput; equal or not."""
     one, other = (dict(_outcome(facts)) for facts in (a, b))
-    rows = [(name, one.get(name, ""), other.get(name, "")) for name in _merged(one, other)]
+    rows = [(name, one.get(name, ""), other.get(name, "")) for name in _merge_names(one, other)]
     return [row for row in rows if row[1] or row[2]]
 
 
-def _merged(one: Iterable[str], other: Iterable[str]) -> list[str]:
+def _merge_names(one: Iterable[str], other: Iterable[str]) -> list[str]:
     """Returns all names: those of `other` alone stand after what precedes them there."""
     names, at = [*one], 0
     for name in other:
@@ -99,7 +99,7 @@ def _outcome(facts: Facts) -> Iterator[tuple[str, str]]:
     yield "launches", str(record.launches)
 
 
-def of_statistics(a: Manifest, b: Manifest, split: str = "train") -> list[Row]:
+def compare_statistics(a: Manifest, b: Manifest, split: str = "train") -> list[Row]:
     """Returns the columns whose statistics differ in a split: what is in one of the two alone, and
     of the others share of missing values, mean, deviation, extremes and number of values."""
     rows: list[Row] = []

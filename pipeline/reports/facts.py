@@ -108,13 +108,13 @@ def gather(run: RunFolder, now: float | None = None) -> Facts:
 
 def _slices(run: RunFolder, record: RunRecord) -> dict[str, list[dict[str, Any]]]:
     """Returns those of an export, unless only `make evaluate` has broken metrics down."""
-    exported = _exported_slices(run, record)
+    exported = _read_exported_slices(run, record)
     if any(row["slice"] != "all" for rows in exported.values() for row in rows):
         return exported
     return evaluated.slices(run, record.final_step) or exported
 
 
-def _exported_slices(run: RunFolder, record: RunRecord) -> dict[str, list[dict[str, Any]]]:
+def _read_exported_slices(run: RunFolder, record: RunRecord) -> dict[str, list[dict[str, Any]]]:
     for kind in ("final", "best"):
         path = record.exports.get(kind)
         if not path:

@@ -170,7 +170,7 @@ _CAUSES = {
 
 def _divide_work(tasks: Mapping[str, _Task], survived: float) -> None:
     """Divides the time of steps: useful, lost, slower than the best."""
-    pace = _best_pace(tasks.values())
+    pace = _find_best_pace(tasks.values())
     made = sum(task.examples for task in tasks.values())
     share = min(1.0, max(0.0, survived) / made) if made > 0 else 0.0
     for task in tasks.values():
@@ -187,7 +187,7 @@ def _divide_work(tasks: Mapping[str, _Task], survived: float) -> None:
         task.seconds["slower steps"] += task.work - ideal
 
 
-def _best_pace(tasks: Iterable[_Task]) -> float:
+def _find_best_pace(tasks: Iterable[_Task]) -> float:
     """Returns the best sustained seconds of work per example; of a run that was too short for one
     the average of its fastest process."""
     tasks = list(tasks)

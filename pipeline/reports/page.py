@@ -100,7 +100,7 @@ def _result(facts: Facts) -> str:
     names = sorted({name for of in metrics.values() for name in of} - {"global_step"})
     rows = [(name, *(_value(facts, split, name) for split in splits)) for name in names]
     drawn = [document.table(("metric", *splits), rows, right=range(1, 1 + len(splits)))]
-    if unlearnt := _unlearned(facts):
+    if unlearnt := _warn_if_unlearned(facts):
         drawn.append(f"<p class=note>{html.escape(unlearnt)}.</p>")
     said = map(html.escape, certainty.list_causes(facts.record.intervals))
     if facts.slices or facts.record.intervals:
@@ -116,12 +116,12 @@ def _result(facts: Facts) -> str:
     return document.section("Result", *drawn)
 
 
-def _unlearned(facts: Facts) -> str | None:
+def _warn_if_unlearned(facts: Facts) -> str | None:
     """Says so if the result is no better than a constant answer, by intervals if there are any."""
     record = facts.record
     if facts.slices and not record.intervals:  # of an earlier version
-        return unlearned.of_rows(facts.slices)
-    return unlearned.of_result(
+        return unlearned.check_rows(facts.slices)
+    return unlearned.check_result(
         record.metrics, record.baselines, record.evaluated, intervals=record.intervals
     )
 
@@ -149,13 +149,13 @@ def _curves(facts: Facts) -> str:
     for tag in dict.fromkeys(("loss", metric, "learning_rate")):
         lines = [("train", facts.training.curve(tag))]
         lines += [(split, of.curve(tag)) for split, of in facts.evaluations.items()]
-        shown = [(name, thinned) for name, points in lines if (thinned := _thinned(points))]
+        shown = [(name, thinned) for name, points in lines if (thinned := _thin_out(points))]
         if shown:
-            drawn.append(_by_step(tag, shown, colors))
+            drawn.append(_plot_by_step(tag, shown, colors))
     return document.section("Curves", document.figures(*drawn)) if drawn else ""
 
 
-def _by_step(
+def _plot_by_step(
     title: str, shown: Sequence[tuple[str, Sequence[Point]]], colors: Mapping[str, str]
 ) -> str:
     values = [p.value for _, points in shown for p in points]
@@ -172,7 +172,7 @@ def _by_step(
     return document.figure(title, f"{key}{frame.draw(*marks)}")
 
 
-def _thinned(points: Sequence[Point]) -> list[Point]:
+def _thin_out(points: Sequence[Point]) -> list[Point]:
     """Leaves out what cannot be drawn."""
     finite = [point for point in points if math.isfinite(point.value)]
     every = max(1, math.ceil(len(finite) / _POINTS))
@@ -233,7 +233,7 @@ def _versions(facts: Facts) -> str:
     rows += [(f"host {host}", _host(facts, tasks)) for host, tasks in hosts.items()]
     if record.manifest:
         rows.append(("manifest", record.manifest))
-    rows += [_left_out(split, causes) for split, causes in record.left_out.items()]
+    rows += [_format_left_out(split, causes) for split, causes in record.left_out.items()]
     return document.section("Versions and machines", document.table(("", ""), rows))
 
 
@@ -247,6 +247,6 @@ def _host(facts: Facts, tasks: Sequence[str]) -> str:
     return f"{has}: {', '.join(tasks)}"
 
 
-def _left_out(split: str, causes: dict[str, int]) -> tuple[str, str]:
+def _format_left_out(split: str, causes: dict[str, int]) -> tuple[str, str]:
     counted: Iterable[str] = (f"{count:,} {cause}" for cause, count in causes.items())
     return f"left out of {split}", ", ".join(counted)

@@ -60,7 +60,7 @@ def section(facts: Facts) -> str:
             "broken where its process did not, and between launches."
         )
         drawn.append(document.figure("Throughput by process", f"{key}{frame.draw(*marks)}", note))
-    spent = _spent(record.step_seconds or _of_statuses(facts))
+    spent = _render_step_times(record.step_seconds or _select_seconds(facts))
     if spent:
         drawn.append(spent)
     return document.section("Processes", document.figures(*drawn)) if drawn else ""
@@ -82,11 +82,11 @@ def _pieces(facts: Facts, task: str) -> list[list[Point]]:
     return found
 
 
-def _of_statuses(facts: Facts) -> dict[str, dict[str, float]]:
+def _select_seconds(facts: Facts) -> dict[str, dict[str, float]]:
     return {name: one.seconds for name, one in facts.statuses.items() if one.seconds}
 
 
-def _spent(by_task: dict[str, dict[str, float]]) -> str:
+def _render_step_times(by_task: dict[str, dict[str, float]]) -> str:
     """Returns where the time of a traced step of each process went."""
     rows, colors = [], dict(zip(_KINDS, charts.COLORS, strict=False))
     for task, seconds in sorted(by_task.items()):
@@ -137,11 +137,13 @@ def time_section(
         _bar([(part.name, part.share) for part in shown], colors, size=(600, 24)),
         document.table(("", "share", "process seconds", "what"), rows, right={1, 2}),
         f"<p class=note>{note}</p>",
-        _by_process(times, colors),
+        _render_process_times(times, colors),
     )
 
 
-def _by_process(times: Mapping[str, Mapping[str, float]], colors: Mapping[str, str]) -> str:
+def _render_process_times(
+    times: Mapping[str, Mapping[str, float]], colors: Mapping[str, str]
+) -> str:
     """Returns a bar for each process, and what took most of its time besides what was useful."""
     if len(times) < 2:
         return ""

@@ -99,7 +99,7 @@ def _launches(facts: Facts) -> Iterator[tuple[int, LaunchSpan]]:
     yield from enumerate(facts.launches, facts.record.launches - len(facts.launches) + 1)
 
 
-def _ended(facts: Facts, one: LaunchSpan) -> bool:
+def _has_ended(facts: Facts, one: LaunchSpan) -> bool:
     return one is not facts.launches[-1] or facts.state not in liveness.AT_WORK
 
 
@@ -108,7 +108,7 @@ def _ends(
 ) -> Iterator[tuple[float | None, str]]:
     """Yields when launches ended that did not die, and how."""
     for number, one in launches:
-        if _ended(facts, one) and one.status not in _DIED:
+        if _has_ended(facts, one) and one.status not in _DIED:
             yield one.ended, f"launch {number} ended{f': {one.status}' if one.status else ''}"
 
 
@@ -117,16 +117,16 @@ def _deaths(
 ) -> Iterator[tuple[float, str, str]]:
     """Yields when launches and processes died, which, and how."""
     for number, one in launches:
-        if _ended(facts, one) and one.status in _DIED:
+        if _has_ended(facts, one) and one.status in _DIED:
             # A launcher that was killed has not recorded another status.
             how = "died" if one.status == "running" else one.status
             yield one.ended, f"launch {number}", f"launch {number} {how}"
     for lost in facts.record.restarts:
         if lost.time is not None:
-            yield lost.time, _who(lost), f"{_who(lost)}: {lost.cause}"
+            yield lost.time, _name_task(lost), f"{_name_task(lost)}: {lost.cause}"
 
 
-def _who(one: Restart) -> str:
+def _name_task(one: Restart) -> str:
     return f"{one.role}-{one.index}"
 
 
@@ -136,7 +136,7 @@ def _losses(restarts: list[Restart]) -> str:
     rows = [
         (
             "" if one.time is None else time.strftime("%H:%M:%S", time.gmtime(one.time)),
-            _who(one),
+            _name_task(one),
             one.cause,
             "" if one.step is None else f"{one.step:,}",
             "" if one.steps_lost is None else f"{one.steps_lost:,}",

@@ -50,7 +50,7 @@ def warning(
     return None
 
 
-def of_result(
+def check_result(
     metrics: Mapping[str, Mapping[str, float]],
     baselines: Mapping[str, Mapping[str, float]],
     records: Mapping[str, int],
@@ -66,7 +66,7 @@ def of_result(
     found: dict[str, dict[str, Interval]] = {}
     for split, of in metrics.items():
         known = (intervals or {}).get(split, {})
-        chance = _by_chance(baselines.get(split, {}), records.get(split, 0))
+        chance = _bound_by_chance(baselines.get(split, {}), records.get(split, 0))
         found[split] = {}
         for name, value in of.items():
             width, ends = chance if name == "auc" else 0.0, known.get(name)
@@ -76,14 +76,14 @@ def of_result(
     return warning(found, baselines)
 
 
-def _by_chance(simple: Mapping[str, float], records: int) -> float:
+def _bound_by_chance(simple: Mapping[str, float], records: int) -> float:
     """Returns half the 95 % interval of an area of a half; 0 if the classes are not known."""
     share = simple.get("accuracy", 1.0)
     pairs = records**2 * share * (1 - share)
     return _NORMAL * math.sqrt((records + 1) / (12 * pairs)) if pairs else 0.0
 
 
-def of_rows(rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> str | None:
+def check_rows(rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> str | None:
     """Returns the `warning` of slices, by split, as JSON has them: of that of all records, without
     what is of too few records."""
     whole = {split: row for split, found in rows.items() for row in found if row["slice"] == "all"}

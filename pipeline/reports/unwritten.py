@@ -24,11 +24,11 @@ def extend(
         later = (one.began for one in known[number + 1 :] if one.task == account.task)
         until = min(next(later, float("inf")), account.until + longest)
         times = [at for task, at in losses if task == account.task and account.until <= at <= until]
-        found.append(_extended(account, min(times)) if times else account)
+        found.append(_extend(account, min(times)) if times else account)
     return found
 
 
-def _extended(account: Account, until: float) -> Account:
+def _extend(account: Account, until: float) -> Account:
     spent = {state: account.seconds.get(state, 0.0) for state in _STEPS}
     whole = sum(spent.values())
     if account.state not in _STEPS or account.ended or whole <= 0:

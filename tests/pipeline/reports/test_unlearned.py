@@ -20,7 +20,7 @@ from pipeline.reports import unlearned
     ],
 )
 def test_no_better_than_a_constant_answer(metrics, baselines):
-    found = unlearned.of_result({"eval": metrics}, {"eval": baselines}, {})
+    found = unlearned.check_result({"eval": metrics}, {"eval": baselines}, {})
     assert found and found.startswith(f"eval {next(iter(metrics))} ")
     assert "is no better than the baseline" in found
 
@@ -37,7 +37,7 @@ def test_no_better_than_a_constant_answer(metrics, baselines):
     ],
 )
 def test_better_or_unknown_is_no_warning(metrics, baselines):
-    assert unlearned.of_result({"eval": metrics}, {"eval": baselines}, {}) is None
+    assert unlearned.check_result({"eval": metrics}, {"eval": baselines}, {}) is None
 
 
 def test_intervals_tell_what_is_better():
@@ -53,7 +53,7 @@ def test_intervals_tell_what_is_better():
 
 def test_an_interval_may_have_a_remark():
     ends = {"test": {"rmse": [0.4, 0.6, "few records carry this error"]}}
-    found = unlearned.of_result(
+    found = unlearned.check_result(
         {"test": {"rmse": 0.5}}, {"test": {"rmse": 0.7}}, {}, intervals=ends
     )
     assert found is None
@@ -62,11 +62,11 @@ def test_an_interval_may_have_a_remark():
 def test_an_area_that_chance_reaches_does_not_excuse_an_accuracy():
     simple = {"test": {"accuracy": 0.546, "auc": 0.5}}
     metrics = {"test": {"accuracy": 0.515, "auc": 0.53}}
-    found = unlearned.of_result(metrics, simple, {"test": 60})
+    found = unlearned.check_result(metrics, simple, {"test": 60})
     assert found and found.startswith("test accuracy 0.5150 is no better than the baseline 0.5460")
-    assert unlearned.of_result(metrics, simple, {"test": 60_000}) is None
+    assert unlearned.check_result(metrics, simple, {"test": 60_000}) is None
     surely = {"test": {"accuracy": 0.515, "auc": 0.8}}
-    assert unlearned.of_result(surely, simple, {"test": 60}) is None
+    assert unlearned.check_result(surely, simple, {"test": 60}) is None
 
 
 def test_areas_of_noise_are_within_the_interval_of_chance():
@@ -78,7 +78,8 @@ def test_areas_of_noise_are_within_the_interval_of_chance():
         areas.append((ranks[labels].sum() - 30 * 29 / 2) / (30 * 70))
     simple = {"test": {"accuracy": 0.7, "auc": 0.5}}
     excused = [
-        unlearned.of_result({"test": {"accuracy": 0.6, "auc": area}}, simple, {"test": 100}) is None
+        unlearned.check_result({"test": {"accuracy": 0.6, "auc": area}}, simple, {"test": 100})
+        is None
         for area in areas
     ]
     assert 0.015 < np.mean(excused) < 0.035
@@ -87,7 +88,7 @@ def test_areas_of_noise_are_within_the_interval_of_chance():
 def test_the_test_split_comes_first():
     metrics = {"eval": {"accuracy": 0.1}, "test": {"accuracy": 0.1}}
     simple = {"eval": {"accuracy": 0.2}, "test": {"accuracy": 0.2}}
-    assert unlearned.of_result(metrics, simple, {}).startswith("test accuracy")
+    assert unlearned.check_result(metrics, simple, {}).startswith("test accuracy")
 
 
 def test_rows_of_all_records_count_without_what_is_of_too_few():
@@ -95,7 +96,9 @@ def test_rows_of_all_records_count_without_what_is_of_too_few():
         found = {"accuracy": {"value": value, "low": value, "high": value, "few": few}}
         return {"slice": name, "metrics": found, "baseline": {"accuracy": 0.5}}
 
-    assert unlearned.of_rows({"600 test": [row("all", 0.4)]}).startswith("600 test accuracy 0.4000")
-    assert unlearned.of_rows({"test": [row("all", 0.6), row("a=1", 0.4)]}) is None
-    assert unlearned.of_rows({"test": [row("all", 0.4, few=True)]}) is None
-    assert unlearned.of_rows({"test": []}) is None
+    assert unlearned.check_rows({"600 test": [row("all", 0.4)]}).startswith(
+        "600 test accuracy 0.4000"
+    )
+    assert unlearned.check_rows({"test": [row("all", 0.6), row("a=1", 0.4)]}) is None
+    assert unlearned.check_rows({"test": [row("all", 0.4, few=True)]}) is None
+    assert unlearned.check_rows({"test": []}) is None
