@@ -53,9 +53,11 @@ class ScriptPlan(plan.RunSpec):
         """Says what a stop is for a script."""
         return "stopping; each process gets SIGTERM"
 
-    def stopped(self, by: str) -> errors.StoppedError:
+    def build_stopped_error(self, by: str) -> errors.StoppedError:
         """Returns what ends a run that was stopped `by` a signal."""
-        folder = (self.script.saved_in() if self.script is not None else None) or self.run
+        folder = (
+            self.script.find_checkpoint_folder() if self.script is not None else None
+        ) or self.run
         step = run_folder.find_saved_step(folder)
         saved = "" if step is None else f", the newest checkpoint is of step {step:,}"
         return errors.StoppedError(

@@ -54,7 +54,7 @@ class _Role:
         self._ended_by_us = ""
         self._written: tuple[object, ...] = ()
         self._news = self._beat = 0.0
-        self._first_saved = self._saved_step()
+        self._first_saved = self._find_saved_step()
         # True once the script has reported by itself: it calls `trainer.run`.
         self._reports_itself = False
         # When the evaluator's time is over.
@@ -132,14 +132,14 @@ class _Role:
         if self._has_reported_end():
             return
         if self._stopped:
-            line = f"stopped, {_ended(code)}"
+            line = f"stopped, {_describe_exit(code)}"
             self._report("stopped", error=line, exit_code=errors.RetryableError.exit_code)
             return
         if code < 0:
             return  # the signal says it all
         if code:
             last = f": {self._output.last}" if self._output.last else ""
-            self._report("failed", error=f"{_ended(code)}{last}", exit_code=code)
+            self._report("failed", error=f"{_describe_exit(code)}{last}", exit_code=code)
             return
         if self._reports_itself:
             return
@@ -170,9 +170,9 @@ class _Role:
         values = {name: value for name, value in found.items() if name != "step"}
         return {"eval": values} if values else {}
 
-    def _saved_step(self) -> int | None:
+    def _find_saved_step(self) -> int | None:
         """Returns the step of the newest checkpoint, for the one who writes them."""
-        folder = self._script.saved_in() if self._task.is_chief else None
+        folder = self._script.find_checkpoint_folder() if self._task.is_chief else None
         if folder is None:
             return None
         with contextlib.suppress(OSError, errors.PipelineError):
@@ -183,7 +183,7 @@ class _Role:
         if self._task.job_name == topology.EVALUATOR:
             found = self._output.evaluation
             return int(found["step"]) if found else None
-        known = [step for step in (self._output.step, self._saved_step()) if step is not None]
+        known = [step for step in (self._output.step, self._find_saved_step()) if step is not None]
         return max(known, default=None)
 
     def _state(self, *, stepped: bool) -> str:
@@ -198,7 +198,7 @@ class _Role:
         that does so by itself."""
         if self._is_silent() and not end:
             return
-        step, saved = self._step(), self._saved_step()
+        step, saved = self._step(), self._find_saved_step()
         goes_on = saved is not None and saved > (self._first_saved or 0)
         stepped = self._output.step is not None or goes_on
         state = state or self._state(stepped=stepped)
@@ -228,7 +228,7 @@ class _Role:
             self._written, self._beat = news, now
 
 
-def _ended(code: int) -> str:
+def _describe_exit(code: int) -> str:
     return f"exit code {code}" if code >= 0 else f"killed by {signal.Signals(-code).name}"
 
 

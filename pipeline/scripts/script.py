@@ -65,7 +65,7 @@ class Script:
         command = redaction.redact_all(list(self.command))
         return {"command": command, "folder": folder, "model_dir": self.model_dir}
 
-    def saved_in(self) -> RunFolder | None:
+    def find_checkpoint_folder(self) -> RunFolder | None:
         """Returns the folder of the checkpoints, if it is known and on this machine."""
         if not self.model_dir or "://" in self.model_dir:
             return None

@@ -57,8 +57,8 @@ def test_the_model_dir_of_the_command_is_found(command, folder):
 
 def test_a_model_dir_elsewhere_is_not_looked_into():
     for folder in ("gs://b/m", "s3://b/m", "hdfs://h/m", "", None):
-        assert Script(("a",), COUNTS, model_dir=folder).saved_in() is None
-    assert Script(("a",), COUNTS, model_dir="/m").saved_in().path == "/m"
+        assert Script(("a",), COUNTS, model_dir=folder).find_checkpoint_folder() is None
+    assert Script(("a",), COUNTS, model_dir="/m").find_checkpoint_folder().path == "/m"
 
 
 @pytest.mark.parametrize("job", ["chief", "worker", "ps"])
