@@ -239,7 +239,7 @@ def _rungs(asked: _SearchRequest) -> tuple[int, ...]:
     records = None
     if job.config.train.epochs is not None:
         records = _records(asked).split("train").records
-    whole = trial_jobs.full_length(job.config, records)
+    whole = trial_jobs.compute_full_length(job.config, records)
     if plan.method == "asha":
         shares = [1 / plan.reduction ** (plan.rungs - 1 - rung) for rung in range(plan.rungs)]
     else:

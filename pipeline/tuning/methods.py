@@ -55,7 +55,7 @@ class Trial:
     # "input_sha256", "manifest", "interrupted"}.
     facts: dict[int, dict[str, Any]] = dataclasses.field(default_factory=dict)
 
-    def at(self, rung: int) -> float | None:
+    def get_value(self, rung: int) -> float | None:
         """The value of the objective at a rung; `None` if it has not been there. A trial that has
         ended by itself before, by `eval.early_stopping`, is worth there what it was at its end."""
         if rung < len(self.reached):
@@ -120,7 +120,7 @@ class Copy:
 Action = Begin | Continue | Prune | Copy
 
 
-def next_action(
+def choose_next_action(
     plan: SearchPlan, trials: Sequence[Trial], running: Collection[int]
 ) -> Action | None:
     """Returns what to do while there is room for another trial; `None` if nothing can be done until
@@ -132,47 +132,49 @@ def next_action(
         if one.target >= len(one.reached):  # it was begun by a process that is gone
             return Continue(one.number, one.target)
     begun = sum(one.replaces is None for one in trials)
-    if plan.method == "median" and (found := _by_median(plan, trials, idle)):
+    if plan.method == "median" and (found := _choose_by_median(plan, trials, idle)):
         return found
     if begun < plan.trials:
         return Begin()
     if plan.method == "asha":
         intact = [one for one in trials if one.state != "failed"]
-        return _promoted(plan, intact, idle, running=running)
+        return _choose_by_promotion(plan, intact, idle, running=running)
     if plan.method == "pbt":
-        return _in_step(plan, trials, alive, idle=idle)
+        return _choose_in_step(plan, trials, alive, idle=idle)
     return None
 
 
-def better(plan: SearchPlan, trials: Sequence[Trial], rung: int) -> list[Trial]:
+def rank_trials(plan: SearchPlan, trials: Sequence[Trial], rung: int) -> list[Trial]:
     """Returns the trials that have a value at a rung, the best there first; of equals the older."""
     sign = -1 if plan.higher else 1
     there = [
-        (sign * value, one.number, one) for one in trials if (value := one.at(rung)) is not None
+        (sign * value, one.number, one)
+        for one in trials
+        if (value := one.get_value(rung)) is not None
     ]
     return [one for _, _, one in sorted(there, key=lambda found: found[:2])]
 
 
-def last_rung(plan: SearchPlan, trial: Trial) -> int:
+def find_last_rung(plan: SearchPlan, trial: Trial) -> int:
     """Returns the rung of a trial's newest value: the last one if it has ended; -1 without."""
     return plan.rungs - 1 if trial.state == "done" else len(trial.reached) - 1
 
 
-def best(plan: SearchPlan, trials: Sequence[Trial]) -> Trial | None:
+def find_best(plan: SearchPlan, trials: Sequence[Trial]) -> Trial | None:
     """Returns the best of those trials that have come farthest, or have ended by themselves. One
     that has failed is never the best: trained again, its settings would fail, too."""
     intact = [one for one in trials if one.state != "failed"]
-    farthest = max((last_rung(plan, one) for one in intact), default=-1)
-    return better(plan, intact, farthest)[0] if farthest >= 0 else None
+    farthest = max((find_last_rung(plan, one) for one in intact), default=-1)
+    return rank_trials(plan, intact, farthest)[0] if farthest >= 0 else None
 
 
-def _promoted(
+def _choose_by_promotion(
     plan: SearchPlan, trials: Sequence[Trial], idle: Sequence[Trial], *, running: Collection[int]
 ) -> Action | None:
     waiting = {one.number for one in idle}
     under_way = [len(one.reached) for one in trials if one.number in running]
     for rung in range(plan.rungs - 1):
-        ranked = _ranked(plan, trials, rung)
+        ranked = _rank_rung(plan, trials, rung)
         quota = len(ranked) // plan.reduction
         # If there are few trials, the best continues once no other can reach this rung.
         if not any(reached <= rung for reached in under_way) and not _comes(plan, trials, rung):
@@ -183,13 +185,13 @@ def _promoted(
     return None
 
 
-def _ranked(plan: SearchPlan, trials: Sequence[Trial], rung: int) -> list[Trial]:
+def _rank_rung(plan: SearchPlan, trials: Sequence[Trial], rung: int) -> list[Trial]:
     """Returns the trials of a rung, the best first: those that have reached it, and those that had
     ended by themselves before and would have been promoted to it."""
-    ranked = better(plan, trials, 0)
+    ranked = rank_trials(plan, trials, 0)
     for below in range(rung):
         promoted = {one.number for one in ranked[: max(1, len(ranked) // plan.reduction)]}
-        there = better(plan, trials, below + 1)
+        there = rank_trials(plan, trials, below + 1)
         ranked = [one for one in there if len(one.reached) > below + 1 or one.number in promoted]
     return ranked
 
@@ -197,19 +199,21 @@ def _ranked(plan: SearchPlan, trials: Sequence[Trial], rung: int) -> list[Trial]
 def _comes(plan: SearchPlan, trials: Sequence[Trial], rung: int) -> bool:
     """True if a trial is still to be promoted from a rung below `rung`."""
     for below in range(rung):
-        ranked = _ranked(plan, trials, below)
+        ranked = _rank_rung(plan, trials, below)
         quota = max(1, len(ranked) // plan.reduction)
         if any(len(one.reached) == below + 1 and one.state == "open" for one in ranked[:quota]):
             return True
     return False
 
 
-def _by_median(plan: SearchPlan, trials: Sequence[Trial], idle: Sequence[Trial]) -> Action | None:
+def _choose_by_median(
+    plan: SearchPlan, trials: Sequence[Trial], idle: Sequence[Trial]
+) -> Action | None:
     for one in idle:
         rung = len(one.reached) - 1
         if rung < 0:
             continue
-        found = [o.at(rung) for o in trials if o is not one]
+        found = [o.get_value(rung) for o in trials if o is not one]
         others = [value for value in found if value is not None]
         if len(others) >= _OF_MEDIAN:
             margin = one.reached[rung] - statistics.median(others)
@@ -219,7 +223,7 @@ def _by_median(plan: SearchPlan, trials: Sequence[Trial], idle: Sequence[Trial])
     return None
 
 
-def _in_step(
+def _choose_in_step(
     plan: SearchPlan, trials: Sequence[Trial], alive: Sequence[Trial], *, idle: Sequence[Trial]
 ) -> Action | None:
     rung = min((len(one.reached) for one in alive), default=0) - 1
@@ -241,9 +245,9 @@ def _share(alive: Sequence[Trial]) -> int:
 
 
 def _exploit(plan: SearchPlan, originals: Sequence[Trial], rung: int, *, share: int) -> Copy:
-    ranked = better(plan, originals, rung)
+    ranked = rank_trials(plan, originals, rung)
     worst = ranked[-1]
     rng = random.Random(f"{plan.seed} {rung} {worst.number}")
     parent = rng.choice(ranked[: min(share, len(ranked) - 1)])
-    values = {one.key: one.perturbed(parent.values[one.key], rng) for one in plan.space}
+    values = {one.key: one.perturb(parent.values[one.key], rng) for one in plan.space}
     return Copy(parent.number, worst.number, values)

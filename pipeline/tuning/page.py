@@ -14,7 +14,7 @@ from pipeline.pages.charts import BLUE, COLORS, GREEN, ORANGE, Frame
 from pipeline.pages.document import Markup
 from pipeline.tuning import methods, space
 from pipeline.tuning.methods import Trial
-from pipeline.tuning.result import SearchResult, same_records
+from pipeline.tuning.result import SearchResult, compare_records
 
 FILE_NAME = "tune.html"
 _GREY, _RED = "#8a8a8a", "#b3261e"
@@ -29,7 +29,9 @@ def render(result: SearchResult, storage_root: str) -> str:
     lead += f"{result.plan.method}, sampler {result.sampler}, seed {result.plan.seed}"
     sections = [
         document.tiles(_tiles(result)),
-        _best(result) if best is not None else document.section("Best", "<p>No trial yet.</p>"),
+        _render_best(result)
+        if best is not None
+        else document.section("Best", "<p>No trial yet.</p>"),
         document.section(
             "How it went",
             document.figures(
@@ -49,13 +51,13 @@ def render(result: SearchResult, storage_root: str) -> str:
         _importance(result),
         document.section(
             "Parallel coordinates",
-            _parallel(result),
+            _render_parallel_axes(result),
             '<p class="note">A line for each trial; darker is better, and the best is orange. '
             "Values are of the last rung a trial has reached: compare lines of one rung.</p>",
         ),
         document.section(
             "The same records",
-            "".join(f"<p>{html.escape(str(one))}</p>" for one in same_records(result)),
+            "".join(f"<p>{html.escape(str(one))}</p>" for one in compare_records(result)),
         ),
         document.section("Trials", _table(result, storage_root)),
     ]
@@ -74,7 +76,7 @@ def _tiles(result: SearchResult) -> list[tuple[str, str]]:
     ]
 
 
-def _best(result: SearchResult) -> str:
+def _render_best(result: SearchResult) -> str:
     best = result.best
     assert best is not None
     rows = [(key, space.text(value)) for key, value in best.values.items()]
@@ -83,13 +85,13 @@ def _best(result: SearchResult) -> str:
         f"Best: trial {best.number}",
         document.table(["key", "value"], rows),
         f"<p>Its run is <code>{html.escape(best.run)}</code>. Its settings from the start:</p>",
-        _wrapped(result.command),
-        _wrapped(result.flags),
+        _render_command(result.command),
+        _render_command(result.flags),
         f"<p>{html.escape(note)}</p>" if note else "",
     )
 
 
-def _wrapped(command: str) -> str:
+def _render_command(command: str) -> str:
     return f'<pre style="white-space: pre-wrap">{html.escape(command)}</pre>'
 
 
@@ -112,7 +114,7 @@ def _history(result: SearchResult) -> str:
     )
     so_far = []
     for count in range(1, len(result.trials) + 1):
-        best = methods.best(result.plan, result.trials[:count])
+        best = methods.find_best(result.plan, result.trials[:count])
         if best is not None:
             so_far.append((count - 1.0, best.reached[-1]))
     colors = {"done": BLUE, "failed": _RED}
@@ -175,7 +177,7 @@ def _importance(result: SearchResult) -> str:
     )
 
 
-def _parallel(result: SearchResult) -> str:
+def _render_parallel_axes(result: SearchResult) -> str:
     trials = [one for one in result.trials if one.reached]
     if not trials:
         return "<p>none</p>"
@@ -248,13 +250,13 @@ def _axis(number: int, name: str, labels: Sequence[tuple[float, str]]) -> str:
 
 def _table(result: SearchResult, storage_root: str) -> str:
     keys = [one.key for one in result.plan.space]
-    ranked = {one.number: n for n, one in enumerate(_ranked(result))}
+    ranked = {one.number: n for n, one in enumerate(_rank_trials(result))}
     rows = []
     for one in sorted(result.trials, key=lambda t: (ranked.get(t.number, 1 << 30), t.number)):
         rows.append(
             [
                 str(one.number),
-                _linked(one, storage_root),
+                _link_report(one, storage_root),
                 _state(one, result),
                 figure(one.reached[-1]) if one.reached else "",
                 *(space.text(one.values[key]) for key in keys),
@@ -265,12 +267,12 @@ def _table(result: SearchResult, storage_root: str) -> str:
     return document.table(head, rows, right={0, 3})
 
 
-def _ranked(result: SearchResult) -> list[Trial]:
+def _rank_trials(result: SearchResult) -> list[Trial]:
     """Returns the trials that came farthest first, the best of a rung before the others."""
     found: list[Trial] = []
     for rung in reversed(range(len(result.rungs))):
-        there = methods.better(result.plan, result.trials, rung)
-        found += [one for one in there if methods.last_rung(result.plan, one) == rung]
+        there = methods.rank_trials(result.plan, result.trials, rung)
+        found += [one for one in there if methods.find_last_rung(result.plan, one) == rung]
     return found
 
 
@@ -291,7 +293,7 @@ def _history_of(trial: Trial) -> str:
     return ", ".join(found)
 
 
-def _linked(trial: Trial, storage_root: str) -> str:
+def _link_report(trial: Trial, storage_root: str) -> str:
     report = storage.join(storage_root, "runs", trial.run, "report.html")
     if not storage.exists(report):
         return trial.run

@@ -38,7 +38,7 @@ class SearchResult:
     @property
     def best(self) -> Trial | None:
         """The best trial of those that have come farthest."""
-        return methods.best(self.plan, self.trials)
+        return methods.find_best(self.plan, self.trials)
 
     def state(self, trial: Trial) -> str:
         """What came of a trial: `done`, `failed`, `paused` at a rung, `pruned` there by its method,
@@ -105,7 +105,7 @@ class SearchResult:
                 "note": self.note or None,
             },
             "importance": dict(self.importance),
-            "records": [dataclasses.asdict(one) for one in same_records(self)],
+            "records": [dataclasses.asdict(one) for one in compare_records(self)],
             "trials": [
                 trial_jobs.to_json(one, self.rungs, state=self.state(one)) for one in self.trials
             ],
@@ -138,7 +138,7 @@ class SameRecords:
         return f"{where}: {self.different} different ledgers of {self.counted} trials{apart}"
 
 
-def same_records(result: SearchResult) -> list[SameRecords]:
+def compare_records(result: SearchResult) -> list[SameRecords]:
     """Returns what the ledgers say, for each rung that a trial has reached by itself."""
     found = []
     for rung in range(len(result.rungs)):
@@ -167,7 +167,7 @@ def lines(result: SearchResult) -> list[str]:
     ):
         counts += f"; {early} of them stopped early"
     found = [f"{len(result.trials)} trials: {counts}; {result.examples:,} examples"]
-    found += [str(one) for one in same_records(result)]
+    found += [str(one) for one in compare_records(result)]
     best = result.best
     if best is not None:
         found += [

@@ -43,13 +43,13 @@ class Jobs(Protocol):
     def examples_per_step(self, trial: Trial) -> int:
         """Returns how many examples a step of a trial takes."""
 
-    def saved_step(self, trial: Trial) -> int:
+    def find_saved_step(self, trial: Trial) -> int:
         """Returns the step that a trial continues from."""
 
     def prepare(self, trial: Trial, parent: Trial | None) -> None:
         """Makes the run of a trial ready."""
 
-    def reached(self, trial: Trial) -> Reached:
+    def read_reached(self, trial: Trial) -> Reached:
         """Returns what the run of a trial has come to."""
 
 
@@ -91,7 +91,9 @@ class Search:
         """Runs to the end and returns all trials. Raises `StoppedError` when it was interrupted,
         `RetryableError` when trials are hit from outside again and again, and the error of the last
         trial if several in a row have failed."""
-        with Progress("tuning", planned(self._plan, self._jobs.rungs), unit="examples") as shown:
+        with Progress(
+            "tuning", count_planned_examples(self._plan, self._jobs.rungs), unit="examples"
+        ) as shown:
             try:
                 self._finish_copies()
                 shown.begin_at(self._examples(self._study.trials()))
@@ -122,10 +124,10 @@ class Search:
             code = one.process.poll()
             if code is not None:
                 del self._running[one.trial.number]
-                self._ended(one, code)
+                self._note_end(one, code)
         while len(self._running) < self._parallel:
             trials = self._study.trials()
-            action = methods.next_action(self._plan, trials, self._running)
+            action = methods.choose_next_action(self._plan, trials, self._running)
             if action is None:
                 break
             self._do(action, trials)
@@ -169,15 +171,15 @@ class Search:
         self._running[trial.number] = _Running(trial, process, self._clock())
 
     def _note_interrupted(self, trial: Trial) -> None:
-        step, newest = self._jobs.saved_step(trial), trial.facts.get(len(trial.reached) - 1)
+        step, newest = self._jobs.find_saved_step(trial), trial.facts.get(len(trial.reached) - 1)
         paused_at = newest["step"] if newest else None if trial.reached else 0
         if paused_at not in (None, step):
             self._interrupted[trial.number].append(step)
 
-    def _ended(self, one: _Running, code: int) -> None:
+    def _note_end(self, one: _Running, code: int) -> None:
         trial = one.trial
         if code == 0:
-            found = self._jobs.reached(trial)
+            found = self._jobs.read_reached(trial)
             others = {t.number: t.manifest for t in self._study.trials() if t.manifest}
             number = next((n for n, x in others.items() if x != found.manifest), None)
             if found.error:
@@ -262,11 +264,11 @@ class Search:
         trials = self._study.trials()
         done, wanted = self._counts()
         notes = [f"{done} of {wanted} trials"]
-        best = methods.best(self._plan, trials)
+        best = methods.find_best(self._plan, trials)
         if best is not None:
             notes.append(f"best {self._metric} {figure(best.reached[-1])} (trial {best.number})")
         # Trials make whole batches, which may be a little more than is planned.
-        most = planned(self._plan, self._jobs.rungs, trials)
+        most = count_planned_examples(self._plan, self._jobs.rungs, trials)
         shown.expect(most)
         shown.reach(min(most, max(shown.done, self._examples(trials))), *notes)
 
@@ -289,20 +291,22 @@ def examples(trials: Sequence[Trial], at: Callable[[Trial], int] = lambda _: 0) 
     total = 0
     for one in trials:
         made = max(at(one), *(facts["examples"] for facts in one.facts.values()), 0)
-        total += max(0, made - _inherited(one, trials))
+        total += max(0, made - _count_inherited(one, trials))
     return total
 
 
-def _inherited(trial: Trial, trials: Sequence[Trial]) -> int:
+def _count_inherited(trial: Trial, trials: Sequence[Trial]) -> int:
     """Returns the examples a copy begins with: those of its parent, or its parent's."""
     if trial.parent is None:
         return 0
     parent = trials[trial.parent]
     facts = parent.facts.get(trial.copied_at)
-    return int(facts["examples"]) if facts else _inherited(parent, trials)
+    return int(facts["examples"]) if facts else _count_inherited(parent, trials)
 
 
-def planned(plan: SearchPlan, rungs: Sequence[int], trials: Sequence[Trial] = ()) -> int:
+def count_planned_examples(
+    plan: SearchPlan, rungs: Sequence[int], trials: Sequence[Trial] = ()
+) -> int:
     """Returns on how many examples the trials of a plan are trained, without what those of `trials`
     leave out that have failed or are not continued."""
     ended = collections.Counter(

@@ -67,11 +67,11 @@ class Parameter:
         """The values that must be allowed, for all others to be."""
         return self.choices or (self.low, self.high)
 
-    def of_fractions(self) -> Parameter:
+    def to_fractions(self) -> Parameter:
         """Returns the same range of numbers that need not be whole."""
         return dataclasses.replace(self, whole=False, low=float(self.low), high=float(self.high))
 
-    def of_whole(self) -> Parameter:
+    def to_whole(self) -> Parameter:
         """Returns the same range of whole numbers, for ends written like 8.0. Raises `UsageError`
         for steps between them."""
         step = None if self.step is None else int(self.step)
@@ -80,15 +80,15 @@ class Parameter:
         low, high = int(self.low), int(self.high)
         return dataclasses.replace(self, whole=True, low=low, high=high, step=step)
 
-    def rounded(self, value: Any) -> Any:
+    def round_value(self, value: Any) -> Any:
         """Returns a number as it is tried: short, and within the ends."""
         if self.choices or self.whole:
             return value
         if self.step is not None:
-            return _short(value)
+            return _trim(value)
         return min(self.high, max(self.low, float(f"{value:.{_DIGITS}g}")))
 
-    def perturbed(self, value: Any, rng: random.Random) -> Any:
+    def perturb(self, value: Any, rng: random.Random) -> Any:
         """Returns a value near `value`: a number times 0.8 or 1.25, or a step away; another choice
         one time in four."""
         if self.choices:
@@ -98,7 +98,7 @@ class Parameter:
             moved = value + rng.choice((-step, step))
         else:
             moved = value * rng.choice((0.8, 1.25))
-        return self.rounded(type(value)(min(self.high, max(self.low, moved))))
+        return self.round_value(type(value)(min(self.high, max(self.low, moved))))
 
     def place(self, value: Any) -> float:
         """Returns where a value is between the ends, from 0 to 1, as it would be sampled."""
@@ -147,13 +147,15 @@ def read(path: str, load: Load) -> Space:
             else f"space {path!r}: must be a mapping of keys such as model.params.dropout to "
             f"{_SHAPES}"
         )
-    with _placed(path):
+    with _name_place(path):
         _refuse_overlap([str(key) for key in tree])
-        return tuple(_checked(_parameter(str(key), given), load) for key, given in tree.items())
+        return tuple(
+            _check_parameter(_parameter(str(key), given), load) for key, given in tree.items()
+        )
 
 
 @contextlib.contextmanager
-def _placed(path: str) -> Any:
+def _name_place(path: str) -> Any:
     try:
         yield
     except errors.UsageError as error:
@@ -188,16 +190,16 @@ def _parameter(key: str, given: Any) -> Parameter:
     if not isinstance(given, dict) or not given:
         raise errors.UsageError(f"{key}: must be {_SHAPES}, got {given!r}")
     if _CHOICES in given:
-        return _of_choices(key, given)
+        return _parse_choices(key, given)
     for name in given:
         if name not in _RANGE:
             hint = errors.nearest(str(name), [*_RANGE, _CHOICES])
             known = f"{', '.join(_RANGE)}, or {_CHOICES}"
             raise errors.UsageError(f"{key}: unknown key {name!r}{hint}; known here: {known}")
-    return _of_range(key, given)
+    return _parse_range(key, given)
 
 
-def _of_choices(key: str, given: Mapping[str, Any]) -> Parameter:
+def _parse_choices(key: str, given: Mapping[str, Any]) -> Parameter:
     choices = given[_CHOICES]
     if len(given) > 1:
         raise errors.UsageError(f"{key}: choices stand alone; take the other keys away")
@@ -208,7 +210,7 @@ def _of_choices(key: str, given: Mapping[str, Any]) -> Parameter:
     return Parameter(key, choices=tuple(choices))
 
 
-def _of_range(key: str, given: Mapping[str, Any]) -> Parameter:
+def _parse_range(key: str, given: Mapping[str, Any]) -> Parameter:
     for name in ("low", "high"):
         if name not in given:
             raise errors.UsageError(f"{key}: missing key {name!r}; must be {_SHAPES}")
@@ -226,10 +228,10 @@ def _of_range(key: str, given: Mapping[str, Any]) -> Parameter:
     if log and (low <= 0 or step is not None):
         raise errors.UsageError(f"{key}.log: needs low above 0 and no step, got low {low:g}")
     if step is not None:  # the last step may end below what is given
-        high = _short(low + int((high - low) / step + 1e-9) * step)
+        high = _trim(low + int((high - low) / step + 1e-9) * step)
     whole = all(isinstance(one, int) for one in (low, high, step if step is not None else 1))
     found = Parameter(key, low=low, high=high, step=step, log=log, whole=whole)
-    return found if whole else found.of_fractions()
+    return found if whole else found.to_fractions()
 
 
 def _number(where: str, given: Any) -> float:
@@ -243,12 +245,12 @@ def _number(where: str, given: Any) -> float:
     return found
 
 
-def _short(value: float) -> float:
+def _trim(value: float) -> float:
     """Returns a sum of steps without what rounding adds: 0.3, not 0.30000000000000004."""
     return value if isinstance(value, int) else float(f"{value:.10g}")
 
 
-def _checked(parameter: Parameter, load: Load) -> Parameter:
+def _check_parameter(parameter: Parameter, load: Load) -> Parameter:
     """Returns the parameter, of fractions or of whole numbers as its key holds them. Raises
     `UsageError` for values that the config does not allow."""
     found: Any = None
@@ -260,9 +262,9 @@ def _checked(parameter: Parameter, load: Load) -> Parameter:
             raise errors.UsageError(f"{parameter.key}={text(value)}: {line}") from None
     held = value_of(found, parameter.key)
     if parameter.whole and isinstance(held, float):
-        return parameter.of_fractions()
+        return parameter.to_fractions()
     if not parameter.whole and not parameter.choices and isinstance(held, int):
-        return parameter.of_whole()
+        return parameter.to_whole()
     return parameter
 
 

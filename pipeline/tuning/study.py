@@ -87,8 +87,8 @@ class Study:
         sampler: optuna.samplers.BaseSampler = optuna.samplers.RandomSampler(seed=seed)
         if self._sampler == "tpe":
             sampler = optuna.samplers.TPESampler(seed=seed, constant_liar=True)
-        memory = self._in_memory(sampler)
-        return self._decoded(memory.ask(self._distributions).params)
+        memory = self._copy_to_memory(sampler)
+        return self._decode(memory.ask(self._distributions).params)
 
     def add(
         self,
@@ -119,7 +119,7 @@ class Study:
                 value=None,
                 datetime_start=datetime.datetime.now(),
                 datetime_complete=None,
-                params={key: self._encoded(key, value) for key, value in values.items()},
+                params={key: self._encode(key, value) for key, value in values.items()},
                 distributions=self._distributions,
                 user_attrs=attributes,
                 system_attrs={},
@@ -164,7 +164,7 @@ class Study:
         """Returns how much each key matters for the objective at the first rung, which most trials
         have reached; by PED-ANOVA (Watanabe et al., 2023), adding up to 1. Empty for so few trials
         that the best part of them, which is compared with all, would be less than five."""
-        memory = self._in_memory(None, rung=0)
+        memory = self._copy_to_memory(None, rung=0)
         if len(self._space) < 2 or len(memory.trials) * BEST_PART < _OF_BEST:
             return {self._space[0].key: 1.0} if len(self._space) == 1 else {}
         evaluator = optuna.importance.PedAnovaImportanceEvaluator(target_quantile=BEST_PART)
@@ -174,7 +174,7 @@ class Study:
             return {}
         return {key: float(value) for key, value in found.items()}
 
-    def _in_memory(
+    def _copy_to_memory(
         self, sampler: optuna.samplers.BaseSampler | None, *, rung: int | None = None
     ) -> optuna.Study:
         """Returns the trials as a study of their own: paused ones as Optuna's samplers take them,
@@ -183,18 +183,20 @@ class Study:
         for one in self._study.get_trials(deepcopy=False):
             values = one.intermediate_values
             if rung is None and one.state in (TrialState.RUNNING, TrialState.PRUNED):
-                memory.add_trial(_as(one, TrialState.PRUNED if values else TrialState.RUNNING))
+                memory.add_trial(
+                    _copy_trial(one, TrialState.PRUNED if values else TrialState.RUNNING)
+                )
             elif rung is None:
-                memory.add_trial(_as(one, one.state, one.value))
+                memory.add_trial(_copy_trial(one, one.state, one.value))
             elif rung in values and one.state != TrialState.FAIL:
-                memory.add_trial(_as(one, TrialState.COMPLETE, values[rung]))
+                memory.add_trial(_copy_trial(one, TrialState.COMPLETE, values[rung]))
         return memory
 
     def _trial(self, one: FrozenTrial) -> Trial:
         attributes = one.user_attrs
         return Trial(
             number=one.number,
-            values=self._decoded(one.params),
+            values=self._decode(one.params),
             run=attributes["run"],
             reached=tuple(one.intermediate_values[n] for n in sorted(one.intermediate_values)),
             target=attributes["target"],
@@ -216,18 +218,20 @@ class Study:
     def _set(self, trial: Trial, name: str, value: Any) -> None:
         self._storage.set_trial_user_attr(self._trial_id(trial), name, value)
 
-    def _decoded(self, params: Mapping[str, Any]) -> dict[str, Any]:
+    def _decode(self, params: Mapping[str, Any]) -> dict[str, Any]:
         return {
-            one.key: json.loads(params[one.key]) if one.choices else one.rounded(params[one.key])
+            one.key: json.loads(params[one.key])
+            if one.choices
+            else one.round_value(params[one.key])
             for one in self._space
         }
 
-    def _encoded(self, key: str, value: Any) -> Any:
+    def _encode(self, key: str, value: Any) -> Any:
         categorical = isinstance(self._distributions[key], CategoricalDistribution)
         return json.dumps(value) if categorical else value
 
 
-def _as(one: FrozenTrial, state: TrialState, value: float | None = None) -> FrozenTrial:
+def _copy_trial(one: FrozenTrial, state: TrialState, value: float | None = None) -> FrozenTrial:
     ended = state is not TrialState.RUNNING
     return FrozenTrial(
         number=-1,

@@ -71,7 +71,7 @@ class TrialJobs:
         """Returns the settings of a trial, with the steps it takes if its batches differ. Raises
         `UsageError` for values that do not go together."""
         given = space.settings(trial.values)
-        planned = self._planned(given)
+        planned = self._load_config(given)
         own, usual = (topology.examples_per_step(one) for one in (planned, self.job))
         if self.job.train.steps is not None and own != usual:
             given.append(f"train.steps={math.ceil(self.rungs[-1] / own)}")
@@ -82,7 +82,7 @@ class TrialJobs:
         `settings` does."""
         given = self.settings(trial)
         if rung < len(self.rungs) - 1:
-            own = topology.examples_per_step(self._planned(given))
+            own = topology.examples_per_step(self._load_config(given))
             given.append(f"train.pause_step={math.ceil(self.rungs[rung] / own)}")
         jobs.plan(self.config_path, given, run=trial.run, storage_root=self.storage_root)
         return [
@@ -99,13 +99,13 @@ class TrialJobs:
         step = max((status.step or 0 for status in statuses), default=0)
         return step * self.examples_per_step(trial)
 
-    def saved_step(self, trial: Trial) -> int:
+    def find_saved_step(self, trial: Trial) -> int:
         """Returns the step that a trial continues from."""
         return run_folder.find_saved_step(self.run(trial)) or 0
 
     def examples_per_step(self, trial: Trial) -> int:
         """Returns how many examples a step of a trial takes."""
-        return topology.examples_per_step(self._planned(space.settings(trial.values)))
+        return topology.examples_per_step(self._load_config(space.settings(trial.values)))
 
     def prepare(self, trial: Trial, parent: Trial | None) -> None:
         """Tags the run of a trial; that of a copy is made, unless it is whole already."""
@@ -115,7 +115,7 @@ class TrialJobs:
         if self.tag not in tags.read(run):
             tags.change(run, [self.tag])
 
-    def reached(self, trial: Trial) -> Reached:
+    def read_reached(self, trial: Trial) -> Reached:
         """Returns what the run of a trial has come to, once its command has ended well."""
         metric = self.job.eval.metric
         record = run_record.read(self.run(trial))
@@ -132,7 +132,7 @@ class TrialJobs:
             manifest=record.manifest,
         )
 
-    def _planned(self, settings: Sequence[str]) -> config.Config:
+    def _load_config(self, settings: Sequence[str]) -> config.Config:
         return config_file.load(self.config_path, list(settings))
 
 
@@ -163,7 +163,7 @@ def _is_copied(name: str) -> bool:
     )
 
 
-def full_length(job: config.Config, records: int | None) -> int:
+def compute_full_length(job: config.Config, records: int | None) -> int:
     """Returns the examples of a whole training; `records` are those of an epoch."""
     if job.train.steps is not None:
         return job.train.steps * topology.examples_per_step(job)

@@ -76,9 +76,9 @@ def test_asha_finds_the_best_of_all_for_a_third_of_the_examples(tmp_path):
     trials = searched(tmp_path, wanted, FakeJobs())
     spent = search.examples(trials)
     assert spent <= 18 * EXAMPLES[-1] / 3
-    assert spent == search.planned(wanted, EXAMPLES)
+    assert spent == search.count_planned_examples(wanted, EXAMPLES)
     best = max(trials, key=lambda one: value(one.values, 2))
-    assert methods.best(wanted, trials).number == best.number
+    assert methods.find_best(wanted, trials).number == best.number
 
 
 def test_as_many_train_at_a_time_as_are_asked_for(tmp_path):
@@ -294,10 +294,10 @@ def test_trials_are_counted_by_what_became_of_them(found, tmp_path):
 
 def test_failed_trials_leave_less_to_train_on():
     wanted = plan(trials=9)
-    assert search.planned(wanted, EXAMPLES) == 9 * 1000 + 3 * 2000 + 6000
+    assert search.count_planned_examples(wanted, EXAMPLES) == 9 * 1000 + 3 * 2000 + 6000
     failed = [methods.Trial(number=n, run="", values={}, state="failed") for n in range(3)]
-    assert search.planned(wanted, EXAMPLES, failed) == 6 * 1000 + 2 * 2000 + 6000
-    assert search.planned(plan("full", trials=9), EXAMPLES, failed) == 6 * 9000
+    assert search.count_planned_examples(wanted, EXAMPLES, failed) == 6 * 1000 + 2 * 2000 + 6000
+    assert search.count_planned_examples(plan("full", trials=9), EXAMPLES, failed) == 6 * 9000
 
 
 def test_ledgers_that_differ_are_reported_with_their_examples(found):

@@ -52,12 +52,12 @@ def test_the_last_step_may_end_below_the_high_end(tmp_path):
     assert (whole.low, whole.high, whole.whole) == (10, 19, True)
     (fraction,) = read(tmp_path, "model.params.dropout: {low: 0.0, high: 0.5, step: 0.15}\n")
     assert (fraction.high, fraction.whole) == (0.45, False)
-    assert fraction.rounded(0.15 + 0.15 + 0.15) == 0.45
+    assert fraction.round_value(0.15 + 0.15 + 0.15) == 0.45
 
 
 def test_a_fraction_at_a_whole_end_moves_by_its_share(tmp_path):
     (rate,) = read(tmp_path, "train.optimizer.learning_rate: {low: 1e-2, high: 2, log: true}\n")
-    moved = {rate.perturbed(rate.high, random.Random(seed)) for seed in range(9)}
+    moved = {rate.perturb(rate.high, random.Random(seed)) for seed in range(9)}
     assert moved == {1.6, 2.0}
 
 
@@ -156,7 +156,7 @@ def test_perturbed_values_stay_within_the_space(parameter):
     at = parameter.ends[0]
     seen = set()
     for _ in range(200):
-        at = parameter.perturbed(at, rng)
+        at = parameter.perturb(at, rng)
         assert (
             at in parameter.choices if parameter.choices else parameter.low <= at <= parameter.high
         )

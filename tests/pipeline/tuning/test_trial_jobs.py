@@ -57,7 +57,7 @@ def test_values_that_do_not_go_together_are_refused(jobs):
 
 def test_epochs_are_examples():
     job = config_file.load("mnist_mlp", ["train.steps=null", "train.epochs=1.5"])
-    assert trial_jobs.full_length(job, 1001) == 1502
+    assert trial_jobs.compute_full_length(job, 1001) == 1502
 
 
 def test_a_run_that_is_called_like_a_trial_is_refused(tmp_path):
@@ -162,7 +162,7 @@ def test_what_a_run_has_reached(jobs, given, expected):
     )
     storage.makedirs(run.path)
     run_record.write(run, record)
-    found = jobs.reached(one)
+    found = jobs.read_reached(one)
     if isinstance(expected, str):
         assert found.error == expected
     else:

@@ -78,7 +78,7 @@ class FakeJobs:
     def examples_at(self, trial):
         return 0
 
-    def saved_step(self, trial):
+    def find_saved_step(self, trial):
         return self.saved.get(trial.number, 0)
 
     def examples_per_step(self, trial):
@@ -87,9 +87,9 @@ class FakeJobs:
     def prepare(self, trial, parent):
         if parent is not None and trial.number not in dict(self.copies):
             self.copies.append((trial.number, parent.number))
-            self.saved[trial.number] = self.saved_step(parent)
+            self.saved[trial.number] = self.find_saved_step(parent)
 
-    def reached(self, trial):
+    def read_reached(self, trial):
         if trial.number in self.broken:
             return Reached(error=self.broken[trial.number])
         rung = trial.target
