@@ -88,7 +88,9 @@ def main() -> None:
     title = f"Chaos: {asked.job.name}, seed {seed}"
     page = outcome_page.page(title, outcome, allowed=allowed, left_out=left_out, command=command)
     storage.write_text(str(folder / "chaos.html"), page)
-    storage.write_text(str(folder / "chaos.json"), outcome_page.as_json(outcome, allowed, command))
+    storage.write_text(
+        str(folder / "chaos.json"), outcome_page.format_json(outcome, allowed, command)
+    )
     print(f"page in {terminal.display_path(str(folder / 'chaos.html'))}")
     if outcome.wrong:
         raise errors.ModelError(f"{outcome.wrong[0]}; seed {seed}. Repeat it with {command}")
@@ -137,7 +139,7 @@ def _find_impossible(kinds: list[str], asked: ChaosExperiment) -> dict[str, str]
     of_disks = [kind for kind in kinds if kind in ("disk", "slow_disk")]
     why = isolation.find_mounts_obstacle() if of_disks else None
     found |= dict.fromkeys(of_disks, why) if why else {}
-    if "slow_disk" in of_disks and (why := why or slow_disk.why_not()):
+    if "slow_disk" in of_disks and (why := why or slow_disk.find_obstacle()):
         found["slow_disk"] = why
     if set(of_disks) - set(found):
         isolation.enter_mounts()  # before there are threads
@@ -155,8 +157,8 @@ def _disk_size(ended: list[BaselineRun], left_out: dict[str, str]) -> int:
     """Returns how large the small disk has to be; 0 without one, with the reason in `left_out`."""
     if "disk" not in _kinds() or "disk" in left_out:
         return 0
-    size = max(small_disk.needed(one.path) for one in ended)
-    why = small_disk.why_not(size)
+    size = max(small_disk.estimate_bytes(one.path) for one in ended)
+    why = small_disk.find_obstacle(size)
     if why is None:
         return size
     left_out["disk"] = why

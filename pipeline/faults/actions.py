@@ -60,7 +60,7 @@ def _stop(scene: Scene, fault: Fault) -> Iterator[None]:
     scene.strike(fault)
     processes.send(pids, signal.SIGSTOP)
     try:
-        yield from _for(fault.seconds)
+        yield from _wait(fault.seconds)
     finally:
         processes.send(pids, signal.SIGCONT)
 
@@ -112,7 +112,7 @@ def _disk(scene: Scene, fault: Fault) -> Iterator[None]:
     scene.disk.fill()
     scene.strike(fault)
     try:
-        for _ in _for(fault.seconds):
+        for _ in _wait(fault.seconds):
             if scene.run.codes[before:]:
                 break
             yield
@@ -124,9 +124,9 @@ def _slow_disk(scene: Scene, fault: Fault) -> Iterator[None]:
     while not processes.pids_of("chief-0", scene.run.run):
         yield
     try:
-        with slow_disk.slowed(scene.run.run.path, _SLOW):
+        with slow_disk.slow_down(scene.run.run.path, _SLOW):
             scene.strike(fault)
-            yield from _for(fault.seconds)
+            yield from _wait(fault.seconds)
     except OSError as error:
         fault.note = f"not done: {error}"
 
@@ -142,9 +142,9 @@ def _network(scene: Scene, fault: Fault) -> Iterator[None]:
         return
     scene.strike(fault)
     try:
-        yield from _for(fault.seconds)
+        yield from _wait(fault.seconds)
     finally:
-        _up_again(scene, pid)
+        _restore_loopback(scene, pid)
 
 
 def _clock(scene: Scene, fault: Fault) -> Iterator[None]:
@@ -158,7 +158,7 @@ def _clock(scene: Scene, fault: Fault) -> Iterator[None]:
     scene.strike(fault)
 
 
-def _up_again(scene: Scene, pid: int) -> None:
+def _restore_loopback(scene: Scene, pid: int) -> None:
     """Through any process of the network that is left."""
     for one in [pid, *processes.processes_of(scene.run.run.path)]:
         try:
@@ -186,7 +186,7 @@ EXPECTED: Mapping[str, tuple[int, ...]] = {
 }
 
 
-def _for(seconds: float) -> Iterator[None]:
+def _wait(seconds: float) -> Iterator[None]:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         yield

@@ -18,7 +18,7 @@ _PATIENCE = 300.0  # seconds after which the next fault no longer waits for the 
 
 
 class Disturber:
-    """The faults of one run; `act` is called at every look, `expected` when a launcher ends."""
+    """The faults of one run; `act` is called at every look, `expect_exit` when a launcher ends."""
 
     def __init__(self, faults: Sequence[Fault]) -> None:
         self.faults = list(faults)
@@ -72,7 +72,7 @@ class Disturber:
             self._action = None
             self.faults[now], self.faults[then] = self.faults[then], self.faults[now]
 
-    def expected(self, code: int) -> bool:
+    def expect_exit(self, code: int) -> bool:
         """True if the fault under way ends the launcher with `code`. It is told before the launcher
         is started again: what keeps it from working is taken away then."""
         fault = self.current

@@ -55,7 +55,7 @@ class Fault:
     note: str = ""
 
 
-def needed(faults: int, rate: float) -> int:
+def count_needed_steps(faults: int, rate: float) -> int:
     """Returns how many steps training must have for so many faults, at `rate` steps a second."""
     each = max(_STEPS_EACH, round(_SECONDS_EACH * rate))
     return round(faults * each / (_TO - _FROM))
@@ -64,9 +64,9 @@ def needed(faults: int, rate: float) -> int:
 def check_length(steps: int, faults: int, rate: float = 0.0, *, seconds: int = 0) -> None:
     """Raises `UsageError` if training is too short for so many faults; `seconds` are those that it
     was cut to."""
-    least = needed(faults, rate)
+    least = count_needed_steps(faults, rate)
     if steps < least:
-        most = next((n for n in range(faults, 0, -1) if needed(n, rate) <= steps), 0)
+        most = next((n for n in range(faults, 0, -1) if count_needed_steps(n, rate) <= steps), 0)
         fewer = f", or FAULTS={most}" if most else ""
         longer = f"SECONDS={-(-seconds * least // steps)}" if seconds and steps else ""
         remedy = longer or f'SET="train.steps={least}"'

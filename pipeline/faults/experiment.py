@@ -52,7 +52,7 @@ class ChaosExperiment:
         """Shares the records there are with the undisturbed runs; without any they make them. Those
         that were trained on other records, or by other code, are removed."""
         self.undisturbed.mkdir(parents=True, exist_ok=True)
-        made_by, noted = self._made_by(), self.undisturbed / _MADE_BY
+        made_by, noted = self._describe_origin(), self.undisturbed / _MADE_BY
         runs = self.undisturbed / "runs"
         if runs.exists() and not (noted.exists() and noted.read_text("utf-8") == made_by):
             print("the code or the records have changed since the undisturbed runs: training again")
@@ -60,13 +60,13 @@ class ChaosExperiment:
         noted.write_text(made_by, "utf-8")
         share_records(self.storage_root, str(self.undisturbed), self.job.name)
 
-    def _made_by(self) -> str:
+    def _describe_origin(self) -> str:
         """Names what a run is made by besides its config: code, and records."""
         records = run_folder.records_folder(self.storage_root, self.job.name)
         code = (versions.code_version(), own_code.version(self.job))
         return " ".join((*code, builds.find_current_name(records) or "none"))
 
-    def disturbed_storage(self, seed: int) -> pathlib.Path:
+    def make_disturbed_storage(self, seed: int) -> pathlib.Path:
         """Makes the storage of a disturbed run, empty but for its records."""
         root = self.folder / f"seed-{seed}"
         if root.exists():
@@ -148,13 +148,13 @@ def train_baseline(
     run.start()
     total = experiment.job.train.steps if seconds is None else None
     with progress.Progress(label, total, unit="steps") as shown:
-        lost = launched.follow(run, showing(run, shown, seconds), wrong.append)
+        lost = launched.follow(run, build_display(run, shown, seconds), wrong.append)
     if lost or wrong:
         raise errors.of_exit_code(
             _code_of(run),
             f"the undisturbed run {run.run.path!r} {'; '.join(wrong)}. See {str(run.log)!r}",
         )
-    record = _finished(run)
+    record = _read_record(run)
     training = record.seconds.get("training") or 0.0
     step = record.final_step or 0
     return BaselineRun(
@@ -178,7 +178,7 @@ def _set(settings: Iterable[str]) -> list[str]:
     return [f"--set={setting}" for setting in settings]
 
 
-def showing(
+def build_display(
     run: LaunchedRun,
     shown: progress.Progress,
     seconds: float | None,
@@ -203,7 +203,7 @@ def showing(
     return show
 
 
-def _finished(run: LaunchedRun) -> RunRecord:
+def _read_record(run: LaunchedRun) -> RunRecord:
     record = run_record.read(run.run)
     if record is None:
         raise errors.DataError(f"{run.run.record_path!r}: cannot be read after the run has ended")
@@ -231,13 +231,13 @@ def check_metric(
     allowed = _band(job, ended)
     if not outcome.examined:
         return allowed
-    wrong = metric_band.wrong(allowed, outcome.value)
+    wrong = metric_band.check_metric(allowed, outcome.value)
     if wrong and outcome.value is not None and len(ended) < _DECIDING:
         print(f"{wrong[0]}: training undisturbed until {_DECIDING} such runs can be compared")
         while len(ended) < _DECIDING:
             train(_DECIDING)
         allowed = _band(job, ended)
-        wrong = metric_band.wrong(allowed, outcome.value)
+        wrong = metric_band.check_metric(allowed, outcome.value)
     outcome.wrong += wrong
     return allowed
 
@@ -252,7 +252,7 @@ def train_with_faults(
 ) -> Outcome:
     """Trains with faults, on a small disk of `disk_size` bytes if not 0; examines all of the end
     but the metric."""
-    root = experiment.disturbed_storage(seed)
+    root = experiment.make_disturbed_storage(seed)
     moves = any(fault.kind == "clock" for fault in faults)
     clock = MovedClock(root / "clock") if moves else None
     environment = clock.environment if clock else None
@@ -287,7 +287,7 @@ def train_with_faults(
                 disturber.act()
                 shown.reach(run.top_step, f"{disturber.done} of {len(faults)} faults")
 
-            lost = launched.follow(run, act, outcome.wrong.append, expected=disturber.expected)
+            lost = launched.follow(run, act, outcome.wrong.append, expected=disturber.expect_exit)
     finally:
         disturber.close()
         run.close()
@@ -310,13 +310,13 @@ def _examine(
     *,
     outcome: Outcome,
 ) -> None:
-    record = _finished(run)
+    record = _read_record(run)
     rows = record.input or []
     disturber.account(rows)
     job = epochs.set_run_length(run.run.read_config(), run.run)
     outcome.step, outcome.wanted = record.final_step, job.train.max_steps or 0
     outcome.launches, outcome.restarts = record.launches, len(record.restarts)
-    outcome.exports = promises.final_exports(run.run.path)
+    outcome.exports = promises.count_final_exports(run.run.path)
     outcome.value = metric_of(job, record)
     outcome.doubled = sum(row["more"] for row in rows)
     outcome.missed = sum(row["never"] for row in rows)
@@ -327,18 +327,18 @@ def _examine(
     restored = max(record.launches + restored, run.sessions)
     windows = [promises.trainers(job)] * restored
     outcome.bound = promises.bound(job, run.workers_lost, windows)
-    outcome.wrong += wrong_totals(job, outcome, rows, by_process=sum(record.readers.values()))
+    outcome.wrong += check_totals(job, outcome, rows, by_process=sum(record.readers.values()))
     if outcome.step is not None and not run_record.has_ended_for_good(record, run.run):
-        outcome.wrong += promises.wrong_step(job, outcome.step)
-    outcome.wrong += promises.wrong_exports(outcome.exports)
-    outcome.wrong += wrong_ledger(job, outcome, rows)
+        outcome.wrong += promises.check_step(job, outcome.step)
+    outcome.wrong += promises.check_exports(outcome.exports)
+    outcome.wrong += check_ledger(job, outcome, rows)
     outcome.wrong += [
         f"process {pid} left: {about}"
         for pid, about in processes.find_survivors(run.run.path).items()
     ]
 
 
-def wrong_totals(
+def check_totals(
     job: config.Config, outcome: Outcome, rows: Sequence[dict[str, int]], *, by_process: int
 ) -> list[str]:
     """Returns what is wrong with the sums of the ledger, and sets how many records it lacks: by
@@ -346,15 +346,15 @@ def wrong_totals(
     if outcome.step is None:
         return []
     by_block = sum(row["once"] + 2 * row["more"] for row in rows)
-    outcome.uncounted = max(0, promises.uncounted(job, outcome.step, by_block))
+    outcome.uncounted = max(0, promises.count_uncounted(job, outcome.step, by_block))
     wrong = [
-        promises.wrong_total(job, outcome.step, applied, most=outcome.bound)
+        promises.check_total(job, outcome.step, applied, most=outcome.bound)
         for applied in dict.fromkeys((by_block, by_process))
     ]
     return [line for lines in wrong for line in lines]
 
 
-def wrong_ledger(job: config.Config, outcome: Outcome, rows: Sequence[dict[str, int]]) -> list[str]:
+def check_ledger(job: config.Config, outcome: Outcome, rows: Sequence[dict[str, int]]) -> list[str]:
     """Returns what the ledger shows beyond the bound; `rows` are its epochs."""
     wrong = []
     doubled = outcome.doubled + outcome.uncounted

@@ -143,7 +143,7 @@ class LaunchedRun:
             self.codes.append(code)
         return code
 
-    def last_line(self) -> str:
+    def read_last_line(self) -> str:
         """Returns the last line it has printed."""
         lines = self.log.read_text(errors="replace").split("\n") if self.log.exists() else []
         return next((line for line in reversed(lines) if line.strip()), "").strip()
@@ -187,7 +187,7 @@ def _follow(
     while True:
         act()
         if run.look():
-            found = {name: _news(one) for name, one in run.statuses.items()}
+            found = {name: _select_news(one) for name, one in run.statuses.items()}
             # Preprocessing has no status.
             news = (run.launches, found or (run.log.stat().st_size if run.log.exists() else 0))
             if news != newest:
@@ -204,11 +204,11 @@ def _follow(
         if code == 0:
             return False
         if code > 0 and not expected(code):
-            wrong(f"ended by itself with {code}: {run.last_line()}")
+            wrong(f"ended by itself with {code}: {run.read_last_line()}")
             if code != errors.RetryableError.exit_code:
                 return True
         run.start()
 
 
-def _news(status: Status) -> tuple[object, ...]:
+def _select_news(status: Status) -> tuple[object, ...]:
     return status.pid, status.state, status.step, str(status.work)

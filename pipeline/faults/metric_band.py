@@ -63,7 +63,7 @@ def compute_band(metric: str, found: Iterable[float | None]) -> Band | None:
     return Band(metric, low - margin, high + margin, len(values))
 
 
-def wrong(allowed: Band | None, value: float | None) -> list[str]:
+def check_metric(allowed: Band | None, value: float | None) -> list[str]:
     """Returns what is wrong with the value of the metric, if there is a band for it."""
     if allowed is None or (value is not None and allowed.low <= value <= allowed.high):
         return []

@@ -95,9 +95,9 @@ def page(
     parts = [
         document.section(
             "The end",
-            document.tiles([("verdict", _marked(kind, verdict(outcome, allowed)))]),
+            document.tiles([("verdict", _mark(kind, verdict(outcome, allowed)))]),
             document.table(("", ""), _end(outcome, allowed)),
-            *(f"<p>{_marked('bad', f'wrong: {line}')}</p>" for line in outcome.wrong),
+            *(f"<p>{_mark('bad', f'wrong: {line}')}</p>" for line in outcome.wrong),
         ),
         document.section("The faults", document.table(_COLUMNS, rows, right=_NUMBERS)),
     ]
@@ -108,11 +108,11 @@ def page(
     return document.document(title, lead, parts)
 
 
-def _marked(kind: str, text: str) -> document.Markup:
+def _mark(kind: str, text: str) -> document.Markup:
     return document.Markup(f'<span class="{kind}">{document.escape(text)}</span>')
 
 
-def as_json(outcome: Outcome, allowed: Band | None, command: str) -> str:
+def format_json(outcome: Outcome, allowed: Band | None, command: str) -> str:
     """Returns everything, for machines."""
     content = {
         "command": command,

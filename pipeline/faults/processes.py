@@ -81,11 +81,11 @@ def pids_of(target: str, run: RunFolder) -> list[int]:
     if target == "all":  # those that have not ended well before the chief has saved
         statuses = run_folder.read_statuses(run)
         tasks = sorted(name for name, one in statuses.items() if one.state != "done")
-    found = [living_pid(task, run) for task in tasks]
+    found = [find_living_pid(task, run) for task in tasks]
     return [] if None in found else [pid for pid in found if pid is not None]
 
 
-def living_pid(task: str, run: RunFolder) -> int | None:
+def find_living_pid(task: str, run: RunFolder) -> int | None:
     """Returns the process of a task, if it lives; never that of another one with its number."""
     status = run_folder.read_statuses(run).get(task)
     if status is None:

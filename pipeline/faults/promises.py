@@ -34,7 +34,7 @@ def bound(job: config.Config, workers_lost: int, windows: Iterable[int]) -> int:
     return batches * topology.examples_per_process(job)
 
 
-def wrong_step(job: config.Config, step: int) -> list[str]:
+def check_step(job: config.Config, step: int) -> list[str]:
     """Returns what is wrong with the final step; `job` knows the steps of its epochs."""
     wanted = job.train.max_steps
     assert wanted is not None
@@ -44,17 +44,17 @@ def wrong_step(job: config.Config, step: int) -> list[str]:
     return [f"final step {step}, not {wanted}" + (f" to {wanted + beyond}" * bool(beyond))]
 
 
-def uncounted(job: config.Config, step: int, applied: int) -> int:
+def count_uncounted(job: config.Config, step: int, applied: int) -> int:
     """Returns how many records `step` steps have applied beyond the `applied` ones that the ledger
     has; less than 0 if it has more."""
     return step * topology.examples_per_step(job) - applied
 
 
-def wrong_total(job: config.Config, step: int, applied: int, *, most: int) -> list[str]:
+def check_total(job: config.Config, step: int, applied: int, *, most: int) -> list[str]:
     """Returns what is wrong with the `applied` records of the ledger: the model may have learned
     from up to `most` more, in whole batches, because it counts what has been applied. With
     `cluster.backup_workers` it may have learned from fewer, because what was dropped counts."""
-    beyond = uncounted(job, step, applied)
+    beyond = count_uncounted(job, step, applied)
     if beyond < 0 and job.cluster.backup_workers:
         return []
     if 0 <= beyond <= most and beyond % topology.examples_per_process(job) == 0:
@@ -66,12 +66,12 @@ def wrong_total(job: config.Config, step: int, applied: int, *, most: int) -> li
     ]
 
 
-def final_exports(path: str) -> int:
+def count_final_exports(path: str) -> int:
     """Returns how many final exports the run in the folder `path` has."""
     folder = pathlib.Path(path, "export", "final")
     return len(list(folder.iterdir())) if folder.exists() else 0
 
 
-def wrong_exports(exports: int) -> list[str]:
+def check_exports(exports: int) -> list[str]:
     """Returns what is wrong with the number of final exports."""
     return [] if exports == 1 else [f"{exports} final exports"]

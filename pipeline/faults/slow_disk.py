@@ -28,7 +28,7 @@ _ANSWER = struct.Struct("iI")
 _READY = b"ready\n"
 
 
-def why_not() -> str | None:
+def find_obstacle() -> str | None:
     """Returns why there can be no such disk here, or `None`."""
     try:
         os.close(_group())
@@ -38,7 +38,7 @@ def why_not() -> str | None:
 
 
 @contextlib.contextmanager
-def slowed(folder: str, delay: float) -> Iterator[None]:
+def slow_down(folder: str, delay: float) -> Iterator[None]:
     """Each opening and reading of a file takes `delay` seconds longer meanwhile, on the whole mount
     that `folder` is on: it should be one of its own. Raises `OSError` if that cannot be done."""
     command = [sys.executable, "-m", __name__, folder, str(delay)]

@@ -21,12 +21,12 @@ def size_of(folder: str) -> int:
     return sum(path.stat().st_size for path in pathlib.Path(folder).rglob("*") if path.is_file())
 
 
-def needed(run: str) -> int:
+def estimate_bytes(run: str) -> int:
     """Returns the bytes that a run like the finished one in the folder `run` may need."""
     return _COPIES * size_of(run) + _FOR_LOGS
 
 
-def why_not(size: int) -> str | None:
+def find_obstacle(size: int) -> str | None:
     """Returns why there can be no such disk of `size` bytes here, or `None`."""
     free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if size > free // 2:

@@ -27,16 +27,16 @@ class Targets:
     def draw(self) -> str:
         """Returns a target; the launcher if what was drawn has been killed often since it began."""
         target = self._rng.choice([*self.tasks, ALL, FORK_SERVER, LAUNCHER])
-        often = max(self._of_launch[task] for task in self._restarted(target)) >= _SAME
+        often = max(self._of_launch[task] for task in self._list_restarted(target)) >= _SAME
         return LAUNCHER if often else target
 
     def note(self, target: str) -> None:
         """Counts a kill."""
-        self._of_launch.update(self._restarted(target))
+        self._of_launch.update(self._list_restarted(target))
         if target == LAUNCHER:
             self._of_launch.clear()
 
-    def _restarted(self, target: str) -> list[str]:
+    def _list_restarted(self, target: str) -> list[str]:
         """Returns what the launcher restarts when `target` is killed."""
         if target in (ALL, FORK_SERVER):
             return self.tasks

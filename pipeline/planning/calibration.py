@@ -201,7 +201,7 @@ def follow(run: LaunchedRun, shown: progress.Progress) -> None:
             shown.reach(run.top_step)
         return
     code = run.wait()
-    line = run.last_line().removeprefix("error: ")
+    line = run.read_last_line().removeprefix("error: ")
     if code > 0:
         raise errors.of_exit_code(code, f"the job cannot be calibrated: {line}")
     raise errors.DataError(

@@ -219,7 +219,9 @@ def _tell(step: int) -> None:
 
 def _is_back(task: str) -> bool:
     return (
-        bool(_met()) and processes.living_pid(task, the_run()) not in _met() and _has_stepped(task)
+        bool(_met())
+        and processes.find_living_pid(task, the_run()) not in _met()
+        and _has_stepped(task)
     )
 
 
@@ -227,7 +229,7 @@ def _has_stepped(task: str) -> bool:
     status = run_folder.read_statuses(the_run()).get(task)
     return (
         status is not None
-        and processes.living_pid(task, the_run()) is not None
+        and processes.find_living_pid(task, the_run()) is not None
         and status.loss is not None
     )
 

@@ -116,5 +116,5 @@ def test_a_slow_disk_and_a_clock_that_jumps_lose_nothing(chaos):
     record = json.loads(run.read_text())
     assert record["restarts"] == [] and record["launches"] == 1
     assert min(record["seconds"].values()) >= 0
-    why = slow_disk.why_not()
+    why = slow_disk.find_obstacle()
     assert f"not tried: slow_disk: {why}" in done.stdout or not why

@@ -140,21 +140,21 @@ def of(
     checkpoint = checkpoint_files.newest(path)
     assert checkpoint is not None, f"no checkpoint in {path}"
     step = checkpoint_files.step_of(checkpoint)
-    exports = promises.final_exports(path)
+    exports = promises.count_final_exports(path)
     remaining = processes.find_survivors(path, pids)
     job = epochs.set_run_length(job, RunFolder(path))
     seen, most = applied(checkpoint, folder, job), bound(job, path, workers_lost)
     wrong = [
         *_wrong_step(job, step, seen),
         *_wrong_counts(job, seen, most),
-        *promises.wrong_exports(exports),
+        *promises.check_exports(exports),
         *(f"process {pid} left: {about}" for pid, about in remaining.items()),
     ]
     return Verdict(job.cluster.strategy, step, exports, len(remaining), seen, most, tuple(wrong))
 
 
 def _wrong_step(job: config.Config, step: int, seen: Applied) -> list[str]:
-    wrong = promises.wrong_step(job, step)
+    wrong = promises.check_step(job, step)
     of_steps = step * topology.examples_per_step(job)
     if not promises.is_asynchronous(job) and seen.total != of_steps:
         wrong.append(f"{seen.total} records applied, but {step} steps apply {of_steps}")

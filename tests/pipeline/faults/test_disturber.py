@@ -158,11 +158,11 @@ def test_only_the_fault_under_way_explains_an_exit_code(disturb, monkeypatch):
 
     monkeypatch.setattr(actions, "ACTIONS", {"disk": fills})
     disturber, run = disturb(Fault("disk", "all", 10, 5.0))
-    assert not disturber.expected(75)
+    assert not disturber.expect_exit(75)
     run.report(10)
     disturber.act()
-    assert not disturber.expected(70)
+    assert not disturber.expect_exit(70)
     run.codes.append(75)
-    assert disturber.expected(75)
+    assert disturber.expect_exit(75)
     assert freed == disturber.faults, "before the launcher is started again"
     assert freed[0].note == "exit code 75, and the same command again"

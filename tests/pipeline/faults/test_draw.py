@@ -46,7 +46,7 @@ def test_what_lasts_has_seconds_and_stops_hit_one_process():
 
 
 def test_training_too_short_names_the_steps_and_the_faults_that_fit():
-    draw.check_length(draw.needed(20, 0.0), 20)
+    draw.check_length(draw.count_needed_steps(20, 0.0), 20)
     message = r'training has 100 steps.* at least 250\. Give SET="train.steps=250", or FAULTS=8$'
     with pytest.raises(errors.UsageError, match=message):
         draw.check_length(100, 20)

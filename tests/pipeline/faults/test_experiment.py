@@ -42,7 +42,10 @@ def test_five_undisturbed_runs_decide_what_two_do_not_allow(job):
     assert judged(job, 0.95, 0.90, 0.92) == ([], 5)
     (line,), runs = judged(job, 0.80, 0.90, 0.92)
     assert (line.partition(",")[0], runs) == ("accuracy is 0.8000", 5)
-    assert metric_band.wrong(metric_band.compute_band("accuracy", (0.90, 0.92, 0.91)), 0.80) == []
+    assert (
+        metric_band.check_metric(metric_band.compute_band("accuracy", (0.90, 0.92, 0.91)), 0.80)
+        == []
+    )
 
 
 def test_no_run_is_made_for_a_value_that_is_missing_or_of_a_run_that_was_lost(job):
@@ -63,14 +66,14 @@ def outcome(**values):
 
 def test_the_ledger_may_show_no_more_than_is_promised(job):
     fine = outcome(doubled=10, bound=10)
-    assert experiment.wrong_ledger(job, fine, [row(0, more=10), row(1), row(2, left=500)]) == []
-    assert experiment.wrong_ledger(job, outcome(doubled=11, bound=10), []) == [
+    assert experiment.check_ledger(job, fine, [row(0, more=10), row(1), row(2, left=500)]) == []
+    assert experiment.check_ledger(job, outcome(doubled=11, bound=10), []) == [
         "11 records applied more than once, 10 allowed"
     ]
-    assert experiment.wrong_ledger(job, outcome(missed=1, bound=10), []) == [
+    assert experiment.check_ledger(job, outcome(missed=1, bound=10), []) == [
         "1 records never applied, 0 allowed"
     ]
-    assert experiment.wrong_ledger(job, fine, [row(1, left=11)]) == [
+    assert experiment.check_ledger(job, fine, [row(1, left=11)]) == [
         "11 records of the last epoch left, 10 allowed"
     ]
 
@@ -95,7 +98,7 @@ def test_the_ledger_must_have_what_the_steps_have_applied(mode, by_block, by_pro
     job = config_file.load("mnist", [f"cluster.strategy={mode}", *size, *cluster])
     found = outcome(step=11, bound=400 if mode == "parameter_server" else 0)
     rows = [{"once": 1000 + by_block, "more": 30}, {"once": 40, "more": 0}]
-    wrong = experiment.wrong_totals(job, found, rows, by_process=1100 + by_process)
+    wrong = experiment.check_totals(job, found, rows, by_process=1100 + by_process)
     assert bool(wrong) == (mode not in rightly)
     assert found.uncounted == max(0, -by_block)
     if by_block == by_process == 50 and mode != "parameter_server":
@@ -106,13 +109,13 @@ def test_gradients_that_were_dropped_count_in_the_ledger():
     backup = [f"cluster.{one}" for one in ("strategy=parameter_server_sync", "workers=2")]
     size = ["train.batch_size=100", "train.batch_size_is=global"]
     job = config_file.load("mnist", [*backup, "cluster.backup_workers=1", *size])
-    assert promises.wrong_total(job, 11, 1450, most=0) == []
-    assert promises.wrong_total(job, 11, 1050, most=0)
+    assert promises.check_total(job, 11, 1450, most=0) == []
+    assert promises.check_total(job, 11, 1050, most=0)
 
 
 def test_updates_that_the_ledger_does_not_have_count_as_applied_again(job):
     found = outcome(doubled=1, uncounted=10, bound=10)
-    assert experiment.wrong_ledger(job, found, []) == [
+    assert experiment.check_ledger(job, found, []) == [
         "11 records applied more than once, 10 allowed"
     ]
 
@@ -126,10 +129,10 @@ def test_the_bound_is_zero_where_all_step_together():
 
 def test_a_final_step_may_be_late_only_where_processes_step_alone():
     job = config_file.load("mnist", ["train.steps=100", "cluster.workers=1"])
-    assert promises.wrong_step(job, 104) == []
-    assert promises.wrong_step(job, 105) == ["final step 105, not 100 to 104"]
+    assert promises.check_step(job, 104) == []
+    assert promises.check_step(job, 105) == ["final step 105, not 100 to 104"]
     job = config_file.load("mnist", ["train.steps=100", "cluster.strategy=none"])
-    assert promises.wrong_step(job, 101) == ["final step 101, not 100"]
+    assert promises.check_step(job, 101) == ["final step 101, not 100"]
 
 
 def test_a_shard_is_altered_in_the_private_copy_alone(small_records, tmp_path):
@@ -238,7 +241,7 @@ def test_training_that_seconds_end_shows_how_many_are_left():
     """The steps of the whole job would take hours, and are not made."""
     now, stream, run = [10.0], io.StringIO(), types.SimpleNamespace()
     shown = progress.Progress("undisturbed", unit="steps", stream=stream, clock=lambda: now[0])
-    show = experiment.showing(run, shown, 300.0, clock=lambda: now[0])
+    show = experiment.build_display(run, shown, 300.0, clock=lambda: now[0])
     for now[0], run.top_step in ((20.0, 0), (30.0, 5), (60.0, 5), (90.0, 90)):
         show()
     assert [line.rpartition(", ")[2] for line in stream.getvalue().splitlines()] == [

@@ -30,7 +30,7 @@ class Run:
     def close(self):
         self.closed = True
 
-    def last_line(self):
+    def read_last_line(self):
         return "error: no"
 
 

@@ -28,10 +28,10 @@ def test_from_three_runs_on_the_band_has_99_of_100_others():
         for _ in range(2000):
             *known, other = (rng.gauss(3000, 60) for _ in range(count + 1))
             found = metric_band.compute_band("accuracy", known)
-            outside += bool(metric_band.wrong(found, other))
+            outside += bool(metric_band.check_metric(found, other))
         assert outside / 2000 < at_most, count
     found = metric_band.compute_band("accuracy", (0.80, 0.81, 0.82, 0.83, 0.84))
-    assert metric_band.wrong(found, 0.70)
+    assert metric_band.check_metric(found, 0.70)
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_from_three_runs_on_the_band_has_99_of_100_others():
     [(0.9, []), (0.8, ["accuracy is 0.8000"]), (None, ["accuracy is missing"])],
 )
 def test_the_metric_must_be_in_the_band(value, wrong):
-    found = metric_band.wrong(metric_band.compute_band("accuracy", [0.90]), value)
+    found = metric_band.check_metric(metric_band.compute_band("accuracy", [0.90]), value)
     assert [line.partition(",")[0] for line in found] == wrong
 
 

@@ -68,7 +68,7 @@ def test_the_page_escapes_and_repeats_the_command():
 
 
 def test_json_has_everything():
-    content = json.loads(outcome_page.as_json(outcome(), BAND, "make chaos SEED=1"))
+    content = json.loads(outcome_page.format_json(outcome(), BAND, "make chaos SEED=1"))
     assert content["command"] == "make chaos SEED=1"
     assert content["band"]["low"] == 0.98
     assert content["faults"][0]["steps_lost"] == 7

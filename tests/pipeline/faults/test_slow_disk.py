@@ -13,7 +13,7 @@ from tests.support.mounts import in_a_process
 
 AGES = 3600.0
 pytestmark = pytest.mark.skipif(
-    slow_disk.why_not() is not None, reason="no slow disk can be made here"
+    slow_disk.find_obstacle() is not None, reason="no slow disk can be made here"
 )
 
 
@@ -27,7 +27,7 @@ def of_its_own(folder: pathlib.Path) -> pathlib.Path:
 def test_files_wait_until_the_disk_is_no_longer_slow(tmp_path):
     def action():
         folder = of_its_own(tmp_path / "run")
-        with slow_disk.slowed(str(folder), AGES):
+        with slow_disk.slow_down(str(folder), AGES):
             reader = subprocess.Popen(["cat", folder / "file"], stdout=subprocess.PIPE)
             writer = subprocess.Popen(["cp", "/proc/version", folder / "copy"])
             with pytest.raises(subprocess.TimeoutExpired):
@@ -42,7 +42,7 @@ def test_files_wait_until_the_disk_is_no_longer_slow(tmp_path):
 def test_who_waits_can_be_killed(tmp_path):
     def action():
         folder = of_its_own(tmp_path / "run")
-        with slow_disk.slowed(str(folder), AGES):
+        with slow_disk.slow_down(str(folder), AGES):
             reader = subprocess.Popen(["cat", folder / "file"])
             with pytest.raises(subprocess.TimeoutExpired):
                 reader.wait(0.2)
@@ -57,13 +57,13 @@ def test_other_mounts_are_as_fast_as_before(tmp_path):
 
     def action():
         folder = of_its_own(tmp_path / "run")
-        with slow_disk.slowed(str(folder), AGES):
+        with slow_disk.slow_down(str(folder), AGES):
             assert (tmp_path / "beside").read_text() == "other"
 
     in_a_process(action)
 
 
 def test_a_folder_that_is_not_there_is_an_error(tmp_path):
-    absent = slow_disk.slowed(str(tmp_path / "none"), AGES)
+    absent = slow_disk.slow_down(str(tmp_path / "none"), AGES)
     with pytest.raises(OSError, match="cannot be made slow"), absent:
         pass

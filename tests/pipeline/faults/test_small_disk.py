@@ -38,9 +38,9 @@ def test_the_disk_has_room_for_the_runs(tmp_path):
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "b").write_bytes(bytes(1000))
     assert small_disk.size_of(str(tmp_path)) == 1000
-    assert small_disk.needed(str(tmp_path)) == 3000 + (64 << 20)
+    assert small_disk.estimate_bytes(str(tmp_path)) == 3000 + (64 << 20)
 
 
 def test_a_disk_larger_than_memory_is_refused():
-    assert small_disk.why_not(1 << 20) is None
-    assert "MiB" in small_disk.why_not(1 << 50)
+    assert small_disk.find_obstacle(1 << 20) is None
+    assert "MiB" in small_disk.find_obstacle(1 << 50)

@@ -123,7 +123,7 @@ def test_the_network_of_this_machine_is_never_taken_down():
     os.getuid() != 0 or not shutil.which("setpriv"), reason="only root can give rights away"
 )
 @pytest.mark.parametrize(
-    ("asked", "what"), [("why_not", "network"), ("find_mounts_obstacle", "mount")]
+    ("asked", "what"), [("find_obstacle", "network"), ("find_mounts_obstacle", "mount")]
 )
 def test_root_without_its_capabilities_knows_what_it_may_not_have(asked, what):
     code = f"from pipeline.processes import isolation; print(isolation.{asked}())"
