@@ -254,12 +254,12 @@ def _show(
     wanted: target.Target | None,
 ) -> None:
     """Prints the plan and writes it, then says what meets the target."""
-    measured = [line for one in found for line in page.measured_lines(one)]
+    measured = [line for one in found for line in page.format_measured(one)]
     print("\n".join([*measured, *page.lines(outlooks), *page.knees(outlooks)]))
     refused: errors.UsageError | None = None
     chosen = None
     try:
-        chosen = target.choose(wanted, outlooks) if wanted else target.fastest(outlooks)
+        chosen = target.choose(wanted, outlooks) if wanted else target.find_fastest(outlooks)
     except errors.UsageError as error:
         refused = error
     limits = page.limits(_machines(), machine=_MACHINE.value or "", preemptions=_PREEMPTIONS.value)

@@ -65,13 +65,13 @@ def measure(bench: Bench, strategy: str, workers: int, *, servers: int) -> Measu
             _start(run, shown, workers)
             start = time.time() - began
             bench.started(run)
-            snapshots = list(_observed(run, bench.seconds, shown))
+            snapshots = list(_observe(run, bench.seconds, shown))
         record = _end(run) if bench.ends else None
     finally:
         run.close()
     job = with_processes(bench.job, strategy, workers, servers=servers)
-    measured = _measured(job, snapshots, workers=workers, servers=servers)
-    update = {"start_seconds": start, **_of_whole(run, record, snapshots[-1])}
+    measured = _measure(job, snapshots, workers=workers, servers=servers)
+    update = {"start_seconds": start, **_measure_whole(run, record, snapshots[-1])}
     return measured.model_copy(update=update)
 
 
@@ -105,7 +105,7 @@ def calibrate(
     if can_keep and server_cores is not None and server_cores < cores:
         others = float(cores - server_cores)
         machines = Machines(shared=others, server=server_cores / max(ps for _, ps in sizes))
-        bench = dataclasses.replace(bench, started=_apart(bench.started, server_cores))
+        bench = dataclasses.replace(bench, started=_keep_apart(bench.started, server_cores))
     runs = [measure(bench, strategy, workers, servers=ps) for workers, ps in sizes]
     job = with_processes(bench.job, strategy, sizes[0][0], servers=sizes[0][1])
     return Calibration(
@@ -119,12 +119,14 @@ def calibrate(
     )
 
 
-def _apart(started: Callable[[LaunchedRun], None], cores: int) -> Callable[[LaunchedRun], None]:
-    def both(run: LaunchedRun) -> None:
+def _keep_apart(
+    started: Callable[[LaunchedRun], None], cores: int
+) -> Callable[[LaunchedRun], None]:
+    def prepare(run: LaunchedRun) -> None:
         keep_servers_apart(run, cores)
         started(run)
 
-    return both
+    return prepare
 
 
 def keep_servers_apart(run: LaunchedRun, cores: int) -> None:
@@ -210,7 +212,7 @@ def follow(run: LaunchedRun, shown: progress.Progress) -> None:
     )
 
 
-def _observed(run: LaunchedRun, seconds: float, shown: progress.Progress) -> Iterator[Snapshot]:
+def _observe(run: LaunchedRun, seconds: float, shown: progress.Progress) -> Iterator[Snapshot]:
     """Yields snapshots at equal distances. Restarts would be measured as slow steps."""
     yield observing.look(run.run)
     for _ in range(_PARTS):
@@ -226,7 +228,7 @@ def _observed(run: LaunchedRun, seconds: float, shown: progress.Progress) -> Ite
         )
 
 
-def _measured(
+def _measure(
     job: config.Config, snapshots: Sequence[Snapshot], *, workers: int, servers: int
 ) -> Measured:
     first, last = snapshots[0], snapshots[-1]
@@ -343,7 +345,9 @@ def count_staleness(first: Snapshot, last: Snapshot) -> float | None:
     return sum(late * count for late, count in counts.items()) / counts.total()
 
 
-def _of_whole(run: LaunchedRun, record: RunRecord | None, last: Snapshot) -> Mapping[str, object]:
+def _measure_whole(
+    run: LaunchedRun, record: RunRecord | None, last: Snapshot
+) -> Mapping[str, object]:
     """Returns what is known of the run as a whole: saves, the evaluation, memory."""
     sizes = [storage.size(path) for path in storage.glob(f"{run.run.path}/model.ckpt-*.data-*")]
     seconds = record.seconds if record is not None else {}

@@ -85,21 +85,21 @@ def format_count(number: int, what: str) -> str:
 
 def outlook(found: Calibration, job: Workload, predicted: Predicted) -> Outlook:
     """Returns what `job` takes on a topology."""
-    kept = share = _trained_share(found, job, predicted)
+    kept = share = _compute_trained_share(found, job, predicted)
     run = found.runs[-1]
     ends = run.start_seconds + (run.evaluation_seconds or 0.0)
     most = math.inf if job.max_seconds is None else job.max_seconds
     fast, usual = (
-        min(most, _training(job, rate * kept)) for rate in (predicted.high, predicted.rate)
+        min(most, _estimate_training(job, rate * kept)) for rate in (predicted.high, predicted.rate)
     )
     # Restarts are not among the seconds of training.
-    longest = most * (1 + _lost(found, job, predicted))
+    longest = most * (1 + _estimate_lost(found, job, predicted))
     # The rate may then be lower than any bound, and the time longer.
     is_open = predicted.is_bound and job.max_seconds is None
     if predicted.is_bound and not is_open:
         slow = longest
     else:
-        slow = min(longest, _training(job, predicted.low * kept))
+        slow = min(longest, _estimate_training(job, predicted.low * kept))
     hours = None
     if math.isfinite(slow):
         hours = ((ends + fast) / _HOUR, (ends + slow) / _HOUR)
@@ -109,26 +109,26 @@ def outlook(found: Calibration, job: Workload, predicted: Predicted) -> Outlook:
     return Outlook(predicted, kept, share, hours, usd, each, is_open)
 
 
-def _training(job: Workload, rate: float) -> float:
+def _estimate_training(job: Workload, rate: float) -> float:
     """Returns the seconds until a job has all its examples, at so many a second that stay."""
     return math.inf if job.examples is None or not rate else job.examples / rate
 
 
-def _trained_share(found: Calibration, job: Workload, predicted: Predicted) -> float:
+def _compute_trained_share(found: Calibration, job: Workload, predicted: Predicted) -> float:
     """Returns the share of the time in which examples are trained on that stay. A save holds up the
     chief alone if workers are asynchronous, else all."""
     saves = found.runs[-1].save_seconds
-    between = _between_saves(job, predicted)
+    between = _compute_save_interval(job, predicted)
     saving = saves / (between + saves) if between else 0.0
     saving /= 1 if found.is_synchronous else predicted.workers + 1
-    return max(0.0, 1 - saving) / (1 + _lost(found, job, predicted))
+    return max(0.0, 1 - saving) / (1 + _estimate_lost(found, job, predicted))
 
 
-def _between_saves(job: Workload, predicted: Predicted) -> float:
+def _compute_save_interval(job: Workload, predicted: Predicted) -> float:
     return job.save_examples / predicted.rate if predicted.rate else 0.0
 
 
-def _lost(found: Calibration, job: Workload, predicted: Predicted) -> float:
+def _estimate_lost(found: Calibration, job: Workload, predicted: Predicted) -> float:
     """Returns the seconds that preemptions take for one in which processes train.
 
     A lost process holds up as many as a save does, and takes as long as a start. With it goes half
@@ -137,7 +137,7 @@ def _lost(found: Calibration, job: Workload, predicted: Predicted) -> float:
     """
     trained, start = predicted.workers + 1, found.runs[-1].start_seconds
     rate = job.preemptions / _HOUR
-    whole = start + _between_saves(job, predicted) / 2
+    whole = start + _compute_save_interval(job, predicted) / 2
     if found.is_synchronous:
         return rate * (trained + predicted.servers) * whole
     return rate * ((predicted.servers + 1) * whole + predicted.workers * start / trained)

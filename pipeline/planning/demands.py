@@ -30,9 +30,9 @@ class Machines(pydantic.BaseModel):
     ethernet: bool = False
     disk: float | None = None
 
-    def on_link(self, sent: float, *, received: float) -> float:
+    def count_link_bytes(self, sent: float, *, received: float) -> float:
         """Returns the bytes that a process puts on its link for what was counted."""
-        return ethernet.on_wire(sent, received=received) if self.ethernet else sent
+        return ethernet.count_wire_bytes(sent, received=received) if self.ethernet else sent
 
 
 class Measured(pydantic.BaseModel):
@@ -107,14 +107,14 @@ class Calibration(pydantic.BaseModel):
     def worker_cpu(self, servers: int) -> float:
         """Returns the processor seconds of a process that trains in a step of so many servers."""
         more = self.further_server.worker if self.further_server else 0.0
-        return max(0.0, self.mean("worker_cpu") + more * self._further(servers))
+        return max(0.0, self.mean("worker_cpu") + more * self._count_further(servers))
 
     def server_cpu(self, servers: int) -> float:
         """Returns the processor seconds that a step takes of so many servers together."""
         more = self.further_server.server if self.further_server else 0.0
-        return max(0.0, self.mean("server_cpu") + more * self._further(servers))
+        return max(0.0, self.mean("server_cpu") + more * self._count_further(servers))
 
-    def _further(self, servers: int) -> int:
+    def _count_further(self, servers: int) -> int:
         return servers - self.runs[-1].servers
 
 
@@ -134,7 +134,7 @@ def stations(found: Calibration, machines: Machines, servers: int) -> list[Stati
     if machines.server is not None and servers:
         stations.append(Station(SERVER, server_cpu / servers, machines.server))
     if machines.server_link and servers:
-        sent = machines.on_link(found.mean("pulled"), received=found.mean("pushed"))
+        sent = machines.count_link_bytes(found.mean("pulled"), received=found.mean("pushed"))
         stations.append(Station(SERVER_LINK, sent / servers / machines.server_link))
     if machines.disk:
         read = found.examples_per_process * found.record_bytes
@@ -172,14 +172,16 @@ class Own:
         ]
 
 
-def own_demands(found: Calibration, machines: Machines, processes: int, *, servers: int) -> Own:
+def compute_own_demands(
+    found: Calibration, machines: Machines, processes: int, *, servers: int
+) -> Own:
     """Returns what each of so many processes that train has for itself. A step keeps as many cores
     busy as it was seen to, or one."""
     link = 0.0
     if machines.worker_link:
-        sent = _sent(found, processes)
+        sent = _count_sent_bytes(found, processes)
         received = found.mean("pulled") if found.has_servers else sent
-        link = machines.on_link(sent, received=received) / machines.worker_link
+        link = machines.count_link_bytes(sent, received=received) / machines.worker_link
     if machines.shared is not None:
         return Own(0.0, 0.0, link)
     at_once = max(1.0, *(run.worker_cpu * run.rate for run in found.runs))
@@ -196,7 +198,7 @@ def ring_wait(machines: Machines, processes: int) -> float:
     return 2 * (processes - 1) * ethernet.BURST / machines.worker_link
 
 
-def _sent(found: Calibration, processes: int) -> float:
+def _count_sent_bytes(found: Calibration, processes: int) -> float:
     """Returns the bytes of a step that a process sends.
 
     In a ring of n, each sends 2(n-1)/n of the dense gradients, and n-1 times the sparse ones that
@@ -210,18 +212,20 @@ def _sent(found: Calibration, processes: int) -> float:
             "network of its own (see `make doctor`); plan it without LINK="
         )
     small, large = found.runs[0], found.runs[-1]
-    dense = sum(run.pushed / _reduced(run.processes) for run in found.runs) / len(found.runs)
+    dense = sum(run.pushed / _compute_ring_factor(run.processes) for run in found.runs) / len(
+        found.runs
+    )
     gathers = (small.processes - 1, large.processes - 1)
-    reduces = (_reduced(small.processes), _reduced(large.processes))
+    reduces = (_compute_ring_factor(small.processes), _compute_ring_factor(large.processes))
     both = reduces[0] * gathers[1] - reduces[1] * gathers[0]
     sparse = (large.pushed * reduces[0] - small.pushed * reduces[1]) / both if both else 0.0
     if sparse * gathers[0] < _SPARSE * small.pushed:
-        return dense * _reduced(processes)
+        return dense * _compute_ring_factor(processes)
     dense = max(0.0, small.pushed - sparse * gathers[0]) / reduces[0]
-    return dense * _reduced(processes) + sparse * (processes - 1)
+    return dense * _compute_ring_factor(processes) + sparse * (processes - 1)
 
 
-def _reduced(processes: int) -> float:
+def _compute_ring_factor(processes: int) -> float:
     return 2 * (processes - 1) / processes
 
 
@@ -252,6 +256,6 @@ _WAITS = 0.1  # of a step
 _SPARSE = 0.1  # of the bytes of the smaller run
 
 
-def largest(parts: Sequence[tuple[str, float]]) -> str:
+def find_largest(parts: Sequence[tuple[str, float]]) -> str:
     """Returns the name of the largest of some parts of a step."""
     return max(parts, key=lambda part: part[1])[0]

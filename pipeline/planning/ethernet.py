@@ -12,7 +12,7 @@ SEGMENTS_PER_ACKNOWLEDGEMENT = 2
 BURST = 65536
 
 
-def on_wire(sent: float, *, received: float) -> float:
+def count_wire_bytes(sent: float, *, received: float) -> float:
     """Returns the bytes that a machine puts on an Ethernet for so many `sent` and `received`."""
     packets = sent / PAYLOAD + received / PAYLOAD / SEGMENTS_PER_ACKNOWLEDGEMENT
     return sent + HEADERS * packets

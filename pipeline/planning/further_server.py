@@ -48,9 +48,9 @@ def measure() -> FurtherServer:
         servers = []
         try:
             for index in range(_SERVERS):
-                servers.append(_started(cluster, variables, "ps", str(index)))
+                servers.append(_start(cluster, variables, "ps", str(index)))
             pids = [str(one.pid) for one in servers]
-            client = _started(cluster, variables, "worker", *pids)
+            client = _start(cluster, variables, "worker", *pids)
             servers.append(client)
             output, complaint = client.communicate(timeout=_LIMIT)
         except subprocess.TimeoutExpired:
@@ -68,7 +68,7 @@ def measure() -> FurtherServer:
     return FurtherServer.model_validate_json(output)
 
 
-def _started(
+def _start(
     cluster: dict[str, list[str]], variables: dict[str, str], *words: str
 ) -> subprocess.Popen[bytes]:
     return subprocess.Popen(

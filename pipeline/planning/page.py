@@ -81,7 +81,7 @@ def _usd(one: Outlook) -> str:
     return f"over {low:,.2f}" if one.is_open else f"{low:,.2f} to {high:,.2f}"
 
 
-def measured_lines(found: Calibration) -> list[str]:
+def format_measured(found: Calibration) -> list[str]:
     """Returns what a step was measured to take, a line each."""
     counted = (
         "counted in the run's own network" if found.runs[-1].counted_bytes else "by traces of steps"
@@ -184,7 +184,7 @@ def render(
             "Topologies", document.table(_COLUMNS, map(_row, outlooks), right=_NUMBERS)
         ),
     ]
-    measured = [line for one in found for line in measured_lines(one)]
+    measured = [line for one in found for line in format_measured(one)]
     for name, lines_ in (("Knee", knees(outlooks)), ("Measured", measured)):
         if lines_:
             parts.append(document.section(name, *(f"<p>{html.escape(one)}</p>" for one in lines_)))

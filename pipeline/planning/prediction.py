@@ -52,11 +52,11 @@ def predict(found: Calibration, machines: Machines, workers: int, *, servers: in
     """Returns what a topology reaches. `check_size` says how far that can be
     trusted."""
     if found.has_servers and not found.is_synchronous:
-        rate, busy, limit = _asynchronous(found, machines, workers + 1, servers=servers)
+        rate, busy, limit = _predict_asynchronous(found, machines, workers + 1, servers=servers)
         spread = _spread(found, machines)
         low, high = rate * (1 - spread), rate * (1 + spread)
     else:
-        model = _synchronous if found.has_servers else _all_reduced
+        model = _predict_synchronous if found.has_servers else _predict_all_reduce
         rate, high, busy, limit = model(found, machines, workers + 1, servers=servers)
         spread = _LEAST_SPREAD + _noise(found)
         low, high = rate * (1 - spread), high * (1 + spread)
@@ -65,7 +65,7 @@ def predict(found: Calibration, machines: Machines, workers: int, *, servers: in
     if not found.has_servers:
         # Where nothing of a ring overlaps, its steps wait for requests too.
         low /= 1 + rate / (workers + 1) * demands.ring_wait(machines, workers + 1)
-    own = demands.own_demands(found, machines, workers + 1, servers=servers)
+    own = demands.compute_own_demands(found, machines, workers + 1, servers=servers)
     fullest = max([*busy.values(), rate / (workers + 1) * own.least])
     if fullest:
         # A resource that is in use all the time limits all of them, whatever waits.
@@ -85,7 +85,7 @@ def predict(found: Calibration, machines: Machines, workers: int, *, servers: in
         high=high * scale,
         bottleneck=limit,
         busy=busy,
-        is_bound=_beyond_measured(found, busy),
+        is_bound=_is_beyond_measured(found, busy),
         staleness=_staleness(found, workers),
         server_memory=memory,
     )
@@ -105,16 +105,16 @@ def check_size(name: str, asked: Sequence[int], measured: int) -> None:
         )
 
 
-def _asynchronous(
+def _predict_asynchronous(
     found: Calibration, machines: Machines, processes: int, *, servers: int
 ) -> tuple[float, dict[str, float], str]:
     think = sum(_think(found, run) for run in found.runs) / len(found.runs)
     stations = demands.stations(found, machines, servers)
-    own = demands.own_demands(found, machines, processes, servers=servers)
+    own = demands.compute_own_demands(found, machines, processes, servers=servers)
     alone = think + own.seconds
     solved = queueing.solve(alone, stations, processes)
     rate, busy = solved.rate, solved.busy
-    limit = demands.largest(own.parts(think))
+    limit = demands.find_largest(own.parts(think))
     most = max(stations, key=lambda station: station.busy, default=None)
     if most is not None and processes * most.busy >= alone + sum(one.demand for one in stations):
         limit = most.name
@@ -135,7 +135,8 @@ def _think(found: Calibration, run: Measured) -> float:
     think = queueing.think_time(run.processes / cycle, stations, run.processes)
     return max(
         0.0,
-        think - demands.own_demands(found, machines, run.processes, servers=run.servers).seconds,
+        think
+        - demands.compute_own_demands(found, machines, run.processes, servers=run.servers).seconds,
     )
 
 
@@ -143,7 +144,7 @@ def _spread(found: Calibration, machines: Machines) -> float:
     """Returns how far off the model is where it was measured, and how much these rates vary."""
     off = [
         abs(
-            _asynchronous(found, found.machines, run.processes, servers=run.servers)[0]
+            _predict_asynchronous(found, found.machines, run.processes, servers=run.servers)[0]
             / run.total_rate
             - 1
         )
@@ -162,18 +163,18 @@ def _noise(found: Calibration) -> float:
     return max(errors_)
 
 
-def _synchronous(
+def _predict_synchronous(
     found: Calibration, machines: Machines, processes: int, *, servers: int
 ) -> tuple[float, float, dict[str, float], str]:
     """A step takes as long as the slowest process, and the slowest resource for all of them. What
     resources took where it was measured is replaced by what they take here. Meanwhile the input
     makes the next batches."""
     run = max(found.runs, key=lambda one: one.processes)
-    measured = queueing.expected_maximum(run.periods, 1.0)
-    slowest = queueing.expected_maximum(run.periods, processes / run.processes)
+    measured = queueing.compute_expected_maximum(run.periods, 1.0)
+    slowest = queueing.compute_expected_maximum(run.periods, processes / run.processes)
     there, here = (
         _exchange(demands.stations(found, at, count), number)
-        + demands.own_demands(found, at, number, servers=count).seconds
+        + demands.compute_own_demands(found, at, number, servers=count).seconds
         for at, count, number in (
             (found.machines, run.servers, run.processes),
             (machines, servers, processes),
@@ -185,10 +186,10 @@ def _synchronous(
     stations = demands.stations(found, machines, servers)
     rate = processes / seconds
     busy = {station.name: rate * station.busy for station in stations}
-    own = demands.own_demands(found, machines, processes, servers=servers)
+    own = demands.compute_own_demands(found, machines, processes, servers=servers)
     queued = max(((processes * one.busy, one.name) for one in stations), default=(0.0, ""))
     rest = seconds - own.seconds - queued[0]
-    limit = demands.largest([*own.parts(rest), (queued[1], queued[0])])
+    limit = demands.find_largest([*own.parts(rest), (queued[1], queued[0])])
     if seconds > busiest:
         limit = demands.INPUT
     least = max(here, measured - waited - there + here, period)
@@ -202,13 +203,13 @@ def _exchange(stations: Sequence[queueing.Station], processes: int) -> float:
     return sum(station.demand for station in stations) + (processes - 1) * slowest
 
 
-def _all_reduced(
+def _predict_all_reduce(
     found: Calibration, machines: Machines, processes: int, *, servers: int
 ) -> tuple[float, float, dict[str, float], str]:
     small, large = found.runs[0], found.runs[-1]
-    own = demands.own_demands(found, machines, processes, servers=servers)
+    own = demands.compute_own_demands(found, machines, processes, servers=servers)
     fed = [1 / run.rate - demands.input_wait(found, run) for run in (small, large)]
-    visible = _visible_exchange(found, small)
+    visible = _compute_visible_exchange(found, small)
     compute = fed[0] - visible + own.slowed
     more = max(0.0, fed[1] - fed[0]) / max(1, large.processes - small.processes)
     exchange = visible + more * max(0, processes - small.processes)
@@ -217,13 +218,15 @@ def _all_reduced(
     if stations:
         floor = max(floor, processes * max(station.busy for station in stations))
     alone, hidden = (
-        max(floor, queueing.all_reduce_seconds(compute, exchange + own.link, overlap))
+        max(floor, queueing.compute_all_reduce_seconds(compute, exchange + own.link, overlap))
         for overlap in (_NO_OVERLAP, _MUCH_OVERLAP)
     )
     period = demands.input_period(found) or 0.0
     rate = processes / max(alone, period)
     busy = {station.name: rate * station.busy for station in stations}
-    limit = demands.largest([*own.parts(compute - own.processor), (demands.EXCHANGE, exchange)])
+    limit = demands.find_largest(
+        [*own.parts(compute - own.processor), (demands.EXCHANGE, exchange)]
+    )
     saturated = max(busy, key=lambda name: busy[name], default="")
     if period > alone:
         limit = demands.INPUT
@@ -232,7 +235,7 @@ def _all_reduced(
     return rate, processes / max(hidden, period), busy, limit
 
 
-def _visible_exchange(found: Calibration, run: Measured) -> float:
+def _compute_visible_exchange(found: Calibration, run: Measured) -> float:
     """Returns the seconds of a step in which processes do nothing but exchange, without those in
     which they wait for one whose input is late."""
     visible = run.seconds.get("exchange", 0.0) + run.seconds.get("waiting", 0.0)
@@ -241,7 +244,7 @@ def _visible_exchange(found: Calibration, run: Measured) -> float:
     return max(0.0, visible - late)
 
 
-def _beyond_measured(found: Calibration, busy: dict[str, float]) -> bool:
+def _is_beyond_measured(found: Calibration, busy: dict[str, float]) -> bool:
     """True if a station is saturated, and was not in any of the calibration runs."""
     for name, share in busy.items():
         if share <= _SATURATED:

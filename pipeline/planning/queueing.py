@@ -83,7 +83,7 @@ def think_time(rate: float, stations: Sequence[Station], processes: int) -> floa
     return (low + high) / 2
 
 
-def expected_maximum(values: Sequence[float], copies: float) -> float:
+def compute_expected_maximum(values: Sequence[float], copies: float) -> float:
     """Returns the mean of the largest of `copies` independent draws from measured `values`: their
     distribution function to that power. `copies` need not be whole; of 1 it is the mean."""
     ordered = sorted(values)
@@ -94,7 +94,7 @@ def expected_maximum(values: Sequence[float], copies: float) -> float:
     )
 
 
-def all_reduce_seconds(compute: float, exchange: float, overlap: float) -> float:
+def compute_all_reduce_seconds(compute: float, exchange: float, overlap: float) -> float:
     """Returns the seconds of a step of which `compute` and `exchange` overlap: not at all at 1,
     wholly at infinity (Qiao et al., "Pollux", OSDI 2021, equation 9)."""
     if not compute or not exchange:

@@ -56,7 +56,7 @@ def choose(target: Target, outlooks: Sequence[Outlook]) -> Outlook:
     met = [one for one in outlooks if target.is_met(one)]
     if met:
         return min(met, key=lambda one: (one.usd_an_hour, one.predicted.processes))
-    best = fastest(outlooks)
+    best = find_fastest(outlooks)
     at_least = f"{best.useful_low:,.0f} examples/s"
     if best.hours is not None:
         at_least += f", {best.hours[1]:,.3g} hours"
@@ -69,7 +69,7 @@ def choose(target: Target, outlooks: Sequence[Outlook]) -> Outlook:
     )
 
 
-def fastest(outlooks: Sequence[Outlook]) -> Outlook:
+def find_fastest(outlooks: Sequence[Outlook]) -> Outlook:
     """Returns the fastest topology at the cautious end of its range: of those whose limits were
     measured, if there are any; of equal ones that of the fewest processes."""
     return max(

@@ -143,7 +143,7 @@ def test_a_batch_is_read_while_gradients_are_sent(strategy):
     """Of 0.4 s between two batches 0.05 s are computed; sending takes 1 s more."""
     seconds = {"input": 0.35, "step": 0.05}
     found = calibration(strategy, rate=2.5, rates=[2.5] * 4, seconds=seconds, periods=[0.4])
-    link = demands.own_demands(found, Machines(worker_link=1.0), 3, servers=1).link
+    link = demands.compute_own_demands(found, Machines(worker_link=1.0), 3, servers=1).link
     one = prediction.predict(
         found, Machines(shared=64, worker_link=link), 2, servers=int(found.has_servers)
     )
@@ -175,7 +175,7 @@ def test_synchronous_steps_take_as_long_as_the_slowest():
         prediction.predict(found, found.machines, workers, servers=1) for workers in (2, 11)
     )
     assert few.rate == pytest.approx(100 * 3 / 0.055, rel=0.01)
-    slowest = queueing.expected_maximum(periods, 4.0)
+    slowest = queueing.compute_expected_maximum(periods, 4.0)
     assert many.rate == pytest.approx(100 * 12 / slowest, rel=0.02)
 
 
@@ -349,20 +349,20 @@ def test_a_network_adds_headers_and_acknowledgements_to_what_a_worker_sends(stra
     changes = {"pushed": 1e6, "pulled": 4e5}
     found = calibration(strategy, **changes)
     plain, real = (
-        demands.own_demands(
+        demands.compute_own_demands(
             found, Machines(shared=4, worker_link=1e6, ethernet=ethernet_), 2, servers=1
         ).link
         for ethernet_ in (False, True)
     )
     received = 4e5 if found.has_servers else plain * 1e6
-    assert real == pytest.approx(ethernet.on_wire(plain * 1e6, received=received) / 1e6)
+    assert real == pytest.approx(ethernet.count_wire_bytes(plain * 1e6, received=received) / 1e6)
 
 
 def test_a_network_adds_headers_and_acknowledgements_to_what_a_server_sends():
     found = calibration(pushed=1e6, pulled=4e5)
     machines = Machines(server_link=1e6, ethernet=True)
     [link] = demands.stations(found, machines, 2)
-    assert link.demand == pytest.approx(ethernet.on_wire(4e5, received=1e6) / 2 / 1e6)
+    assert link.demand == pytest.approx(ethernet.count_wire_bytes(4e5, received=1e6) / 2 / 1e6)
 
 
 # Of a step of 8 examples and 240,000 parameters, computed in 0.206 s, in this many processes: bytes

@@ -77,16 +77,18 @@ def test_the_maximum_of_uniform_draws_has_its_mean():
     values = [(n + 0.5) / 1000 for n in range(1000)]
     for copies in (1, 2, 7):
         expected = copies / (copies + 1)
-        assert queueing.expected_maximum(values, copies) == pytest.approx(expected, abs=1e-3)
+        assert queueing.compute_expected_maximum(values, copies) == pytest.approx(
+            expected, abs=1e-3
+        )
 
 
 def test_the_maximum_of_one_draw_is_the_mean():
-    assert queueing.expected_maximum([3.0, 1.0, 2.0], 1.0) == pytest.approx(2.0)
+    assert queueing.compute_expected_maximum([3.0, 1.0, 2.0], 1.0) == pytest.approx(2.0)
 
 
 def test_overlap_hides_the_shorter_part():
-    assert queueing.all_reduce_seconds(3.0, 4.0, 1.0) == pytest.approx(7.0)
-    assert queueing.all_reduce_seconds(3.0, 4.0, 2.0) == pytest.approx(5.0)
-    assert queueing.all_reduce_seconds(3.0, 4.0, 200.0) == pytest.approx(4.0)
-    assert queueing.all_reduce_seconds(3.0, 0.0, 5.0) == 3.0
-    assert math.isfinite(queueing.all_reduce_seconds(1e-9, 1e3, 10.0))
+    assert queueing.compute_all_reduce_seconds(3.0, 4.0, 1.0) == pytest.approx(7.0)
+    assert queueing.compute_all_reduce_seconds(3.0, 4.0, 2.0) == pytest.approx(5.0)
+    assert queueing.compute_all_reduce_seconds(3.0, 4.0, 200.0) == pytest.approx(4.0)
+    assert queueing.compute_all_reduce_seconds(3.0, 0.0, 5.0) == 3.0
+    assert math.isfinite(queueing.compute_all_reduce_seconds(1e-9, 1e3, 10.0))

@@ -56,7 +56,7 @@ def test_what_was_not_measured_meets_no_target():
     found = outlooks([2, 60], slow)
     assert found[1].predicted.is_bound
     assert target.choose(target.parse("examples_per_second=1"), found) is found[0]
-    assert target.fastest(found) is found[0]
+    assert target.find_fastest(found) is found[0]
 
 
 def test_preemptions_take_their_share():
