@@ -47,7 +47,7 @@ def main() -> None:
     names = [_ONLY.value] if _ONLY.value else list(BENCHMARKS)
     for name in names:
         if name not in BENCHMARKS:
-            hint = errors.nearest(name, BENCHMARKS)
+            hint = errors.suggest(name, BENCHMARKS)
             raise errors.UsageError(f"--only={name}: not one of {', '.join(BENCHMARKS)}{hint}")
     root = storage.make_absolute(_STORAGE.value)
     storage.makedirs(root)

@@ -53,7 +53,7 @@ def _command(typed: list[str]) -> tuple[str | None, list[str]]:
         return None, []
     if name not in COMMANDS:
         raise errors.UsageError(
-            f"command {name!r} does not exist{errors.nearest(name, COMMANDS)}; it must be one of "
+            f"command {name!r} does not exist{errors.suggest(name, COMMANDS)}; it must be one of "
             f"{', '.join(COMMANDS)}"
         )
     command = COMMANDS[name]

@@ -265,7 +265,7 @@ def _command(name: str, arguments: Sequence[str], *, quiet: bool) -> str:
     if code:
         lines = [line for line in text.splitlines() if line.startswith("error: ")]
         last = lines[-1].removeprefix("error: ") if lines else text.strip()[-2000:]
-        raise errors.of_exit_code(code, last or f"{name} ended with {code}")
+        raise errors.build_from_exit_code(code, last or f"{name} ended with {code}")
     return "".join(printed)
 
 

@@ -216,8 +216,8 @@ def exit_code(main: Callable[[], None], argv: list[str]) -> int:
 
         refused = (
             gcs_errors.translate_tensorflow_error(error)
-            or errors.of_disk(error)
-            or errors.of_import(error)
+            or errors.translate_disk_error(error)
+            or errors.translate_import_error(error)
         )
         if not isinstance(refused, errors.PipelineError):
             raise
@@ -241,7 +241,7 @@ def _print_error(error: errors.PipelineError, argv: list[str]) -> int:
 def _parse_flags(argv: list[str]) -> None:
     app.define_help_flags()
     if hints.is_via_make():
-        argv = [word for given in argv for word in _of_set(given)]
+        argv = [word for given in argv for word in _expand_set(given)]
     try:
         rest = flags.FLAGS(argv)[1:]
     except flags.Error as error:
@@ -255,7 +255,7 @@ def _parse_flags(argv: list[str]) -> None:
             raise errors.UsageError(f"--{name}={value}: must be a finite number")
 
 
-def _of_set(argument: str) -> list[str]:
+def _expand_set(argument: str) -> list[str]:
     """Returns a flag for each setting that the variable SET of make holds."""
     prefix = "--set="
     if not argument.startswith(prefix):

@@ -100,7 +100,7 @@ FINAL_CODES = (
 )
 
 
-def of_exit_code(code: int, text: str, *, stopped: bool = False) -> PipelineError:
+def build_from_exit_code(code: int, text: str, *, stopped: bool = False) -> PipelineError:
     """Returns the error that ends this process with the exit code another one ended with; `stopped`
     if that one was asked to end. Raises `ValueError` for 0, by which a failure would go unseen."""
     if code == 0:
@@ -125,7 +125,7 @@ _NOT_ALLOWED = (
 )
 
 
-def from_os_error(error: OSError, doing: str, *, place_of: str = "STORAGE=") -> PipelineError:
+def translate_os_error(error: OSError, doing: str, *, place_of: str = "STORAGE=") -> PipelineError:
     """Turns an `OSError` met while `doing` something into the one-line error for it; `place_of` is
     what says where that is."""
     place = f"{doing}: {error.strerror or error}"
@@ -137,7 +137,7 @@ def from_os_error(error: OSError, doing: str, *, place_of: str = "STORAGE=") -> 
 
 
 @contextlib.contextmanager
-def placed_by(setting: str) -> Iterator[None]:
+def name_setting(setting: str) -> Iterator[None]:
     """Makes errors of a place that cannot be written to name the `setting` that says where it is,
     instead of STORAGE=."""
     try:
@@ -147,24 +147,24 @@ def placed_by(setting: str) -> Iterator[None]:
         raise UsageError(said) from None
 
 
-def of_disk(error: Exception) -> PipelineError | None:
+def translate_disk_error(error: Exception) -> PipelineError | None:
     """Returns our error for what any library raises of a disk that is full or read-only; `None` if
     it is of another kind. TensorFlow's are no `OSError`s."""
     if isinstance(error, PipelineError) or not (
-        found := _carried_by(error, *_DISK_FULL, errno.EROFS)
+        found := _find_carried(error, *_DISK_FULL, errno.EROFS)
     ):
         return None
     number, line = found
     said = os.strerror(number)
     place = getattr(error, "filename", None) or line.partition(f"; {said}")[0]
-    return from_os_error(OSError(number, said), f"cannot write {place!r}")
+    return translate_os_error(OSError(number, said), f"cannot write {place!r}")
 
 
-def of_lost_storage(error: Exception) -> PipelineError | None:
+def translate_lost_storage(error: Exception) -> PipelineError | None:
     """Returns our error for what TensorFlow raises when storage that was there is gone, such as a
     network's; `None` for an error of another kind, or of a Python function of the user's."""
-    found = _carried_by(error, *_LOST)
-    if found is None or _raised_in_python(error):
+    found = _find_carried(error, *_LOST)
+    if found is None or _find_python_line(error):
         return None
     said = os.strerror(found[0])
     place = found[1].partition(f"; {said}")[0]
@@ -174,7 +174,7 @@ def of_lost_storage(error: Exception) -> PipelineError | None:
     )
 
 
-def of_import(error: BaseException) -> UsageError | None:
+def translate_import_error(error: BaseException) -> UsageError | None:
     """Returns our error for an installed library that cannot be imported, such as TensorFlow
     without a library of the system; `None` for other errors, a module of ours or of the user's own
     among them."""
@@ -186,12 +186,12 @@ def of_import(error: BaseException) -> UsageError | None:
     if library in packages.NAMES or library not in metadata.packages_distributions():
         return None
     return UsageError(
-        f"{library} cannot be imported: {first_line(error)}. Something it needs is missing here, "
+        f"{library} cannot be imported: {find_first_line(error)}. Something it needs is missing here, "
         "or other versions are installed than are locked: make setup installs those"
     )
 
 
-def _carried_by(error: Exception, *numbers: int) -> tuple[int, str] | None:
+def _find_carried(error: Exception, *numbers: int) -> tuple[int, str] | None:
     """Returns which of the system's error `numbers` a library's error is of, and the line of its
     text that says so."""
     for number in numbers:
@@ -202,7 +202,7 @@ def _carried_by(error: Exception, *numbers: int) -> tuple[int, str] | None:
     return None
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
+def suggest(word: str, known: Iterable[str]) -> str:
     """Returns ` (did you mean 'x'?)` for the closest other word of `known`, or an empty string;
     upper or lower case does not matter."""
     folded = {one.casefold(): one for one in known if one != word}
@@ -211,21 +211,21 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
 
 def describe(error: BaseException) -> str:
-    """Returns an exception's name and its `first_line`; of an exception in a Python function of the
+    """Returns an exception's name and its `find_first_line`; of an exception in a Python function of the
     user's that TensorFlow called, those of that one."""
-    return _raised_in_python(error) or f"{type(error).__name__}: {_unnumbered_line(error)}"
+    return _find_python_line(error) or f"{type(error).__name__}: {_strip_number(error)}"
 
 
-def _raised_in_python(error: BaseException) -> str | None:
-    line = _unnumbered_line(error)
+def _find_python_line(error: BaseException) -> str | None:
+    line = _strip_number(error)
     return line if _TRACEBACK in str(error) and _RAISED.match(line) else None
 
 
-def _unnumbered_line(error: BaseException) -> str:
-    return _NUMBER.sub("", first_line(error))
+def _strip_number(error: BaseException) -> str:
+    return _NUMBER.sub("", find_first_line(error))
 
 
-def first_line(error: BaseException) -> str:
+def find_first_line(error: BaseException) -> str:
     """Returns the first line of an error that is no heading, as "Graph execution error:" is, no
     rule and no place in a program; the last one, which is what was raised, behind the places that
     AutoGraph puts before it. TensorFlow has what a Python function raised ahead of its traceback.

@@ -22,7 +22,7 @@ from pipeline.runs import run_record
 from pipeline.storage import gcs_preflight
 
 _CONFIG, _SET = cli.config_flags()
-_CLUSTER = cli.place_flag(places.training())
+_CLUSTER = cli.place_flag(places.list_training())
 _RUN = flags.DEFINE_string("run", None, "Name of the run. Default: named after the config.")
 _STORAGE = cli.storage_flag()
 _STRATEGY, _WORKERS, _PS = cli.cluster_flags()

@@ -66,10 +66,10 @@ def import_module(name: str, attribute: str) -> ModuleType:
 
     Raises `Clash`, and what importing it raises.
     """
-    taken, file = _ours(name)
+    taken, file = _find_own_module(name)
     if file is None:
         return importlib.import_module(name)
-    of_user = _hidden(taken, file)
+    of_user = _find_hidden_file(taken, file)
     why = f"{taken} is {str(file)!r}, a module of this project"
     if of_user is not None:
         raise Clash(f"{why}, and hides {str(of_user)!r}; give the one of your own another name")
@@ -82,7 +82,7 @@ def import_module(name: str, attribute: str) -> ModuleType:
     return module
 
 
-def _ours(module: str) -> tuple[str, pathlib.Path | None]:
+def _find_own_module(module: str) -> tuple[str, pathlib.Path | None]:
     """Returns the name and file of our module that `module` is, or is looked for in."""
     top, *rest = module.split(".")
     if top not in NAMES:
@@ -97,7 +97,7 @@ def _ours(module: str) -> tuple[str, pathlib.Path | None]:
     return module, None
 
 
-def _hidden(name: str, ours: pathlib.Path) -> pathlib.Path | None:
+def _find_hidden_file(name: str, ours: pathlib.Path) -> pathlib.Path | None:
     """Returns the user's own file for a module, if it is not another copy of ours."""
     top, *rest = name.split(".")
     for folder in folders_of_user(top):

@@ -88,17 +88,17 @@ def load(named: str) -> Any:
     return getattr(importlib.import_module(module), attribute)
 
 
-def training() -> list[str]:
+def list_training() -> list[str]:
     """Returns the names of all places."""
     return [*PLACES]
 
 
-def preprocessing() -> list[str]:
+def list_preprocessing() -> list[str]:
     """Returns the names of the places that make records."""
     return [name for name, place in PLACES.items() if place.preprocessing]
 
 
-def other_places(names: list[str]) -> str:
+def format_others(names: list[str]) -> str:
     """Returns the places of `names` but this machine, as text: `CLUSTER=gcp and CLUSTER=slurm`."""
     *first, last = [f"CLUSTER={name}" for name in names if name != HERE]
     return f"{', '.join(first)} and {last}" if first else last
@@ -114,7 +114,7 @@ def settings() -> dict[str, Any]:
     return {name: load(place.settings) for name, place in PLACES.items() if place.settings}
 
 
-def of_job(job: str) -> str:
+def find_place(job: str) -> str:
     """Returns the place of a job by its name in `run.json`. Raises `UsageError` if no place has
     jobs with such a name: a later version may have more places."""
     for name, place in PLACES.items():

@@ -71,11 +71,11 @@ def redact(text: str) -> str:
         text = in_url.sub(rf"\g<1>{HIDDEN}\g<2>", text)
     text = _BEARER.sub(rf"\g<1>{HIDDEN}", text)
     for named in (_NAMED, _MAYBE, _SIGNED):
-        text = named.sub(_hidden, text)
+        text = named.sub(_hide_value, text)
     return text
 
 
-def _hidden(found: re.Match[str]) -> str:
+def _hide_value(found: re.Match[str]) -> str:
     """Returns what was found without its value, unless it is the place of a message."""
     before, after = max(0, found.start() - _LONGEST_PATH), found.end(1)
     is_place = _PLACE.search(found.string, before, after) is not None

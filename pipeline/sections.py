@@ -56,13 +56,13 @@ class Section(pydantic.BaseModel):
 
     @pydantic.field_validator("*", mode="before")
     @classmethod
-    def _no_switch_is_a_number(cls, value: Any, info: pydantic.ValidationInfo) -> Any:
+    def _refuse_switches(cls, value: Any, info: pydantic.ValidationInfo) -> Any:
         """Refuses `yes` and `true`, which pydantic would take for 1, where a number is wanted."""
         # By types: the manifest of a wide table has millions of numbers.
         many = isinstance(value, list | tuple)
         if bool not in (map(type, value) if many else (type(value),)):
             return value
-        wanted = _wanted(cls, info.field_name or "")
+        wanted = _find_types(cls, info.field_name or "")
         if {int, float} & wanted and not {bool, Any} & wanted:
             word = str(next(v for v in value if isinstance(v, bool)) if many else value).lower()
             raise ValueError(
@@ -73,7 +73,7 @@ class Section(pydantic.BaseModel):
 
 
 @functools.cache
-def _wanted(section: type[Section], key: str) -> set[Any]:
+def _find_types(section: type[Section], key: str) -> set[Any]:
     return _parts(section.model_fields[key].annotation)
 
 
@@ -88,18 +88,18 @@ def _parts(annotation: Any) -> set[Any]:
 _S = TypeVar("_S", bound=Section)
 
 
-def declared(base: type[_S], package: str) -> list[type[_S]]:
+def import_subclasses(base: type[_S], package: str) -> list[type[_S]]:
     """Imports all modules of a package, and returns the classes below `base` that are in them."""
     for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
         importlib.import_module(f"{package}.{module.name}")
-    found = dict.fromkeys(_below(base))  # once, of several bases
+    found = dict.fromkeys(_list_subclasses(base))  # once, of several bases
     return [one for one in found if one.__module__.startswith(f"{package}.")]
 
 
-def _below(base: type[_S]) -> Iterator[type[_S]]:
+def _list_subclasses(base: type[_S]) -> Iterator[type[_S]]:
     for found in base.__subclasses__():
         yield found
-        yield from _below(found)
+        yield from _list_subclasses(found)
 
 
 _P = TypeVar("_P", bound="PlaceSection")

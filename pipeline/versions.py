@@ -16,7 +16,7 @@ _LAST = (2, 15)
 _PYTHONS = ((3, 10), (3, 11))
 
 
-def installed(version: Callable[[str], str] = metadata.version) -> dict[str, str]:
+def list_installed(version: Callable[[str], str] = metadata.version) -> dict[str, str]:
     """Returns the versions that go into `run.json`."""
     found = {"python": platform.python_version()}
     for name in ("estimator-pipeline", *_NAMED):

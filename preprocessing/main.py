@@ -22,7 +22,7 @@ from preprocessing.build import job
 _CONFIG, _SET = cli.config_flags()
 _STORAGE = cli.storage_flag()
 _WORKERS, _BEAM = cli.beam_flags()
-_CLUSTER = cli.place_flag(places.preprocessing())
+_CLUSTER = cli.place_flag(places.list_preprocessing())
 _FORCE = flags.DEFINE_bool("force", False, "Make the records again though they are up to date.")
 _RUN = flags.DEFINE_string("run", None, "Run that is to train on them. Default: none.")
 _DRY_RUN = cli.remote_dry_run_flag()

@@ -42,7 +42,7 @@ def main() -> None:
         if mode not in MODES:
             known = ", ".join(MODES)
             raise errors.UsageError(
-                f"--modes={mode}: must be among {known}{errors.nearest(mode, MODES)}"
+                f"--modes={mode}: must be among {known}{errors.suggest(mode, MODES)}"
             )
     from tests.faults import campaign, soak_table  # import TensorFlow
 

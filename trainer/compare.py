@@ -78,7 +78,7 @@ def main() -> None:
     worse = [page.attribute_verdict(one, len(others)) for one in found if one.verdict == "worse"]
     worse = worse if _FAIL_IF.value else []
     if refused:
-        raise errors.of_exit_code(
+        raise errors.build_from_exit_code(
             next(iter(refused.values())).exit_code,
             f"--b: {len(refused):,} of {len(others):,} runs could not be compared "
             f"({', '.join(refused)}), see {shown}. Follow what it says, or leave them out"

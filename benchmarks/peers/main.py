@@ -60,7 +60,7 @@ def _known(flag: str, given: list[str], allowed: list[str]) -> list[str]:
     """Returns the names given, or all. Raises `UsageError` for one that does not exist."""
     for name in given:
         if name not in allowed:
-            hint = errors.nearest(name, allowed)
+            hint = errors.suggest(name, allowed)
             raise errors.UsageError(f"--{flag}={name}: not one of {', '.join(allowed)}{hint}")
     return given or allowed
 

@@ -82,7 +82,7 @@ def _read_task(content: Mapping[str, Any], source: str, roles: Mapping[str, str]
         )
     for name in (*named, task["type"]):
         if not isinstance(name, str) or name not in roles:
-            hint = errors.nearest(str(name), roles)
+            hint = errors.suggest(str(name), roles)
             raise errors.UsageError(f"{source}: unknown role {name!r}{hint}")
     index = str(task.get("index", 0))
     if not re.fullmatch("[0-9]{1,9}", index):

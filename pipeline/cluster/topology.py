@@ -162,7 +162,7 @@ class Task:
         if self.job_name not in ROLES:
             raise errors.UsageError(
                 f"--job_name {self.job_name!r}: must be one of {', '.join(ROLES)}"
-                f"{errors.nearest(self.job_name, ROLES)}"
+                f"{errors.suggest(self.job_name, ROLES)}"
             )
         known = max(1, len(self.cluster.get(self.job_name, ())))
         if self.job_name == EVALUATOR or not self.cluster:
@@ -290,7 +290,7 @@ def check_cluster(spec: Mapping[str, object], source: str) -> dict[str, tuple[st
     for role, members in spec.items():
         if role not in ROLES:
             raise errors.UsageError(
-                f"{source}: unknown role {role!r}{errors.nearest(role, ROLES)}; "
+                f"{source}: unknown role {role!r}{errors.suggest(role, ROLES)}; "
                 f"known: {', '.join(ROLES)}"
             )
         if not isinstance(members, list) or not all(_is_address(m) for m in members):

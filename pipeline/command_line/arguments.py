@@ -103,7 +103,7 @@ def _flag(name: str, value: str, settings: Mapping[str, Setting]) -> str:
 def _build_unknown_error(typed: str, known: Sequence[str]) -> errors.UsageError:
     allowed = f"it must be one of {', '.join(known)}" if known else "there are no settings here"
     others = _takers(typed.strip("-=").lower().replace("-", "_"))
-    where = f" here, only for {', '.join(others)}" if others else errors.nearest(typed, known)
+    where = f" here, only for {', '.join(others)}" if others else errors.suggest(typed, known)
     return errors.UsageError(f"{typed} does not exist{where}; {allowed}")
 
 

@@ -15,8 +15,8 @@ _PREFIX = "DEFINE_"
 # What sources take from the table of places, as they write it.
 _COMPUTED: Mapping[str, Callable[[], object]] = {
     "places.HERE": lambda: places.HERE,
-    "places.preprocessing()": places.preprocessing,
-    "places.training()": places.training,
+    "places.list_preprocessing()": places.list_preprocessing,
+    "places.list_training()": places.list_training,
 }
 # Kinds of absl's that are given without a value.
 _SWITCHES = ("bool", "boolean")

@@ -123,7 +123,7 @@ def _kinds() -> list[str]:
     for kind in _KINDS.value:
         if kind not in draw.KINDS:
             known = ", ".join(draw.KINDS)
-            hint = errors.nearest(kind, draw.KINDS)
+            hint = errors.suggest(kind, draw.KINDS)
             raise errors.UsageError(f"--kinds={kind}: must be among {known}{hint}")
     return list(dict.fromkeys(_KINDS.value))
 

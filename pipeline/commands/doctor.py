@@ -17,7 +17,7 @@ from pipeline import cli, errors, places, versions
 from pipeline.launchers import base, checks, products
 
 _STORAGE = cli.storage_flag()
-_CLUSTER = cli.place_flag(places.training())
+_CLUSTER = cli.place_flag(places.list_training())
 _DEVICE = flags.DEFINE_string("device", None, "Device to multiply on, such as gpu:0. Default: all.")
 _SIZE = flags.DEFINE_list("size", None, "Rows of the square matrices to multiply.")
 

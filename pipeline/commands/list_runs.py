@@ -47,7 +47,7 @@ def main() -> None:
         if status not in run_list.STATUSES:
             raise errors.UsageError(
                 f"--status {status!r}: must be one of {', '.join(run_list.STATUSES)}"
-                f"{errors.nearest(status, run_list.STATUSES)}"
+                f"{errors.suggest(status, run_list.STATUSES)}"
             )
     config, others = _CONFIG.value or None, set[str]()
     if config is not None and config.endswith((".yaml", ".yml")):

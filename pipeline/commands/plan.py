@@ -151,7 +151,7 @@ def _strategies(planned: config.Config) -> list[str]:
     given = _STRATEGIES.value or [own if own in several else _USUAL]
     for name in given:
         if name not in several:
-            hint = errors.nearest(name, several)
+            hint = errors.suggest(name, several)
             raise errors.UsageError(f"--strategy={name}: must be among {', '.join(several)}{hint}")
         together = strategy_table.STRATEGIES[name].synchronous
         if together and planned.train.batch_size_is == "global":
@@ -212,7 +212,7 @@ def _usd() -> float | None:
         return None
     prices = price_table.read().usd
     if _MACHINE.value not in prices:
-        hint = errors.nearest(_MACHINE.value, prices)
+        hint = errors.suggest(_MACHINE.value, prices)
         raise errors.UsageError(
             f"--machine={_MACHINE.value}: must be among {', '.join(prices)}{hint}"
         )

@@ -43,7 +43,7 @@ def main() -> None:
         for name, text in files.items():
             (folder / name).write_text(text, encoding="utf-8")
     except OSError as error:
-        raise errors.from_os_error(
+        raise errors.translate_os_error(
             error, f"cannot write to {str(folder)!r}", place_of="another DIR"
         ) from None
     print(f"wrote {', '.join(sorted(files))}. Train it:")

@@ -62,7 +62,7 @@ _REDUCTION = flags.DEFINE_integer(
     f"With asha, one of so many trials advances to the next rung. Default: {_USUAL_REDUCTION}.",
     lower_bound=2,
 )
-_CLUSTER = cli.place_flag(places.training())
+_CLUSTER = cli.place_flag(places.list_training())
 _RUN = flags.DEFINE_string("run", None, "Name of the search. Default: named after the config.")
 _STORAGE = cli.storage_flag()
 _STRATEGY, _WORKERS, _PS = cli.cluster_flags()
@@ -330,7 +330,7 @@ def _run(
     if found.best is None:
         last = next((trial.error for trial in reversed(found.trials) if trial.error), "")
         code = (one.failure or errors.ModelError).exit_code
-        raise errors.of_exit_code(
+        raise errors.build_from_exit_code(
             code,
             f"all trials of {asked.name} have failed, the last with: {last}. They are not tried "
             "again; once that is fixed, use another RUN=",

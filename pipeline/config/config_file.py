@@ -74,7 +74,7 @@ def locate(name_or_path: str) -> str:
         known = list_shipped()
         raise errors.UsageError(
             f"config {name_or_path!r}: not one of {', '.join(known)}"
-            f"{errors.nearest(name_or_path, known)}; a path must end in .yaml or hold a '/'"
+            f"{errors.suggest(name_or_path, known)}; a path must end in .yaml or hold a '/'"
         )
     return str(path)
 
@@ -298,7 +298,7 @@ def _explain(detail: Any) -> str:
     parts, known = _walk_keys(detail["loc"])
     path = ".".join(parts)
     if detail["type"] == "extra_forbidden":
-        hint = errors.nearest(parts[-1], known)
+        hint = errors.suggest(parts[-1], known)
         return f"unknown key {path!r}{hint}; known here: {', '.join(known)}"
     if detail["type"] == "missing":
         return f"missing key {path!r}"

@@ -62,7 +62,7 @@ def order_features(features: Mapping[str, Feature], columns: Mapping[str, Any]) 
                 known = [*columns, *features]
                 raise ValueError(
                     f"features.{name}: {given!r} is neither a column nor another feature"
-                    f"{errors.nearest(given, [k for k in known if k != name])}; "
+                    f"{errors.suggest(given, [k for k in known if k != name])}; "
                     f"columns: {', '.join(columns)}"
                 )
             visit(given, (*path, name))
@@ -185,7 +185,7 @@ def check_served(
 
 def _check_weight(weight: str, data_label: str, columns: Mapping[str, Any]) -> None:
     if weight not in columns:
-        near = errors.nearest(weight, columns)
+        near = errors.suggest(weight, columns)
         raise ValueError(f"label.weight: {weight!r} is not a column{near}")
     column = columns[weight]
     if kind_of(column) not in NUMBERS or column.shape or column.list or column.missing == "allow":
@@ -248,7 +248,7 @@ def _find_statistics(
     if other is None:
         return point.known
     if other not in columns:
-        raise ValueError(f"{key}: of: {other!r} is not a column{errors.nearest(other, columns)}")
+        raise ValueError(f"{key}: of: {other!r} is not a column{errors.suggest(other, columns)}")
     of = _build_point(columns[other])
     if of.kind != point.kind:
         raise ValueError(

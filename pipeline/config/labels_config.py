@@ -108,7 +108,7 @@ def _check_column(job: Any, name: str) -> str | None:
     """Returns what is wrong with one label."""
     columns, goal = job.data.columns, job.labels[name]
     if name not in columns:
-        return f"is not a column{errors.nearest(name, columns)}; columns: {', '.join(columns)}"
+        return f"is not a column{errors.suggest(name, columns)}; columns: {', '.join(columns)}"
     column = columns[name]
     kind = feature_check.kind_of(column)
     if column.list or column.shape or kind not in ("number", "integer", "text"):
@@ -156,7 +156,7 @@ def _check_metrics(labels: Mapping[str, Goal], evaluation: Any) -> Iterator[str]
     if metric != "loss" and (not slash or name not in labels):
         what = "names no label"
         if slash:
-            what = f"{name!r} is not one of the labels{errors.nearest(name, labels)}"
+            what = f"{name!r} is not one of the labels{errors.suggest(name, labels)}"
         yield (
             f"eval.metric: {metric!r}: {what}; write loss, or a metric of one of "
             f"{', '.join(labels)}, such as {first}/{_choose_metric(labels)}"

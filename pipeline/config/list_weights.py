@@ -32,7 +32,7 @@ def _check(key: str, weights: str, *, of: tuple[str, ...], columns: Mapping[str,
         raise ValueError(f"{key}: weights are for the items of one column with list: true")
     (items,) = of
     if weights not in columns:
-        raise ValueError(f"{key}: {weights!r} is not a column{errors.nearest(weights, columns)}")
+        raise ValueError(f"{key}: {weights!r} is not a column{errors.suggest(weights, columns)}")
     column = columns[weights]
     if not column.list or column.type == "string":
         got = f"a list of {column.type}" if column.list else f"one {column.type}"

@@ -104,7 +104,7 @@ def refuse_metric(model: Model, evaluation: Eval) -> None:
     if settings.label_classes is not None:
         what = f"{settings.label_classes} classes (model.params.classes)"
     better = base.SUCCESSORS.get(metric, "")
-    near = f" (did you mean {better!r}?)" if better in known else errors.nearest(metric, known)
+    near = f" (did you mean {better!r}?)" if better in known else errors.suggest(metric, known)
     raise errors.UsageError(
         f"eval.metric {metric!r}: {model.name} for {what} does not report it{near}; it must be one "
         f"of {', '.join(known)}"
@@ -118,7 +118,7 @@ def refuse_inputs(model: Model, given: Collection[str]) -> None:
         if name not in given:
             raise errors.UsageError(
                 f"model.name {model.name!r}: takes {name!r}, and the inputs are "
-                f"{', '.join(given)}{errors.nearest(name, given)}; call one {name}, or use another "
+                f"{', '.join(given)}{errors.suggest(name, given)}; call one {name}, or use another "
                 "model"
             )
 
@@ -167,7 +167,7 @@ def check(model: Model, *, has_features: bool) -> None:
         key = ".".join(str(part) for part in first["loc"])
         if first["type"] == "extra_forbidden":
             fields = list(known.model_fields)
-            reason = f"{model.name} has no such param{errors.nearest(key, fields)}; it has "
+            reason = f"{model.name} has no such param{errors.suggest(key, fields)}; it has "
             reason += ", ".join(fields)
         elif first["type"] == "value_error":
             reason = str(first["ctx"]["error"])
@@ -180,7 +180,7 @@ def _check_own(name: str) -> None:
     # Its module is not imported: where a config is only read, it may not be installed.
     module, colon, function = name.partition(":")
     if not module or not function:
-        near = "" if colon else errors.nearest(name, MODELS)
+        near = "" if colon else errors.suggest(name, MODELS)
         raise ValueError(
             f"model.name: {name!r} is not one of {', '.join(MODELS)}{near}; "
             "your own is package.module:function"

@@ -49,7 +49,7 @@ def check_column(sample: Sample, columns: Mapping[str, Any], key: Sequence[str])
         )
     if name not in columns:
         raise ValueError(
-            f"sample.column: {name!r} is not a column{errors.nearest(name, columns)}; columns: "
+            f"sample.column: {name!r} is not a column{errors.suggest(name, columns)}; columns: "
             f"{', '.join(columns)}"
         )
     column = columns[name]

@@ -40,7 +40,7 @@ def check(features: Mapping[str, Feature], columns: Mapping[str, Any]) -> None:
         others = [other for other in features if other != name]
         if table not in others:
             what = "the feature itself; leave it out" if table == name else "no feature"
-            raise ValueError(f"{key}: {table!r} is {what}{errors.nearest(table, others)}")
+            raise ValueError(f"{key}: {table!r} is {what}{errors.suggest(table, others)}")
         owner = features[table]
         if (further := _table(owner)) is not None:
             raise ValueError(f"{key}: {table!r} uses the table of {further!r}; name that one")

@@ -38,6 +38,6 @@ def _column(name: str, columns: Mapping[str, Any], where: str) -> Any:
     if name not in columns:
         raise ValueError(
             f"{where} {name!r}: not one of the columns {', '.join(columns)}"
-            f"{errors.nearest(name, columns)}"
+            f"{errors.suggest(name, columns)}"
         )
     return columns[name]

@@ -150,7 +150,7 @@ def train_baseline(
     with progress.Progress(label, total, unit="steps") as shown:
         lost = launched.follow(run, build_display(run, shown, seconds), wrong.append)
     if lost or wrong:
-        raise errors.of_exit_code(
+        raise errors.build_from_exit_code(
             _code_of(run),
             f"the undisturbed run {run.run.path!r} {'; '.join(wrong)}. See {str(run.log)!r}",
         )

@@ -42,7 +42,7 @@ def cluster_overrides(strategy: str | None, workers: int | None, ps: int | None)
     strategy there is not."""
     if strategy and strategy not in strategy_table.STRATEGIES:
         known = ", ".join(strategy_table.STRATEGIES)
-        hint = errors.nearest(strategy, strategy_table.STRATEGIES)
+        hint = errors.suggest(strategy, strategy_table.STRATEGIES)
         raise errors.UsageError(f"--strategy={strategy}: must be one of {known}{hint}")
     given = {"strategy": strategy, "workers": workers, "ps": ps}
     return [f"cluster.{key}={value}" for key, value in given.items() if value not in (None, "")]

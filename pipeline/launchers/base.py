@@ -55,7 +55,7 @@ class Launcher(abc.ABC):
         Raises `UsageError` for a config that the place cannot run, or a place that sends nothing.
         """
         raise errors.UsageError(
-            f"DRY_RUN=1: shows jobs for {places.other_places(places.training())}"
+            f"DRY_RUN=1: shows jobs for {places.format_others(places.list_training())}"
         )
 
     @abc.abstractmethod

@@ -70,7 +70,7 @@ def attempt(check: Callable[[], None], well: str) -> Finding:
 
 def check_python() -> Finding:
     """Is this a Python that TensorFlow has wheels for?"""
-    python = versions.installed()["python"]
+    python = versions.list_installed()["python"]
     return attempt(versions.require_python, f"Python {python}")
 
 

@@ -269,7 +269,7 @@ class RemoteLauncher(base.Launcher):
         if self.look(name).phase is not Phase.ENDED:
             raise errors.UsageError(
                 f"run {run.name!r}: is {self.describe_place(name)}. Follow it with "
-                f"CLUSTER={places.of_job(name)}, end it with make stop, or use another RUN="
+                f"CLUSTER={places.find_place(name)}, end it with make stop, or use another RUN="
             )
 
     def describe(self, name: str) -> list[str]:
@@ -374,11 +374,11 @@ class RemoteLauncher(base.Launcher):
             return record
         if record.status in ("failed", "stopped"):
             stopped = record.status == "stopped"
-            raise errors.of_exit_code(record.exit_code or 1, record.reason, stopped=stopped)
+            raise errors.build_from_exit_code(record.exit_code or 1, record.reason, stopped=stopped)
         error = self.failure(job, name, state)
         if error is not None:
             stopped = state.was_cancelled
-            error = errors.of_exit_code(error.exit_code, str(error), stopped=stopped)
+            error = errors.build_from_exit_code(error.exit_code, str(error), stopped=stopped)
             run_setup.close(job, record, error, stopped=stopped)
             raise error
         record.reason = run_record.reason_of_end(job.run)
@@ -393,4 +393,4 @@ def find_final_error(job: Job) -> errors.PipelineError | None:
     if marker is None:
         return None
     text = f"{marker['task']}: {marker['error']}"
-    return errors.of_exit_code(int(marker["exit_code"]), text)
+    return errors.build_from_exit_code(int(marker["exit_code"]), text)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def launcher(job: str) -> RemoteLauncher:
     """Returns the launcher of the place that has a job. Raises `UsageError` if none has such."""
-    found: RemoteLauncher = places.load(places.PLACES[places.of_job(job)].launcher)()
+    found: RemoteLauncher = places.load(places.PLACES[places.find_place(job)].launcher)()
     return found
 
 
@@ -43,7 +43,7 @@ def scale(run: RunFolder, workers: int, now: float) -> str | None:
         return None
     place = launcher(job)
     if not place.scales:
-        name = places.of_job(job)
+        name = places.find_place(job)
         raise errors.UsageError(
             f"run {run.name!r}: is a job on {places.PLACES[name].summary}, whose size is fixed; "
             f"make stop, then make train CLUSTER={name} with the same RUN= and "

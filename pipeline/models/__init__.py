@@ -10,5 +10,9 @@ from pipeline.models.base import ModelSettings
 
 # By `model.name`.
 MODELS: Mapping[str, type[ModelSettings]] = dict(
-    sorted((name, one) for one in sections.declared(ModelSettings, __name__) for name in one.names)
+    sorted(
+        (name, one)
+        for one in sections.import_subclasses(ModelSettings, __name__)
+        for name in one.names
+    )
 )

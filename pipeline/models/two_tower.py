@@ -89,7 +89,7 @@ def _check_sides(settings: TwoTower, features: Mapping[str, Any]) -> Iterator[st
             yield f"{key}: names no feature; the tower needs one of {', '.join(features)}"
         for name in names:
             if name not in features:
-                near = errors.nearest(name, features)
+                near = errors.suggest(name, features)
                 yield f"{key}: {name!r} is not a feature{near}; features: {', '.join(features)}"
             if names.count(name) > 1:
                 yield f"{key}: {name!r} is there twice"
@@ -126,7 +126,7 @@ def _check_item_id(
             )
         return
     if name not in settings.item:
-        near = errors.nearest(name, settings.item)
+        near = errors.suggest(name, settings.item)
         yield f"{key}: {name!r} is not in item{near}; item has {', '.join(settings.item)}"
         return
     steps, inputs = features[name].steps, features[name].inputs(name)
@@ -152,7 +152,7 @@ def _check_sections(job: Any) -> Iterator[str]:
     top = job.eval.top_k
     known = ("loss", "average_loss", f"hit_rate@{top}", f"mrr@{top}")
     if job.eval.metric not in known:
-        near = errors.nearest(job.eval.metric, known)
+        near = errors.suggest(job.eval.metric, known)
         yield (
             f"eval.metric: two_tower does not report {job.eval.metric!r}{near}; it has "
             f"{', '.join(known)}"

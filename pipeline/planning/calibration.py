@@ -205,7 +205,7 @@ def follow(run: LaunchedRun, shown: progress.Progress) -> None:
     code = run.wait()
     line = run.read_last_line().removeprefix("error: ")
     if code > 0:
-        raise errors.of_exit_code(code, f"the job cannot be calibrated: {line}")
+        raise errors.build_from_exit_code(code, f"the job cannot be calibrated: {line}")
     raise errors.DataError(
         f"the job cannot be calibrated: it ended by itself after {run.top_step:,} steps. See "
         f"{str(run.log)!r}"

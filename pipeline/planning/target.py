@@ -39,7 +39,7 @@ def parse(text: str) -> Target:
     if not equals or kind not in _KINDS:
         raise errors.UsageError(
             f"--target={text!r}: must be one of {', '.join(f'{one}=…' for one in _KINDS)}"
-            f"{errors.nearest(kind, _KINDS)}"
+            f"{errors.suggest(kind, _KINDS)}"
         )
     try:
         value = float(number)

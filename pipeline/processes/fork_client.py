@@ -163,7 +163,7 @@ class ForkServer:
         isolated: bool = False,
     ) -> None:
         """Starts the server, which imports `preload` while the caller continues. Raises what
-        `errors.from_os_error` says of a `log` that cannot be written.
+        `errors.translate_os_error` says of a `log` that cannot be written.
 
         The processes of an `isolated` one have a network of their own, without any other.
         `held` are descriptors (of locks) that every process keeps open for as long as it lives.
@@ -231,7 +231,9 @@ class ForkServer:
             except (EOFError, ConnectionResetError):
                 raise self._build_lost_error() from None
             if isinstance(message, PreloadFailed):
-                raise errors.of_exit_code(message.code, f"{message.reason}. Log: {self._log}")
+                raise errors.build_from_exit_code(
+                    message.code, f"{message.reason}. Log: {self._log}"
+                )
             if isinstance(message, Started):
                 self._pids[message.name] = message.pid
             else:
@@ -285,7 +287,7 @@ def _open_log(log: str) -> BinaryIO:
     try:
         return open(log, "ab")
     except OSError as error:
-        raise errors.from_os_error(error, f"cannot write {log!r}") from None
+        raise errors.translate_os_error(error, f"cannot write {log!r}") from None
 
 
 def describe_exit(code: int) -> str:

@@ -45,7 +45,7 @@ def main(arguments: list[str]) -> int:
     except BaseException as error:
         traceback.print_exc()
         said = f"cannot import {module}: {errors.describe(error)}"
-        refused = errors.of_import(error) or errors.PipelineError(said)
+        refused = errors.translate_import_error(error) or errors.PipelineError(said)
         with contextlib.suppress(OSError):
             launcher.send(PreloadFailed(str(refused), refused.exit_code))
         return 1

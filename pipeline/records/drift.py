@@ -137,7 +137,7 @@ def compare(a: RecordSplit, b: RecordSplit, limits: Drift) -> list[Compared]:
         if name not in names:
             raise errors.UsageError(
                 f"drift: {name!r} is not a column of {a.name} or {b.name}"
-                f"{errors.nearest(name, names)}"
+                f"{errors.suggest(name, names)}"
             )
     keys = {*(a.contents.key or ()), *(b.contents.key or ())} - {*limits.columns}
     compared = [name for name in names if name not in {*limits.ignore, *keys}]

@@ -200,7 +200,7 @@ def input_columns(path: str, part: str) -> list[str]:
     if part not in parts:
         have = f"it has {', '.join(parts)}" if parts else "it has none; leave --signature out"
         raise errors.UsageError(
-            f"--signature: the model has no part {part!r}{errors.nearest(part, parts)}; {have}"
+            f"--signature: the model has no part {part!r}{errors.suggest(part, parts)}; {have}"
         )
     return list(known[part]["inputs"])
 

@@ -51,7 +51,7 @@ def reraise(run: RunFolder, submission: str | None) -> None:
     has."""
     earlier = _read_marker(run, submission) if submission else None
     if earlier is not None:
-        raise errors.of_exit_code(
+        raise errors.build_from_exit_code(
             int(earlier["exit_code"]), f"{earlier['task']} has failed for good: {earlier['error']}"
         )
 

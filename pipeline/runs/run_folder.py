@@ -135,7 +135,7 @@ class RunFolder:
 
     def read(self, name: str) -> dict[str, Any] | None:
         """Returns a JSON file of the run, or `None` while there is none. Raises `DataError` for
-        another content, and what `errors.from_os_error` says of a file that cannot be read."""
+        another content, and what `errors.translate_os_error` says of a file that cannot be read."""
         return self._retry(lambda: self._read(storage.join(self.path, name)))
 
     def _read(self, path: str) -> dict[str, Any] | None:
@@ -144,7 +144,7 @@ class RunFolder:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:  # of another user, say
-            raise errors.from_os_error(error, f"cannot read {path!r}") from None
+            raise errors.translate_os_error(error, f"cannot read {path!r}") from None
         except json.JSONDecodeError as error:
             raise errors.DataError(
                 f"{path!r}: not JSON ({error}); remove it and run again"

@@ -44,7 +44,7 @@ def hold(
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
     except OSError as error:
-        raise errors.from_os_error(error, f"cannot write {path!r}") from None
+        raise errors.translate_os_error(error, f"cannot write {path!r}") from None
     try:
         waited = 0.0
         while not try_lock(descriptor, fcntl.LOCK_EX):
@@ -60,7 +60,7 @@ def hold(
             # Over what was there, which even a full disk has room for.
             os.ftruncate(descriptor, os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0))
         except OSError as error:
-            raise errors.from_os_error(error, f"cannot write {path!r}") from None
+            raise errors.translate_os_error(error, f"cannot write {path!r}") from None
         with _hold(storage.join(run.path, _NAME), f"run {run.name!r}", lost=_leave):
             yield descriptor
     finally:

@@ -205,7 +205,7 @@ def begin_as(
         earlier=launches(earlier, find_last_sign(run, earlier))[-_MOST_LAUNCHES:],
         restarts=earlier.restarts if earlier else [],
         new_data=earlier.new_data if earlier else [],
-        versions={**versions.installed(), "code": versions.code_version()},
+        versions={**versions.list_installed(), "code": versions.code_version()},
     )
 
 

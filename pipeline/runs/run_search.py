@@ -56,7 +56,7 @@ def find_run(
                 f"run {run!r}: has no config.yaml, so it is not a run; make runs "
                 f"STORAGE={shlex.quote(storage_root)} lists all runs"
             )
-        hint = errors.nearest(run, known)
+        hint = errors.suggest(run, known)
         if indexes := array_names.indexes_in(run, known):
             runs = array_names.list_names(run, indexes)
             hint = f", which has {runs}: give one of these"

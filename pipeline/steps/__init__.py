@@ -14,7 +14,7 @@ from pipeline.steps.base import Kind
 from pipeline.steps.base import Step as Step
 
 STEPS: Mapping[str, type[Step]] = dict(
-    sorted((step.config_name(), step) for step in sections.declared(Step, __name__))
+    sorted((step.config_name(), step) for step in sections.import_subclasses(Step, __name__))
 )
 
 
@@ -44,7 +44,7 @@ def find(name: str) -> type[Step]:
     module_name, colon, attribute = name.partition(":")
     if not colon:
         raise errors.UsageError(
-            f"no step is called {name!r}{errors.nearest(name, STEPS)}; known: {', '.join(STEPS)}; "
+            f"no step is called {name!r}{errors.suggest(name, STEPS)}; known: {', '.join(STEPS)}; "
             "a step of your own is package.module:Class"
         )
     try:

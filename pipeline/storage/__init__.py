@@ -177,7 +177,7 @@ def makedirs(path: str) -> None:
     try:
         gcs.makedirs(path) if is_remote(path) else os.makedirs(path, exist_ok=True)
     except OSError as error:
-        raise errors.from_os_error(error, f"cannot create folder {path!r}") from None
+        raise errors.translate_os_error(error, f"cannot create folder {path!r}") from None
 
 
 def open_file(path: str, mode: str = "rb") -> Any:
@@ -236,7 +236,7 @@ def write_text(path: str, text: str, *, new: bool = False, parents: bool = False
             return
         with contextlib.suppress(OSError):
             os.unlink(temporary)
-        raise errors.from_os_error(error, f"cannot write {path!r}") from None
+        raise errors.translate_os_error(error, f"cannot write {path!r}") from None
 
 
 def sweep(folder: str, pid: int) -> None:
@@ -316,7 +316,7 @@ def move(source: str, target: str) -> None:
     try:
         os.rename(source, target)
     except OSError as error:
-        raise errors.from_os_error(error, f"cannot move {source!r} to {target!r}") from None
+        raise errors.translate_os_error(error, f"cannot move {source!r} to {target!r}") from None
 
 
 def publish_folder(local: str, target: str, last: str) -> None:

@@ -100,7 +100,7 @@ def _ask_tensorflow(path: str, surroundings: Mapping[str, str], *, patience: flo
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["it printed nothing"])[-1]
         said = last.removeprefix("error: ")
-        raise errors.of_exit_code(done.returncode, f"{TENSORFLOW}: {said}")
+        raise errors.build_from_exit_code(done.returncode, f"{TENSORFLOW}: {said}")
 
 
 @contextlib.contextmanager
@@ -108,4 +108,4 @@ def _name_client(client: str) -> Iterator[None]:
     try:
         yield
     except errors.PipelineError as error:
-        raise errors.of_exit_code(error.exit_code, f"{client}: {error}") from None
+        raise errors.build_from_exit_code(error.exit_code, f"{client}: {error}") from None

@@ -30,7 +30,7 @@ def make(purpose: str) -> str:
         path, descriptor = _make_locked(prefix)
     except OSError as error:
         doing = f"cannot make a folder {prefix}*"
-        raise errors.from_os_error(error, doing, place_of="TMPDIR=") from None
+        raise errors.translate_os_error(error, doing, place_of="TMPDIR=") from None
     if not _held:
         atexit.register(_remove_all, os.getpid())
     _held[path] = descriptor

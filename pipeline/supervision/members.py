@@ -77,7 +77,7 @@ class Member:
         )
         cause = f"{self.name}: {loss.cause.rstrip('.')}{note}"
         cause += "" if cause.endswith("?") else "."
-        return errors.of_exit_code(decision.code, f"{cause}{hint} Log: {self.log}")
+        return errors.build_from_exit_code(decision.code, f"{cause}{hint} Log: {self.log}")
 
     def check_markers(self, run: RunFolder, *, evaluates: bool) -> None:
         """Raises `PipelineError` if a process that ended well has not left the file that says what

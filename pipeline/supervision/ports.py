@@ -139,7 +139,7 @@ def _lock(folder: str, port: int) -> int | None:
             lock = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_NOFOLLOW, 0o644)
     except OSError as error:
         doing = f"cannot lock a port in {folder!r}"
-        raise errors.from_os_error(error, doing, place_of="TMPDIR=") from None
+        raise errors.translate_os_error(error, doing, place_of="TMPDIR=") from None
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

@@ -66,4 +66,4 @@ def _append(path: str, text: str) -> None:
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
-        raise errors.from_os_error(error, f"cannot write {path!r}") from None
+        raise errors.translate_os_error(error, f"cannot write {path!r}") from None

@@ -192,7 +192,7 @@ class Search:
         elif code == errors.RetryableError.exit_code or code < 0:
             self._retry(trial, code, one.process.error())
         else:
-            self._fail(trial, errors.of_exit_code(code, one.process.error()))
+            self._fail(trial, errors.build_from_exit_code(code, one.process.error()))
 
     def _reach(self, one: _Running, found: Reached) -> None:
         trial, self._failures = one.trial, 0
@@ -232,7 +232,7 @@ class Search:
         self.failure = error
         self._say(f"trial {trial.number}: failed: {error} ({_format_settings(trial)})")
         if self._failures == _FAILURES:
-            raise errors.of_exit_code(
+            raise errors.build_from_exit_code(
                 error.exit_code,
                 f"{_FAILURES} trials in a row have failed, the last one, run {trial.run}, with: "
                 f"{error}",

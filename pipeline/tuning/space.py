@@ -193,7 +193,7 @@ def _parameter(key: str, given: Any) -> Parameter:
         return _parse_choices(key, given)
     for name in given:
         if name not in _RANGE:
-            hint = errors.nearest(str(name), [*_RANGE, _CHOICES])
+            hint = errors.suggest(str(name), [*_RANGE, _CHOICES])
             known = f"{', '.join(_RANGE)}, or {_CHOICES}"
             raise errors.UsageError(f"{key}: unknown key {name!r}{hint}; known here: {known}")
     return _parse_range(key, given)

@@ -70,7 +70,7 @@ def run(
                 builds.pin(for_run, job.name, build)
             builds.make_current(records, build, job.data)
     except OSError as error:
-        raise errors.from_os_error(error, f"cannot write records in {records!r}") from None
+        raise errors.translate_os_error(error, f"cannot write records in {records!r}") from None
     reporting.say_what_is_kept(records, build)
     return made
 

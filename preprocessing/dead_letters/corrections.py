@@ -218,5 +218,5 @@ def known_columns(raw: Mapping[str, Any], columns: Mapping[str, config.Column], 
         if name not in columns:
             raise errors.DataError(
                 f"{where}: raw has {name!r}, which is not a column of the config"
-                f"{errors.nearest(name, columns)}"
+                f"{errors.suggest(name, columns)}"
             )

@@ -101,7 +101,7 @@ def _known_runner(given: str) -> str:
     said = f"which {why}" if why else "which is not known"
     raise errors.UsageError(
         f"--pipeline_options: --runner={given}, {said}; use {', '.join(_RUNNERS)}, or leave it out"
-        f"{'' if why else errors.nearest(given, _RUNNERS)}"
+        f"{'' if why else errors.suggest(given, _RUNNERS)}"
     )
 
 
@@ -187,6 +187,6 @@ def _parse(arguments: Sequence[str]) -> PipelineOptions:
     unknown = sorted(everything.keys() - known.keys())
     if unknown:
         raise errors.UsageError(
-            f"--pipeline_options: Beam has no --{unknown[0]}{errors.nearest(unknown[0], known)}"
+            f"--pipeline_options: Beam has no --{unknown[0]}{errors.suggest(unknown[0], known)}"
         )
     return options

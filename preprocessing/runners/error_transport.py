@@ -39,7 +39,7 @@ def carried(doing: str) -> Iterator[None]:
     except errors.PipelineError as error:
         raise _pack(error) from None
     except OSError as error:
-        raise _pack(errors.from_os_error(error, doing)) from None
+        raise _pack(errors.translate_os_error(error, doing)) from None
 
 
 def run(pipeline: Any, follow: Callable[[Any], None] | None = None) -> None:

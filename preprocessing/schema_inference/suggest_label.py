@@ -207,7 +207,7 @@ def check_label(label: str, guess: Guess, columns: Collection[str]) -> None:
     if label in names:
         return
     why = guess.left_out.get(label)
-    near = errors.nearest(label, names)
+    near = errors.suggest(label, names)
     listed = ", ".join(names[:_COLUMNS])
     more = f" and {len(names) - _COLUMNS:,} more" if len(names) > _COLUMNS else ""
     raise errors.UsageError(

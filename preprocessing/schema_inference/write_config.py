@@ -366,7 +366,7 @@ def write(path: str, text: str) -> None:
     """Writes a new config. Raises `UsageError` if there is one already."""
     if storage.exists(path):
         raise errors.UsageError(f"{path!r} is there already; name another file with OUT=")
-    with errors.placed_by("OUT="):
+    with errors.name_setting("OUT="):
         storage.makedirs(storage.parent(path))
         storage.write_text(path, text)
 

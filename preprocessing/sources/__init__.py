@@ -33,7 +33,7 @@ def choose(data: config.Data, sizes: Sizes = SIZES) -> Source:
     if not colon:
         raise errors.UsageError(
             f"data.source: {name!r} is not one of {', '.join(sorted(SOURCES))}"
-            f"{errors.nearest(name, SOURCES)}, nor package.module:Class of your own"
+            f"{errors.suggest(name, SOURCES)}, nor package.module:Class of your own"
         )
     try:
         with quiet():  # a module of one's own imports Beam

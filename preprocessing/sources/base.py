@@ -178,7 +178,7 @@ def check_names(names: Sequence[str], wanted: Sequence[str], path: str, *, holde
             continue
         listed = f"; {holder} has {_listed(names)}"
         if name not in there:
-            raise MissingColumn(path, name, errors.nearest(name, names) + listed)
+            raise MissingColumn(path, name, errors.suggest(name, names) + listed)
         raise errors.DataError(
             f"{path!r}: column {name!r} of the config is there {there[name]} times{listed}"
         )

@@ -37,7 +37,7 @@ def fetch(wanted: config.Download) -> None:
             storage.makedirs(storage.parent(target))
             _unpack(archive, wanted.member, target)
         except OSError as error:
-            raise errors.from_os_error(error, f"cannot write {target!r}") from None
+            raise errors.translate_os_error(error, f"cannot write {target!r}") from None
     print(f"{target}: {storage.size(target):,} bytes from {wanted.requirement}")
 
 

@@ -42,7 +42,7 @@ def write(wanted: config.Generate) -> None:
         _write(temporary, wanted, function, made_by=made_by)
         os.replace(temporary, wanted.to)
     except OSError as error:
-        raise errors.from_os_error(error, f"cannot write {wanted.to!r}") from None
+        raise errors.translate_os_error(error, f"cannot write {wanted.to!r}") from None
     finally:
         pathlib.Path(temporary).unlink(missing_ok=True)
     print(f"{wanted.to}: {wanted.rows:,} rows, {storage.size(wanted.to):,} bytes")

@@ -79,7 +79,7 @@ def _shards(info: Mapping[str, Any], name: str, folder: str) -> Iterator[str]:
     splits = {split["name"]: split for split in info.get("splits", [])}
     if name not in splits:
         raise errors.DataError(
-            f"{folder!r}: no split {name!r}{errors.nearest(name, splits)}; "
+            f"{folder!r}: no split {name!r}{errors.suggest(name, splits)}; "
             f"the dataset has {', '.join(splits) or 'none'}"
         )
     kind = info.get("fileFormat", "tfrecord")

@@ -62,7 +62,9 @@ def write(found: Iterator[pa.Table], kind: str, target: str, *, new: bool) -> No
     except FileExistsError:
         raise exists_error(target) from None
     except OSError as error:
-        raise errors.from_os_error(error, f"cannot write {target!r}", place_of="OUTPUT=") from None
+        raise errors.translate_os_error(
+            error, f"cannot write {target!r}", place_of="OUTPUT="
+        ) from None
 
 
 def exists_error(path: str) -> errors.UsageError:

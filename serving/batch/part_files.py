@@ -56,7 +56,7 @@ def _make_folder(path: str) -> Iterator[str]:
     try:
         os.mkdir(folder)
     except OSError as error:
-        raise errors.from_os_error(error, f"cannot write {path!r}") from None
+        raise errors.translate_os_error(error, f"cannot write {path!r}") from None
     descriptor = os.open(storage.join(folder, _LOCK), os.O_RDWR | os.O_CREAT, 0o644)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

@@ -94,7 +94,7 @@ def predict(
     """
     started = time.monotonic()
     try:
-        with errors.placed_by("OUTPUT="), part_files.temporary_folder(output.path) as parts:
+        with errors.name_setting("OUTPUT="), part_files.temporary_folder(output.path) as parts:
             storage.remove(output.dead_letters)  # of an earlier run
             _answer(
                 job,
@@ -108,7 +108,7 @@ def predict(
             total = _keep_dead_letters(asked, output, parts)
             _write(export, asked, output, parts=parts, rows_shown=rows_shown)
     except OSError as error:
-        raise errors.from_os_error(
+        raise errors.translate_os_error(
             error, f"cannot write {output.path!r}", place_of="OUTPUT="
         ) from None
     seconds = time.monotonic() - started

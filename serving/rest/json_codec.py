@@ -133,7 +133,7 @@ def _name_inputs(
     for name in given:
         if name not in specs:
             raise BadRequest(
-                f"{where}: unknown column {name!r}{errors.nearest(name, specs)}; the model takes "
+                f"{where}: unknown column {name!r}{errors.suggest(name, specs)}; the model takes "
                 f"{', '.join(specs)}"
             )
     for name in specs:

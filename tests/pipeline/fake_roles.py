@@ -181,7 +181,7 @@ def _step_on(run, task):
 
 def _fail(run, task, code, text):
     """Ends as the trainer does: the last word in the status, and an error with its exit code."""
-    error = errors.of_exit_code(int(code), text)
+    error = errors.build_from_exit_code(int(code), text)
     say(run, task, "failed", error=text, exit_code=int(code))
     raise error
 

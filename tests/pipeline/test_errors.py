@@ -19,7 +19,7 @@ from pipeline import errors
     ],
 )
 def test_exit_codes_are_a_contract(kind, code):
-    error = errors.of_exit_code(code, "text")
+    error = errors.build_from_exit_code(code, "text")
     assert type(error) is kind and error.exit_code == code and str(error) == "text"
 
 
@@ -41,7 +41,7 @@ def test_bad_requests_and_data_are_value_errors():
     ],
 )
 def test_errors_of_the_system_say_what_to_do(number, kind, advice):
-    error = errors.from_os_error(OSError(number, "what happened"), "cannot write 'x'")
+    error = errors.translate_os_error(OSError(number, "what happened"), "cannot write 'x'")
     assert type(error) is kind
     assert str(error).startswith("cannot write 'x': what happened. ") and advice in str(error)
 
@@ -60,23 +60,23 @@ def test_errors_of_the_system_say_what_to_do(number, kind, advice):
     ],
 )
 def test_a_full_disk_is_recognised_from_any_library(raised, kind, text):
-    found = errors.of_disk(raised)
+    found = errors.translate_disk_error(raised)
     assert type(found) is kind
     assert str(found).startswith(f"cannot write {text}")
 
 
 def test_what_is_not_of_the_disk_is_of_another_kind():
-    assert errors.of_disk(errors.DataError("ours: No space left on device")) is None
-    assert errors.of_disk(RuntimeError("3 rows are left on device")) is None
-    assert errors.of_disk(OSError(errno.EIO, os.strerror(errno.EIO))) is None
+    assert errors.translate_disk_error(errors.DataError("ours: No space left on device")) is None
+    assert errors.translate_disk_error(RuntimeError("3 rows are left on device")) is None
+    assert errors.translate_disk_error(OSError(errno.EIO, os.strerror(errno.EIO))) is None
 
 
 def test_storage_that_was_there_is_named_and_may_come_back():
     text = "Node: 'IteratorGetNext'\n/r/train-1; No such file or directory\n\t [[{{node x}}]]"
-    found = errors.of_lost_storage(RuntimeError(text))
+    found = errors.translate_lost_storage(RuntimeError(text))
     assert str(found).startswith("cannot read '/r/train-1': No such file or directory. See that ")
     assert found.exit_code == 75
-    assert errors.of_lost_storage(RuntimeError("key w not found in checkpoint")) is None
+    assert errors.translate_lost_storage(RuntimeError("key w not found in checkpoint")) is None
 
 
 @pytest.mark.parametrize(
@@ -89,12 +89,12 @@ def test_storage_that_was_there_is_named_and_may_come_back():
     ],
 )
 def test_the_nearest_known_word(word, hint):
-    assert errors.nearest(word, ["steps", "seed"]) == hint
+    assert errors.suggest(word, ["steps", "seed"]) == hint
 
 
 def test_the_nearest_word_is_another_one():
-    assert errors.nearest("seed", ["steps", "seed"]) == ""
-    assert errors.nearest("Seed", ["steps", "seed"]) == " (did you mean 'seed'?)"
+    assert errors.suggest("seed", ["steps", "seed"]) == ""
+    assert errors.suggest("Seed", ["steps", "seed"]) == " (did you mean 'seed'?)"
 
 
 def test_what_has_been_reported_has_no_text():
@@ -103,13 +103,13 @@ def test_what_has_been_reported_has_no_text():
 
 
 def test_a_code_of_no_error_of_ours_is_kept():
-    error = errors.of_exit_code(3, "text")
+    error = errors.build_from_exit_code(3, "text")
     assert (type(error), error.exit_code, str(error)) == (errors.PipelineError, 3, "text")
 
 
 def test_no_failure_ends_with_0():
     with pytest.raises(ValueError, match="exit code 0 is of no failure: text"):
-        errors.of_exit_code(0, "text")
+        errors.build_from_exit_code(0, "text")
 
 
 def test_names_with_newlines_leave_an_error_one_line():
@@ -124,7 +124,7 @@ def test_a_library_that_cannot_be_imported_is_named(tmp_path, monkeypatch, name)
     raised = imported(
         tmp_path, monkeypatch, name, f'raise ImportError("\\nSorry:\\n{said}\\nmore")'
     )
-    error = errors.of_import(raised)
+    error = errors.translate_import_error(raised)
     assert str(error).startswith(
         f"{name} cannot be imported: {said}. Something it needs is missing"
     )
@@ -136,7 +136,7 @@ def test_a_library_that_cannot_be_imported_is_named(tmp_path, monkeypatch, name)
 
 @pytest.mark.parametrize("text", ['raise ImportError("own")', "import no_such_module", "1 / 0"])
 def test_modules_of_ones_own_keep_their_traceback(tmp_path, monkeypatch, text):
-    assert errors.of_import(imported(tmp_path, monkeypatch, "mymodel", text)) is None
+    assert errors.translate_import_error(imported(tmp_path, monkeypatch, "mymodel", text)) is None
 
 
 def imported(tmp_path, monkeypatch, name, text):
@@ -193,7 +193,7 @@ Original stack trace for 'PyFunc':
     ],
 )
 def test_the_first_line_that_says_something(text, line):
-    assert errors.first_line(RuntimeError(text)) == line
+    assert errors.find_first_line(RuntimeError(text)) == line
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,7 @@ def test_a_file_that_a_python_function_in_a_graph_lacks_is_not_lost_storage(numb
     error = OSError(number, os.strerror(number), "/words.txt")
     raised = f"{type(error).__name__}: {error}"
     found = RuntimeError(f"{PLACE}{raised}\n{TRACEBACK.format(raised=raised)}")
-    assert errors.of_lost_storage(found) is None
+    assert errors.translate_lost_storage(found) is None
     assert errors.describe(found) == raised
 
 

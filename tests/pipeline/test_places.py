@@ -43,7 +43,7 @@ def test_make_takes_the_variables_of_all_places():
     ("job", "place"), [("slurm/12", "slurm"), ("projects/p/locations/r/customJobs/1", "gcp")]
 )
 def test_a_job_belongs_to_the_place_that_its_name_begins_with(job, place):
-    assert places.of_job(job) == place
+    assert places.find_place(job) == place
 
 
 def test_a_job_of_an_unknown_place_has_no_launcher(monkeypatch):
@@ -53,7 +53,7 @@ def test_a_job_of_an_unknown_place_has_no_launcher(monkeypatch):
         errors.UsageError,
         match=r"^job 'moon/1': no place has jobs with such a name; they begin with projects/, k8s/",
     ):
-        places.of_job("moon/1")
+        places.find_place("moon/1")
 
 
 @pytest.fixture

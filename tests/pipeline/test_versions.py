@@ -36,5 +36,5 @@ def test_a_python_without_wheels_is_refused(running):
 
 
 def test_what_is_installed_is_recorded():
-    found = versions.installed(having(tensorflow="2.15.1"))
+    found = versions.list_installed(having(tensorflow="2.15.1"))
     assert set(found) == {"python", "tensorflow"}

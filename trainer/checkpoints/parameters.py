@@ -27,7 +27,7 @@ class Parameters:
         if not self._reader.has_tensor(name):
             known = self._reader.get_variable_to_shape_map()
             raise errors.ModelError(
-                f"checkpoint {self._checkpoint!r}: has no {name!r}{errors.nearest(name, known)}, "
+                f"checkpoint {self._checkpoint!r}: has no {name!r}{errors.suggest(name, known)}, "
                 "which its Keras form needs; it was trained with other code"
             )
         return np.asarray(self._reader.get_tensor(name))

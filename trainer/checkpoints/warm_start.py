@@ -60,13 +60,13 @@ def _begin_with(settings: model_config.WarmStart) -> list[str]:
     for old in settings.names.values():
         if old not in there:
             raise errors.UsageError(
-                f"{key}.names: {settings.path!r} has no {old!r}{errors.nearest(old, there)}"
+                f"{key}.names: {settings.path!r} has no {old!r}{errors.suggest(old, there)}"
             )
     mine = _variables()
     for new in settings.names:
         if new not in mine:
             raise errors.UsageError(
-                f"{key}.names: the model has no {new!r}{errors.nearest(new, mine)}"
+                f"{key}.names: the model has no {new!r}{errors.suggest(new, mine)}"
             )
     found = {
         new: settings.names.get(new, new)

@@ -29,7 +29,7 @@ _PAUSE = 0.5  # seconds between looks of a worker
 def lost_peer(error: Exception) -> errors.RetryableError:
     """Returns the error that ends a process which cannot continue without a lost one."""
     return errors.RetryableError(
-        f"a peer was lost: {errors.first_line(error)}. Run the same command to resume."
+        f"a peer was lost: {errors.find_first_line(error)}. Run the same command to resume."
     )
 
 

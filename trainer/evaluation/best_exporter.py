@@ -209,7 +209,7 @@ def check_metric(metric: str, reported: Iterable[str]) -> None:
     if metric not in known:
         label, slash, name = metric.rpartition("/")
         named = f"{label}{slash}{SUCCESSORS.get(name, name)}"
-        hint = f" (did you mean {named!r}?)" if named in known else errors.nearest(metric, known)
+        hint = f" (did you mean {named!r}?)" if named in known else errors.suggest(metric, known)
         raise errors.UsageError(
             f"eval.metric {metric!r}: the model reports {', '.join(known)}{hint}"
         )

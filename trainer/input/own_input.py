@@ -140,7 +140,7 @@ class OwnInput:
                 if not given and not optional:
                     raise errors.UsageError(
                         f"{self._describe_function(mode)}: takes {name!r}; it may take "
-                        f"{', '.join(known)}{errors.nearest(name, known)}"
+                        f"{', '.join(known)}{errors.suggest(name, known)}"
                     )
 
 

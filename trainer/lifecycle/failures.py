@@ -55,7 +55,11 @@ def _as_ours(error: Exception) -> Exception:
         if isinstance(error, tf.errors.OpError)
         else None
     )
-    known = of_storage if isinstance(of_storage, errors.PipelineError) else errors.of_disk(error)
+    known = (
+        of_storage
+        if isinstance(of_storage, errors.PipelineError)
+        else errors.translate_disk_error(error)
+    )
     if known is not None:
         return known
     if (variable := checkpoint_files.lacking_variable(error)) is not None:
@@ -64,7 +68,7 @@ def _as_ours(error: Exception) -> Exception:
             "only, or did not make when the checkpoint was saved; its variables must have the same "
             "names in every mode. Fix it, and choose a new RUN="
         )
-    first_line = errors.first_line(error)
+    first_line = errors.find_first_line(error)
     kinds: list[tuple[Any, type[errors.PipelineError], str]] = [
         (tf.estimator.NanLossDuringTrainingError, errors.ModelError, "the loss is not a number"),
         (tf.errors.DataLossError, errors.DataError, "a record is damaged"),
@@ -75,8 +79,8 @@ def _as_ours(error: Exception) -> Exception:
     for kind, ours, meaning in kinds:
         if isinstance(error, kind):
             return ours(f"{meaning}: {first_line}")
-    if isinstance(error, tf.errors.OpError) and (lost := errors.of_lost_storage(error)):
+    if isinstance(error, tf.errors.OpError) and (lost := errors.translate_lost_storage(error)):
         return lost
     if isinstance(error, OSError):
-        return errors.from_os_error(error, f"cannot access {error.filename!r}")
+        return errors.translate_os_error(error, f"cannot access {error.filename!r}")
     return error

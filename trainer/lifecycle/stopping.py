@@ -249,4 +249,4 @@ def failure_of(chief: run_folder.Status | None) -> errors.PipelineError | None:
     """Returns the error in a chief's status if it has failed for good."""
     if chief is None or chief.exit_code not in errors.FINAL_CODES:
         return None
-    return errors.of_exit_code(chief.exit_code, f"the chief failed: {chief.error}")
+    return errors.build_from_exit_code(chief.exit_code, f"the chief failed: {chief.error}")

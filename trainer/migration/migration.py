@@ -69,7 +69,7 @@ class Migration:
                 "needs": needs,
                 "packed": self._columns.packed,
                 "manifest": self._records.manifest.sha256,
-                "versions": versions.installed(),
+                "versions": versions.list_installed(),
                 "sha256": export_files.digests(beside),
             }
             storage.write_text(

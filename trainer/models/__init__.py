@@ -93,7 +93,7 @@ def load_attribute(dotted: str, key: str) -> Any:
     if not hasattr(module, attribute):
         raise errors.UsageError(
             f"{key} {dotted!r}: {module_name} has no {attribute!r}"
-            f"{errors.nearest(attribute, vars(module))}"
+            f"{errors.suggest(attribute, vars(module))}"
         )
     found = getattr(module, attribute)
     if not callable(found):

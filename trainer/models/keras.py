@@ -138,7 +138,7 @@ def _only_feature(network: Any, settings: Keras, transforms: Transforms) -> str 
     if missing:
         raise errors.UsageError(
             f"model.params.network {settings.network!r}: has an input {missing[0]!r}"
-            f"{errors.nearest(missing[0], names)}, the features are {', '.join(names)}"
+            f"{errors.suggest(missing[0], names)}, the features are {', '.join(names)}"
         )
     return None
 

@@ -128,7 +128,7 @@ def _text(job: config.Config) -> str:
 
 
 def _versions() -> str:
-    rows = {**versions.installed(), "code": versions.code_version()}
+    rows = {**versions.list_installed(), "code": versions.code_version()}
     return "\n".join(["| | |", "|---|---|", *(f"| {name} | {of} |" for name, of in rows.items())])
 
 

@@ -343,7 +343,7 @@ def _explain_failure(title: str, state: State) -> errors.PipelineError:
             )
         if code in errors.FINAL_CODES:
             line = next(iter(reversed(said.strip().splitlines())), "no reason given")
-            return errors.of_exit_code(code, f"{task}: {line.removeprefix('error: ')}")
+            return errors.build_from_exit_code(code, f"{task}: {line.removeprefix('error: ')}")
     return errors.RetryableError(
         f"{title}: {state}. make logs shows more; the same command continues from the last "
         "checkpoint"

@@ -195,7 +195,7 @@ class _Array:
         codes = {index: error.exit_code for index, error in self._failures.items()}
         again = errors.RetryableError.exit_code
         listed = ", ".join(f"{self._runs[i].name} ({code})" for i, code in sorted(codes.items()))
-        raise errors.of_exit_code(
+        raise errors.build_from_exit_code(
             max(codes.values(), key=lambda code: (code != again, code)),
             f"{len(codes)} of {len(self._runs)} runs did not end well, with these exit codes: "
             f"{listed}. The same command starts them again",

@@ -105,7 +105,9 @@ class JobAttempt:
             cause = exit_reason.cause(None, code, [])
             raise errors.RetryableError(f"preprocessing: {cause}. Run the same command again.")
         if code:
-            raise errors.of_exit_code(code, "preprocessing failed: see make logs ROLE=slurm")
+            raise errors.build_from_exit_code(
+                code, "preprocessing failed: see make logs ROLE=slurm"
+            )
 
     def _settle_records(self) -> None:
         pinned = builds.find_run_build(self._job.storage_root, self._run, self._job.config.name)
@@ -195,7 +197,7 @@ class JobAttempt:
         found = step_watch.find_fatal(self._run)
         if found is not None:
             text = f"{found['task']}: {found['error']}"
-            raise errors.of_exit_code(int(found["exit_code"]), text)
+            raise errors.build_from_exit_code(int(found["exit_code"]), text)
 
     def _check_stop(self) -> None:
         if self._stop.count:
@@ -216,9 +218,9 @@ class JobAttempt:
             cause = hang
         elif lost is None and code in errors.FINAL_CODES:  # a task failed before it could record it
             error = output.find_last_error(self._run) or "see make logs ROLE=slurm"
-            raise errors.of_exit_code(code, f"{cause}: {error}")
+            raise errors.build_from_exit_code(code, f"{cause}: {error}")
         if lost and lost["final"]:
-            raise errors.of_exit_code(int(lost["code"]), f"{name}: {cause}")
+            raise errors.build_from_exit_code(int(lost["code"]), f"{name}: {cause}")
         role, _, index = name.rpartition("-")
         reached = run_folder.find_saved_step(self._run)
         worked = bool(lost["worked"]) if lost else True
@@ -233,7 +235,7 @@ class JobAttempt:
         decision = self._policy.decide(loss, time.monotonic())
         if decision.action == "fail":
             note = f"; {decision.note}" if decision.note else ""
-            raise errors.of_exit_code(decision.code, f"{name}: {cause}{note}")
+            raise errors.build_from_exit_code(decision.code, f"{name}: {cause}{note}")
         print(f"{name}: {cause}; starting all processes again", flush=True)
         newest = agent.find_newest_step(self._run)
         when = lost["time"] if lost else time.time()

@@ -142,7 +142,7 @@ class SlurmLauncher(RemoteLauncher):
         if code.isdigit() and int(code) in errors.FINAL_CODES:
             said = output.find_last_error(job.run)
             said = said or f"{self.title(name)} failed: see make logs ROLE={script.LOG}"
-            return errors.of_exit_code(int(code), said)
+            return errors.build_from_exit_code(int(code), said)
         how = f" (exit code {exit_code})" if exit_code not in ("", "0:0") else ""
         return errors.RetryableError(
             f"{self.title(name)} ended as {state.word}{how}. make logs shows more; the same "

@@ -280,7 +280,7 @@ def _check_programs(
     """Raises the `PipelineError` of nodes that did not answer if they never will: they do not have
     the pipeline, or it failed for good."""
     if done.returncode in errors.FINAL_CODES:
-        raise errors.of_exit_code(done.returncode, said)
+        raise errors.build_from_exit_code(done.returncode, said)
     is_missing = _MISSING.search(done.stderr) is not None
     if is_missing or _RAISED.search(done.stderr):
         for node in nodes:

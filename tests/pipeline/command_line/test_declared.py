@@ -122,12 +122,12 @@ def test_arguments_of_a_shared_flag_are_read(tmp_path, monkeypatch):
     (tmp_path / "shared_flags.py").write_text(
         "PORT = cli.port_flag(80)\n"
         "CONFIG = cli.config_flag(default='mnist')\n"
-        "PLACE = cli.place_flag(places.preprocessing())\n"
+        "PLACE = cli.place_flag(places.list_preprocessing())\n"
         "STRATEGY, WORKERS, PS = cli.cluster_flags()\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     found = declared.read("shared_flags").settings
     assert found["port"].default == "80"
     assert found["config"].default == "mnist" and not found["config"].required
-    assert list(found["cluster"].choices) == places.preprocessing()
+    assert list(found["cluster"].choices) == places.list_preprocessing()
     assert found["workers"].help == "Workers besides the chief."
