@@ -186,8 +186,8 @@ def translate_import_error(error: BaseException) -> UsageError | None:
     if library in packages.NAMES or library not in metadata.packages_distributions():
         return None
     return UsageError(
-        f"{library} cannot be imported: {find_first_line(error)}. Something it needs is missing here, "
-        "or other versions are installed than are locked: make setup installs those"
+        f"{library} cannot be imported: {find_first_line(error)}. Something it needs is missing "
+        "here, or other versions are installed than are locked: make setup installs those"
     )
 
 
@@ -211,7 +211,7 @@ def suggest(word: str, known: Iterable[str]) -> str:
 
 
 def describe(error: BaseException) -> str:
-    """Returns an exception's name and its `find_first_line`; of an exception in a Python function of the
+    """Returns an exception's name and its first line; of an exception in a Python function of the
     user's that TensorFlow called, those of that one."""
     return _find_python_line(error) or f"{type(error).__name__}: {_strip_number(error)}"
 

@@ -74,8 +74,8 @@ def main(program: Sequence[str]) -> None:
         raise errors.UsageError(
             f"--cluster={_CLUSTER.value}: run supervises a script on this machine only. On others, "
             "train a config that names your input_fn and model (docs/own-input.md): make train "
-            f"{places.format_others(places.list_training())}; or start a script that calls trainer.run "
-            "in each role, with its TF_CONFIG (docs/own-script.md)"
+            f"{places.format_others(places.list_training())}; or start a script that calls "
+            "trainer.run in each role, with its TF_CONFIG (docs/own-script.md)"
         )
     if storage.is_remote(_STORAGE.value):
         raise errors.UsageError(

@@ -179,7 +179,8 @@ def check_served(
         if other != name:
             raise ValueError(
                 f"data.columns: {other!r} and {name!r} are the same argument of an exported model, "
-                f"{make_argument_name(name)!r}. Rename one in the raw data, or make no feature of it"
+                f"{make_argument_name(name)!r}. Rename one in the raw data, or make no feature of "
+                "it"
             )
 
 

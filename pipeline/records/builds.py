@@ -233,7 +233,7 @@ def pin(run: RunFolder, records: str, build: str) -> None:
 
 
 def pin_to(storage_root: str, run: RunFolder, name: str, *, folder: str) -> None:
-    """Pins a run to the build in a folder, as `find_wanted` returns it for records called `name`."""
+    """Pins a run to the build in a folder that `find_wanted` returns for records called `name`."""
     pin(run, name, folder[len(run_folder.records_folder(storage_root, name)) :].strip("/"))
 
 

@@ -51,7 +51,7 @@ def list_launches(
     """Returns all launches, the oldest first. The newest launch of a run at work ends at `now`.
 
     One that was killed ended with the last sign of life: that of its launcher, as the record has
-    it, of its processes, if their accounts are `known`, or of the newest launch the `find_last_sign`.
+    it, of its processes, if their accounts are `known`, or `find_last_sign` of the newest launch.
     One that gave none took no time.
     """
     known = sorted(known, key=lambda one: one.began)

@@ -376,8 +376,8 @@ def find_finished(job: config.Config, run: RunFolder) -> RunRecord | None:
     """Returns the record of a run that has nothing left to do, otherwise `None`: a model that is
     no longer there is exported again.
 
-    One that `has_ended_for_good` has more to do only if the config has changed; after `make stop` there
-    is more to do.
+    One that `has_ended_for_good` has more to do only if the config has changed; after `make stop`
+    there is more to do.
     """
     record, result = read(run), run.read(run_folder.RESULT)
     if record is None or result is None or record.status != "done":

@@ -22,8 +22,8 @@ def on_this_machine(request: PreprocessingRequest) -> Beam:
     """Returns Beam's defaults. Raises `UsageError` for a dry run: nothing is asked for."""
     if request.dry_run:
         raise errors.UsageError(
-            f"DRY_RUN=1: shows what {places.format_others(places.list_preprocessing())} would be asked "
-            "for"
+            f"DRY_RUN=1: shows what {places.format_others(places.list_preprocessing())} would be "
+            "asked for"
         )
     return Beam()
 
