@@ -22,7 +22,7 @@ def prepare(code: int) -> int:
     return code
 
 
-def at_once(code: int) -> None:
+def exit_at_once(code: int) -> None:
     """Ends the process without any clean-up, as `prepare` says. It flushes nothing: a thread may
     wait for whoever reads a stream."""
     if _aborts(code):

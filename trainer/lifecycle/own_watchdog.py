@@ -72,7 +72,7 @@ class OwnWatchdog:
         while True:
             time.sleep(self._interval)
             now = time.monotonic()
-            with self._looking.survived():
+            with self._looking.survive():
                 self.look(now - looked)
             looked = now
 

@@ -26,7 +26,7 @@ threading.Thread(target=print, args=said, kwargs={"file": sys.stderr}, daemon=Tr
 filled = array.array("i", [0])
 while filled[0] < size:
     fcntl.ioctl(reads, termios.FIONREAD, filled)
-exits.at_once(75)
+exits.exit_at_once(75)
 """
 
 
