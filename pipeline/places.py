@@ -51,7 +51,7 @@ PLACES: dict[str, Place] = {
     HERE: Place(
         "this machine",
         launcher="pipeline.launchers.local.launcher:LocalLauncher",
-        preprocessing="preprocessing.runners.places:on_this_machine",
+        preprocessing="preprocessing.runners.places:prepare_on_this_machine",
     ),
     "gcp": Place(
         "Google Cloud: Vertex AI, and Dataflow for records",
@@ -64,7 +64,7 @@ PLACES: dict[str, Place] = {
             "bucket": "gcp.bucket",
             "image": "gcp.image",
         },
-        preprocessing="preprocessing.runners.places:on_dataflow",
+        preprocessing="preprocessing.runners.places:prepare_on_dataflow",
     ),
     "k8s": Place(
         "Kubernetes",

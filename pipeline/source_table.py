@@ -73,7 +73,7 @@ SOURCES: Mapping[str, SourceKind] = {
         called="Parquet",
         mark=rb"PAR1",
         endings=("parquet", "pq"),
-        schema="preprocessing.sources.parquet:schema",
+        schema="preprocessing.sources.parquet:read_schema",
         in_folders=True,
     ),
     "orc": SourceKind(
@@ -81,7 +81,7 @@ SOURCES: Mapping[str, SourceKind] = {
         called="ORC",
         mark=rb"ORC",
         endings=("orc",),
-        schema="preprocessing.sources.orc:schema",
+        schema="preprocessing.sources.orc:read_schema",
         in_folders=True,
     ),
     "avro": SourceKind(
@@ -89,7 +89,7 @@ SOURCES: Mapping[str, SourceKind] = {
         called="Avro",
         mark=rb"Obj\x01",
         endings=("avro",),
-        schema="preprocessing.sources.avro:schema",
+        schema="preprocessing.sources.avro:read_schema",
         in_folders=True,
     ),
     "tfrecord": SourceKind(

@@ -28,7 +28,7 @@ _DRY_RUN = cli.dry_run_flag()
 def main() -> None:
     """Prints a line for each build, and what was freed."""
     root = _STORAGE.value
-    chosen = cleaning.names(root)
+    chosen = cleaning.list_names(root)
     if _CONFIG.value:
         job = config_file.load(_CONFIG.value)
         builds.refuse_other_inputs(root, job, given=_CONFIG.value)
@@ -37,12 +37,12 @@ def main() -> None:
     for name in chosen:
         if _DRY_RUN.value:
             listed = cleaning.find(root, name)
-            found = [(b, b.needed(force=_FORCE.value) or "would be removed") for b in listed]
+            found = [(b, b.explain_need(force=_FORCE.value) or "would be removed") for b in listed]
         else:
             found = list(cleaning.clean(root, name, force=_FORCE.value))
         if found:
             print(terminal.display_path(run_folder.records_folder(root, name)))
-            print("\n".join(cleaning.lines(found)), flush=True)
+            print("\n".join(cleaning.format_lines(found)), flush=True)
         freed += sum(build.bytes for build, why in found if not why)
     if not _DRY_RUN.value:
         print(f"{figures.size(freed)} freed")

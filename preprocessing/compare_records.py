@@ -32,7 +32,7 @@ _STORAGE = cli.storage_flag()
 
 def main() -> None:
     """Prints the table, writes the page, and checks the limits."""
-    of = _CONFIG.value or _shipped(_A.value, _B.value)
+    of = _CONFIG.value or _find_shipped_config(_A.value, _B.value)
     if _SET.value and not of:
         raise errors.UsageError(
             f"--set={_SET.value[0]}: changes a config, and these records name none; give --config="
@@ -57,7 +57,7 @@ def main() -> None:
     print(drift.check(found, terminal.display_path(page)))
 
 
-def _shipped(a: str, b: str) -> str:
+def _find_shipped_config(a: str, b: str) -> str:
     """Returns the name of the shipped config whose records both sets are of, or nothing."""
     names = {given.partition(":")[0] for given in (a, b)}
     return names.pop() if len(names) == 1 and names <= set(config_file.list_shipped()) else ""

@@ -32,7 +32,7 @@ _LABEL = flags.DEFINE_string(
 
 def main() -> None:
     """Reads the data, writes the config, and says where it is."""
-    path = _OUT.value or f"{write_config.name_of(_DATA.value)}.yaml"
+    path = _OUT.value or f"{write_config.build_name(_DATA.value)}.yaml"
     header = None if _HEADER.value is None else _HEADER.value == "1"
     found = write_config.propose(_DATA.value, path, _LABEL.value, has_header=header)
     write_config.write(path, found.text)

@@ -37,7 +37,7 @@ def main() -> None:
     request = PreprocessingRequest(
         wanted,
         _STORAGE.value,
-        arguments=tuple(_arguments()),
+        arguments=tuple(_list_arguments()),
         beam_options=tuple(_BEAM.value),
         num_workers=_WORKERS.value,
         dry_run=_DRY_RUN.value,
@@ -51,12 +51,12 @@ def main() -> None:
         num_workers=_WORKERS.value,
         pipeline_options=[*beam.options, *_BEAM.value],
         force=_FORCE.value,
-        for_run=_run_folder(),
+        for_run=_find_run_folder(),
         elsewhere=beam.elsewhere,
     )
 
 
-def _arguments() -> Iterator[str]:
+def _list_arguments() -> Iterator[str]:
     """Yields what makes the same records elsewhere."""
     yield f"--config={_CONFIG.value}"
     yield from (f"--set={override}" for override in _SET.value)
@@ -66,7 +66,7 @@ def _arguments() -> Iterator[str]:
         yield "--force"
 
 
-def _run_folder() -> run_folder.RunFolder | None:
+def _find_run_folder() -> run_folder.RunFolder | None:
     if _RUN.value is None:
         return None
     return run_folder.RunFolder(run_folder.run_folder(_STORAGE.value, _RUN.value))

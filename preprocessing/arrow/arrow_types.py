@@ -36,7 +36,7 @@ def arrow_schema(columns: Mapping[str, config.Column]) -> pa.Schema:
     return pa.schema([(name, arrow_type(column)) for name, column in columns.items()])
 
 
-def values(array: pa.Array, column: config.Column) -> np.ndarray:
+def extract_numbers(array: pa.Array, column: config.Column) -> np.ndarray:
     """Returns the values of a numeric column, which is no list, as an array of shape
     [rows, column.size]."""
     if column.type == "uint8":

@@ -16,41 +16,44 @@ import pyarrow as pa
 Binary: TypeAlias = pa.BinaryArray | pa.LargeBinaryArray
 
 
-def offsets(array: Binary) -> np.ndarray:
+def read_offsets(array: Binary) -> np.ndarray:
     """Returns where each value begins in the data buffer, and where the last one ends."""
     width = np.int64 if array.type == pa.large_binary() else np.int32
     everything = np.frombuffer(array.buffers()[1] or b"", width)
     return everything[array.offset : array.offset + len(array) + 1]
 
 
-def lengths(array: Binary) -> np.ndarray:
+def compute_lengths(array: Binary) -> np.ndarray:
     """Returns the number of bytes of each value."""
-    return np.diff(offsets(array))
+    return np.diff(read_offsets(array))
 
 
-def data(array: Binary) -> np.ndarray:
+def view_data(array: Binary) -> np.ndarray:
     """Returns the bytes of all values, one after the other, without copying them."""
     if not len(array):
         return np.zeros(0, np.uint8)
-    ends = offsets(array)
+    ends = read_offsets(array)
     return np.frombuffer(array.buffers()[2] or b"", np.uint8)[ends[0] : ends[-1]]
 
 
-def views(array: Binary) -> Iterator[np.ndarray]:
+def iterate_views(array: Binary) -> Iterator[np.ndarray]:
     """Yields each value as an array of bytes that shares the array's memory."""
-    everything, ends = data(array), (offsets(array) - offsets(array)[:1]).tolist()
+    everything, ends = view_data(array), (read_offsets(array) - read_offsets(array)[:1]).tolist()
     return (everything[start:end] for start, end in itertools.pairwise(ends))
 
 
-def copies(array: Binary) -> Iterator[bytes]:
-    """Yields a copy of each value; faster than `views` for short ones."""
-    everything, ends = data(array).tobytes(), (offsets(array) - offsets(array)[:1]).tolist()
+def iterate_copies(array: Binary) -> Iterator[bytes]:
+    """Yields a copy of each value; faster than `iterate_views` for short ones."""
+    everything, ends = (
+        view_data(array).tobytes(),
+        (read_offsets(array) - read_offsets(array)[:1]).tolist(),
+    )
     return (everything[start:end] for start, end in itertools.pairwise(ends))
 
 
-def values(array: Binary) -> list[bytes]:
+def copy_values(array: Binary) -> list[bytes]:
     """Returns a copy of each value."""
-    return list(copies(array))
+    return list(iterate_copies(array))
 
 
 def cut(content: np.ndarray, sizes: np.ndarray) -> pa.LargeBinaryArray:

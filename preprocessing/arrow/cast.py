@@ -43,37 +43,39 @@ def convert(array: pa.Array, column: config.Column) -> tuple[pa.Array, list[Faul
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
     if column.list:
-        return _lists(array, column)
+        return _convert_lists(array, column)
     if array.type == target and not (pa.types.is_string(target) or pa.types.is_nested(target)):
         return array, []
     faults: list[Fault] = []
     if pa.types.is_boolean(array.type) and target == pa.string():
-        array = _as_words(array, column)
+        array = _write_booleans(array, column)
     if column.is_image:
-        return _cast(array, target, "type", faults=faults), faults
+        return _cast_and_note(array, target, "type", faults=faults), faults
     if pa.types.is_binary(array.type) or pa.types.is_large_binary(array.type):
-        array = _cast(array, pa.string(), "encoding", faults=faults)
-    array = _as_number(array, target)
-    made = _cast(array, target, "type", faults=faults)
+        array = _cast_and_note(array, pa.string(), "encoding", faults=faults)
+    array = _normalize_numbers(array, target)
+    made = _cast_and_note(array, target, "type", faults=faults)
     if column.shape:
-        return _without_holes(made, column, faults), faults
+        return _refuse_holes(made, column, faults), faults
     if target == pa.string():
-        return _without_nul(made, faults), faults
+        return _refuse_nul(made, faults), faults
     if column.type == "float32":
-        made = _without_overflow(array, made, faults)
+        made = _refuse_overflow(array, made, faults)
     return made, faults
 
 
-def without_empty(array: pa.Array, column: config.Column) -> pa.Array:
+def null_empty_texts(array: pa.Array, column: config.Column) -> pa.Array:
     """Returns what is to be one number or date each, of texts with nulls for empty ones: many
     programs write "" where there is no value."""
     taken = column.type in ("int64", "float32") or column.dates is not None
     if column.list or column.shape or not taken:
         return array
-    return pc.if_else(empty, None, array) if (empty := empties(array)) is not None else array
+    return (
+        pc.if_else(empty, None, array) if (empty := find_empty_texts(array)) is not None else array
+    )
 
 
-def empties(array: pa.Array) -> pa.Array | None:
+def find_empty_texts(array: pa.Array) -> pa.Array | None:
     """Tells of each text if it is empty; of others, and if none is, returns `None`."""
     kind = array.type.value_type if pa.types.is_dictionary(array.type) else array.type
     if not (_is_text(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind)):
@@ -84,33 +86,33 @@ def empties(array: pa.Array) -> pa.Array | None:
     return found if pc.any(found).as_py() else None
 
 
-def _as_words(array: pa.Array, column: config.Column) -> pa.Array:
+def _write_booleans(array: pa.Array, column: config.Column) -> pa.Array:
     written = next(
         (words for words in _BOOLEANS if set(words) & set(column.allowed)), _BOOLEANS[-1]
     )
     return pc.if_else(array, written[1], written[0])
 
 
-def _lists(array: pa.Array, column: config.Column) -> tuple[pa.Array, list[Fault]]:
+def _convert_lists(array: pa.Array, column: config.Column) -> tuple[pa.Array, list[Fault]]:
     target, faults = arrow_types.arrow_type(column), list[Fault]()
     if pa.types.is_binary(array.type) or pa.types.is_large_binary(array.type):
-        array = _cast(array, pa.string(), "encoding", faults=faults)
+        array = _cast_and_note(array, pa.string(), "encoding", faults=faults)
     if _is_text(array.type) and column.separator == JSON:
-        array, no_array = lists.of_json(array)
+        array, no_array = lists.parse_json(array)
         faults.append(("json", no_array))
     elif _is_text(array.type):
-        array, quoted = lists.cut(array, column.separator)
+        array, quoted = lists.split_texts(array, column.separator)
         faults.append(("quotes", quoted))
     elif not _is_list(array.type):
         wrong = lists.is_there(array)
         return pa.nulls(len(array), target), [("type", wrong)] if wrong.any() else []
-    sizes, there, raw = lists.lengths(array), lists.is_there(array), array.flatten()
+    sizes, there, raw = lists.count_items(array), lists.is_there(array), array.flatten()
     items, found = convert(raw, column.item)
     found.append(("type", ~lists.is_there(raw)))
     if column.type == "float32":
-        found.append(("finite", _flags(pc.invert(pc.is_finite(items)))))
-    found.append(("item", _stand_ins(items, column)))
-    faults += [(reason, lists.having(bad, sizes)) for reason, bad in found]
+        found.append(("finite", _to_flags(pc.invert(pc.is_finite(items)))))
+    found.append(("item", _find_stand_ins(items, column)))
+    faults += [(reason, lists.find_rows_with(bad, sizes)) for reason, bad in found]
     faults = [(reason, bad) for reason, bad in faults if bad.any()]
     for _, bad in faults:
         there = there & ~bad
@@ -123,13 +125,13 @@ def _is_list(kind: pa.DataType) -> bool:
     return known.is_list(kind) or known.is_large_list(kind) or known.is_fixed_size_list(kind)
 
 
-def _stand_ins(items: pa.Array, column: config.Column) -> np.ndarray:
+def _find_stand_ins(items: pa.Array, column: config.Column) -> np.ndarray:
     """Tells of each item if it is what stands for none."""
     # NaN, which is equal to nothing, is not finite either.
-    return _flags(pc.equal(items, pa.scalar(column.stands_for_missing).cast(items.type)))
+    return _to_flags(pc.equal(items, pa.scalar(column.stands_for_missing).cast(items.type)))
 
 
-def _flags(found: pa.Array) -> np.ndarray:
+def _to_flags(found: pa.Array) -> np.ndarray:
     return found.fill_null(False).to_numpy(zero_copy_only=False)
 
 
@@ -139,7 +141,7 @@ def fits(array: pa.Array, column: config.Column) -> bool:
         if pa.types.is_binary(array.type) or pa.types.is_large_binary(array.type):
             array = cast_all(array, pa.string())
         target = arrow_types.arrow_type(column)
-        cast_all(_as_number(array, target), target)
+        cast_all(_normalize_numbers(array, target), target)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return False
     return True
@@ -149,17 +151,17 @@ def _is_text(kind: pa.DataType) -> bool:
     return pa.types.is_string(kind) or pa.types.is_large_string(kind)
 
 
-def _as_number(array: pa.Array, target: pa.DataType) -> pa.Array:
+def _normalize_numbers(array: pa.Array, target: pa.DataType) -> pa.Array:
     """Returns texts that are to be numbers as Arrow reads them."""
     if not _is_text(array.type) or not (
         pa.types.is_integer(target) or pa.types.is_floating(target)
     ):
         return array
     array = number_texts.normalize(array)
-    return _plain_whole(array) if target == pa.int64() else array
+    return _normalize_whole_numbers(array) if target == pa.int64() else array
 
 
-def _plain_whole(texts: pa.Array) -> pa.Array:
+def _normalize_whole_numbers(texts: pa.Array) -> pa.Array:
     """Returns whole numbers as Arrow reads them; float32 takes all of these as they are."""
     # Looking for a character is many times as quick as replacing by a pattern.
     for mark, pattern in ((".", _POINT), ("+", _PLUS)):
@@ -173,7 +175,7 @@ def cast(array: pa.Array, target: pa.DataType) -> tuple[pa.Array, np.ndarray | N
     try:
         return cast_all(array, target), None
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        bad = _bad_rows(array, target)
+        bad = _find_bad_rows(array, target)
     kept = pc.if_else(pa.array(bad), pa.scalar(None, array.type), array)
     # Where no value at all can be cast, there may not even be a cast for nulls.
     nothing = kept.null_count == len(array)
@@ -192,7 +194,9 @@ def cast_all(array: pa.Array, target: pa.DataType) -> pa.Array:
     return array.cast(target, safe=not pa.types.is_floating(element))
 
 
-def _cast(array: pa.Array, target: pa.DataType, reason: str, *, faults: list[Fault]) -> pa.Array:
+def _cast_and_note(
+    array: pa.Array, target: pa.DataType, reason: str, *, faults: list[Fault]
+) -> pa.Array:
     """Casts `array` and notes in `faults` what that fails for."""
     made, bad = cast(array, target)
     if bad is not None:
@@ -200,27 +204,27 @@ def _cast(array: pa.Array, target: pa.DataType, reason: str, *, faults: list[Fau
     return made
 
 
-def _bad_rows(array: pa.Array, target: pa.DataType) -> np.ndarray:
+def _find_bad_rows(array: pa.Array, target: pa.DataType) -> np.ndarray:
     if pa.types.is_nested(array.type):
-        return _bad_values(array, target)
+        return _find_bad_values(array, target)
     different = array.dictionary_encode()
     text = pa.types.is_string(array.type) or pa.types.is_large_string(array.type)
     number = pa.types.is_integer(target) or pa.types.is_floating(target)
-    look = _bad_texts if text and number else _bad_values
+    look = _find_bad_texts if text and number else _find_bad_values
     bad = np.append(look(different.dictionary, target), False)
     # Nulls point behind the last of the different values.
     return bad[different.indices.fill_null(len(bad) - 1).to_numpy()]
 
 
-def _bad_texts(array: pa.Array, target: pa.DataType) -> np.ndarray:
-    """As `_bad_values`, of texts that may have characters that no number has: those at once."""
+def _find_bad_texts(array: pa.Array, target: pa.DataType) -> np.ndarray:
+    """As `_find_bad_values`, of texts: those with characters that no number has, at once."""
     strange = pc.match_substring_regex(array, _NO_NUMBER).to_numpy(zero_copy_only=False)
     bad = strange.copy()
-    bad[~strange] = _bad_values(array.filter(pa.array(~strange)), target)
+    bad[~strange] = _find_bad_values(array.filter(pa.array(~strange)), target)
     return bad
 
 
-def _bad_values(array: pa.Array, target: pa.DataType) -> np.ndarray:
+def _find_bad_values(array: pa.Array, target: pa.DataType) -> np.ndarray:
     try:
         cast_all(array, target)
         return np.zeros(len(array), bool)
@@ -229,10 +233,10 @@ def _bad_values(array: pa.Array, target: pa.DataType) -> np.ndarray:
             return np.ones(len(array), bool)
     half = len(array) // 2
     parts = (array.slice(0, half), array.slice(half))
-    return np.concatenate([_bad_values(part, target) for part in parts])
+    return np.concatenate([_find_bad_values(part, target) for part in parts])
 
 
-def _without_nul(array: pa.Array, faults: list[Fault]) -> pa.Array:
+def _refuse_nul(array: pa.Array, faults: list[Fault]) -> pa.Array:
     found = np.frombuffer(array.buffers()[2] or b"", np.uint8)
     if found.all():
         return array
@@ -243,7 +247,7 @@ def _without_nul(array: pa.Array, faults: list[Fault]) -> pa.Array:
     return pc.if_else(pa.array(bad), pa.scalar(None, pa.string()), array)
 
 
-def _without_overflow(raw: pa.Array, made: pa.Array, faults: list[Fault]) -> pa.Array:
+def _refuse_overflow(raw: pa.Array, made: pa.Array, faults: list[Fault]) -> pa.Array:
     """Refuses numbers that float32 cannot hold; what says infinity is taken by its word."""
     endless = pc.is_inf(made).fill_null(False)
     if not pc.any(endless).as_py():
@@ -257,7 +261,7 @@ def _without_overflow(raw: pa.Array, made: pa.Array, faults: list[Fault]) -> pa.
     return pc.if_else(pa.array(bad), pa.scalar(None, made.type), made)
 
 
-def _without_holes(lists: pa.Array, column: config.Column, faults: list[Fault]) -> pa.Array:
+def _refuse_holes(lists: pa.Array, column: config.Column, faults: list[Fault]) -> pa.Array:
     """Refuses lists in which a value is missing."""
     values = lists.flatten()
     if not values.null_count:

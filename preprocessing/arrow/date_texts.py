@@ -18,32 +18,32 @@ _CLOCK = (
 _SECOND = 1_000_000  # in microseconds
 
 
-def have(form: str, texts: pa.Array) -> pa.Array:
+def match_form(form: str, texts: pa.Array) -> pa.Array:
     """Tells of each text if it is written in a form; 30 February may be."""
     return pc.match_substring_regex(texts, f"^({date_forms.TEXTS[form]})$")
 
 
-def as_iso(form: str, texts: pa.Array) -> pa.Array:
+def rewrite_as_iso(form: str, texts: pa.Array) -> pa.Array:
     """Returns texts of a form as ISO 8601; hours of the afternoon stay as they are."""
     for pattern, new in date_forms.rewrites(form):
         texts = pc.replace_substring_regex(texts, pattern, new)
     return texts
 
 
-def unreal(form: str, texts: pa.Array) -> np.ndarray:
+def find_unreal_days(form: str, texts: pa.Array) -> np.ndarray:
     """Tells of each text of a form if it is a day that is not in the calendar."""
-    days = pc.utf8_slice_codeunits(as_iso(form, texts), 0, _DAY).dictionary_encode()
+    days = pc.utf8_slice_codeunits(rewrite_as_iso(form, texts), 0, _DAY).dictionary_encode()
     _, bad = cast.cast(days.dictionary, pa.date32())
     return np.zeros(len(texts), bool) if bad is None else bad[days.indices.to_numpy()]
 
 
-def instants(form: str, texts: pa.StringArray) -> pa.Int64Array:
+def parse_instants(form: str, texts: pa.StringArray) -> pa.Int64Array:
     """Returns microseconds since 1970 of texts of a form; null for what is no date.
 
     A time is in UTC unless an offset follows, such as +0200; zones by name are not looked at.
     """
-    texts = pc.if_else(have(form, texts), texts, pa.scalar(None, pa.string()))
-    iso = as_iso(form, texts)
+    texts = pc.if_else(match_form(form, texts), texts, pa.scalar(None, pa.string()))
+    iso = rewrite_as_iso(form, texts)
     days, _ = cast.cast(pc.utf8_slice_codeunits(iso, 0, _DAY), pa.date32())
     parts = pc.extract_regex(iso, _CLOCK)
     number = {
@@ -63,13 +63,13 @@ def instants(form: str, texts: pa.StringArray) -> pa.Int64Array:
     return pc.add(midnights, pa.array(np.rint(of_day * _SECOND).astype(np.int64)))
 
 
-def unreadable(form: str, values: pa.Array) -> np.ndarray:
+def find_unreadable(form: str, values: pa.Array) -> np.ndarray:
     """Returns for each value whether it is not a date in this form; false where it is missing."""
     different = values.dictionary_encode()
     texts = different.dictionary.cast(pa.string())
     if pa.types.is_integer(values.type):
         texts = pc.utf8_lpad(texts, _COMPACT, "0")
-    bad = ~have(form, texts).to_numpy(zero_copy_only=False)
-    bad[~bad] = unreal(form, texts.filter(pa.array(~bad)))
+    bad = ~match_form(form, texts).to_numpy(zero_copy_only=False)
+    bad[~bad] = find_unreal_days(form, texts.filter(pa.array(~bad)))
     # Nulls point behind the last of the different values.
     return np.append(bad, False)[different.indices.fill_null(len(bad)).to_numpy()]

@@ -35,7 +35,7 @@ SEQUENCE = (
 Problem = tuple[str | None, str, str | None, str]
 
 
-def _classes() -> Any:
+def _build_message_classes() -> Any:
     field = descriptor_pb2.FieldDescriptorProto
     file = descriptor_pb2.FileDescriptorProto(name="example.proto", package="x", syntax="proto3")
 
@@ -73,10 +73,10 @@ def _classes() -> Any:
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("x.Example"))
 
 
-_Example = _classes()
+_Example = _build_message_classes()
 
 
-def lists(payload: bytes) -> list[tuple[str, str, Sequence[Any]]] | None:
+def parse_lists(payload: bytes) -> list[tuple[str, str, Sequence[Any]]] | None:
     """Returns name, kind of list and values of each feature, or `None` of what is no Example."""
     try:
         found = _Example.FromString(payload).features.feature
@@ -100,7 +100,7 @@ def is_sequence(payload: bytes) -> bool:
     return payload[at : at + 1] == _FEATURE_LISTS
 
 
-def columns_of(
+def parse_columns(
     payloads: Sequence[bytes], columns: dict[str, config.Column], known: Mapping[int, Problem]
 ) -> tuple[pa.RecordBatch, dict[int, Problem]]:
     """Returns the rows that have features of the declared kinds, and what is wrong with others.
@@ -119,14 +119,14 @@ def columns_of(
         except message.DecodeError:
             maps.append({})
             bad[row] = (None, "example", None, "is not a tf.train.Example")
-    found = {name: _column(maps, name, column, bad=bad) for name, column in columns.items()}
+    found = {name: _build_column(maps, name, column, bad=bad) for name, column in columns.items()}
     batch = pa.record_batch(found)
     if bad:
         batch = batch.take(pa.array([r for r in range(len(payloads)) if r not in bad], pa.int64()))
     return batch, bad
 
 
-def _column(
+def _build_column(
     maps: Sequence[Any], name: str, column: config.Column, *, bad: dict[int, Problem]
 ) -> pa.Array:
     wanted = LISTS[column.type]
@@ -141,13 +141,13 @@ def _column(
             values[row] = found[0]
         elif not one and (found or (column.list and feature.WhichOneof("kind") == wanted)):
             values[row] = list(found)
-        elif problem := _problem(feature, wanted, len(found), column=column):
+        elif problem := _find_problem(feature, wanted, len(found), column=column):
             bad.setdefault(row, (name, *problem))
     element = _TYPES.get(column.type, pa.binary())
     return pa.array(values, element if one else pa.list_(element))
 
 
-def _problem(
+def _find_problem(
     feature: Any, wanted: str, count: int, *, column: config.Column
 ) -> tuple[str, str | None, str] | None:
     if count:

@@ -20,10 +20,10 @@ _ANCILLARY = 0x20  # the bit of a chunk's name that says that readers may do wit
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 
 
-def problem(content: bytes) -> str | None:
+def find_problem(content: bytes) -> str | None:
     """Decodes an image to its last pixel. Returns what is wrong with it, or `None`."""
     try:
-        image = decoded(content)
+        image = decode(content)
     except ValueError as error:
         return str(error)
     # Pillow stops where the pixels end, TensorFlow does not.
@@ -32,7 +32,7 @@ def problem(content: bytes) -> str | None:
     return None
 
 
-def decoded(content: bytes) -> Image.Image:
+def decode(content: bytes) -> Image.Image:
     """Returns an image with all its pixels. Raises `ValueError` saying what is wrong with it."""
     try:
         # Pillow only warns of pictures of up to twice the pixels it refuses to decode.
@@ -64,13 +64,13 @@ def _is_whole_png(content: bytes) -> bool:
     return False
 
 
-def pixels(content: bytes, shape: tuple[int, ...]) -> bytes:
+def extract_pixels(content: bytes, shape: tuple[int, ...]) -> bytes:
     """Returns the bytes of a uint8 column: all pixels of an image, row by row.
 
     `shape` is `[height, width]`, `[height, width, channels]` of 1, 3 or 4 channels, or as many
     values flat. Raises `ValueError` for an image of another size, or that cannot be decoded.
     """
-    image = decoded(content)
+    image = decode(content)
     channels = shape[2] if len(shape) == 3 else 1
     # A column that takes a flat row of pixels does not say how many rows they were.
     if shape[:2] != (image.height, image.width) and shape != (image.height * image.width,):
@@ -79,14 +79,14 @@ def pixels(content: bytes, shape: tuple[int, ...]) -> bytes:
     return np.asarray(image.convert(_MODES[channels])).tobytes()
 
 
-def undecodable(array: pa.BinaryArray) -> np.ndarray:
+def find_undecodable(array: pa.BinaryArray) -> np.ndarray:
     """Tells of each value of a column if it is there and cannot be decoded."""
     bad = np.zeros(len(array), bool)
     for row, value in enumerate(array):
-        bad[row] = value.is_valid and problem(value.as_py()) is not None
+        bad[row] = value.is_valid and find_problem(value.as_py()) is not None
     return bad
 
 
 def describe(content: bytes) -> str:
     """Says of bytes that cannot be decoded how many there are and what is wrong with them."""
-    return f"{len(content):,} bytes ({problem(content) or 'an image'})"
+    return f"{len(content):,} bytes ({find_problem(content) or 'an image'})"

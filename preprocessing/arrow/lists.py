@@ -20,7 +20,7 @@ _PRINTED_ITEM = re.compile(
 )
 
 
-def lengths(array: pa.Array) -> np.ndarray:
+def count_items(array: pa.Array) -> np.ndarray:
     """Returns the number of items of each row as int64 `[rows]`, 0 where there is no list."""
     found = pc.list_value_length(array).fill_null(0)
     return found.to_numpy(zero_copy_only=False).astype(np.int64)
@@ -40,26 +40,26 @@ def is_there(array: pa.Array) -> np.ndarray:
     return array.is_valid().to_numpy(zero_copy_only=False)
 
 
-def having(items: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+def find_rows_with(items: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     """Returns `[rows]` bool, which rows hold one of the chosen `items` `[items]` bool."""
     found = np.zeros(len(sizes), bool)
     found[np.repeat(np.arange(len(sizes)), sizes)[items]] = True
     return found
 
 
-def summed(sizes: np.ndarray, counts: np.ndarray) -> np.ndarray:
+def sum_items(sizes: np.ndarray, counts: np.ndarray) -> np.ndarray:
     """Returns the sums `[rows]` of `sizes` `[items]` over the `counts` `[rows]` items of each."""
     ends = np.concatenate([[0], np.cumsum(sizes)])
     last = np.cumsum(counts)
     return ends[last] - ends[last - counts]
 
 
-def of_json(texts: pa.Array) -> tuple[pa.ListArray, np.ndarray]:
+def parse_json(texts: pa.Array) -> tuple[pa.ListArray, np.ndarray]:
     """Returns the items of arrays of JSON as texts, numbers as they are written, none of an empty
     text and a null of the text `null`; and `[rows]` bool, which texts are no array of single
     values. Lists as Python prints them are taken, too: `['a', 'b']`."""
     written = [None if is_null(text) else text for text in texts.to_pylist()]
-    found = [None if text is None else _items(text) for text in written]
+    found = [None if text is None else _parse_items(text) for text in written]
     bad = [text is not None and items is None for text, items in zip(written, found, strict=True)]
     return pa.array(found, pa.list_(pa.string())), np.array(bad, bool)
 
@@ -69,27 +69,27 @@ def is_null(text: str | None) -> bool:
     return text is not None and text.strip() == "null"
 
 
-def _items(text: str) -> list[str | None] | None:
+def _parse_items(text: str) -> list[str | None] | None:
     """Returns the items of an array of JSON, `None` if the text is something else."""
     if not text:
         return []
     try:
         found = _DECODER.decode(text)
     except (ValueError, RecursionError):
-        return _printed(text.strip())
+        return _parse_printed_list(text.strip())
     if not isinstance(found, list) or any(isinstance(item, list | dict) for item in found):
         return None
     return [str(item).lower() if isinstance(item, bool) else item for item in found]
 
 
-def _printed(text: str) -> list[str | None] | None:
+def _parse_printed_list(text: str) -> list[str | None] | None:
     """Returns the items of a list as Python prints it, `None` if the text is something else."""
     if not (text.startswith("[") and text.endswith("]")):
         return None
     inside, items, at = text[1:-1], list[str | None](), 0
     while found := _PRINTED_ITEM.match(inside, at):
         try:
-            items.append(_item_text(found[1]))
+            items.append(_evaluate_item(found[1]))
         except SyntaxError:  # an invalid escape
             return None
         at = found.end()
@@ -98,7 +98,7 @@ def _printed(text: str) -> list[str | None] | None:
     return None
 
 
-def _item_text(item: str) -> str | None:
+def _evaluate_item(item: str) -> str | None:
     if item == "None":
         return None
     if item in ("True", "False"):
@@ -106,11 +106,11 @@ def _item_text(item: str) -> str | None:
     return str(ast.literal_eval(item)) if item[0] in "'\"" else item
 
 
-def cut(texts: pa.Array, separator: str) -> tuple[pa.ListArray, np.ndarray]:
+def split_texts(texts: pa.Array, separator: str) -> tuple[pa.ListArray, np.ndarray]:
     """Returns the texts between separators, none of an empty text; and `[rows]` bool, where a
     separator is inside quotes: an item opens a quote and does not close it."""
     parts = pc.split_pattern(texts, separator)
-    sizes, there = lengths(parts), is_there(parts)
+    sizes, there = count_items(parts), is_there(parts)
     items = parts.flatten()
     empty = pc.equal(texts, "").fill_null(False).to_numpy(zero_copy_only=False)
     if empty.any():
@@ -120,16 +120,16 @@ def cut(texts: pa.Array, separator: str) -> tuple[pa.ListArray, np.ndarray]:
     opened = pc.starts_with(items, _QUOTE).to_numpy(zero_copy_only=False)
     if opened.any():
         closed = pc.and_(pc.ends_with(items, _QUOTE), pc.greater(pc.utf8_length(items), 1))
-        bad = having(opened & ~closed.to_numpy(zero_copy_only=False), sizes)
+        bad = find_rows_with(opened & ~closed.to_numpy(zero_copy_only=False), sizes)
     return build(items, sizes, there), bad
 
 
-def shortened(
+def shorten(
     array: pa.ListArray, most: int, *, last: bool = False
 ) -> tuple[pa.ListArray, np.ndarray]:
     """Returns lists of the first `most` items, or of the last, and `[rows]` bool, which had
     more."""
-    sizes = lengths(array)
+    sizes = count_items(array)
     longer = sizes > most
     if not longer.any():
         return array, longer

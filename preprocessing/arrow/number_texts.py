@@ -36,7 +36,7 @@ def normalize(texts: pa.Array) -> pa.Array:
     return pc.if_else(odd, pc.replace_substring_regex(made, _AROUND, r"\1\2"), texts)
 
 
-def without_point(texts: pa.Array) -> pa.Array:
+def drop_decimal_points(texts: pa.Array) -> pa.Array:
     """Returns binary with ids of 16 digits or more as they are without `.0`: they are text only
     because int64 may have no room for them, and are one id in both forms."""
     if (pc.max(pc.binary_length(texts)).as_py() or 0) < _LONG_BYTES:
@@ -46,7 +46,7 @@ def without_point(texts: pa.Array) -> pa.Array:
     return pc.replace_substring_regex(texts, _LONG, r"\1")
 
 
-def plain_text(text: str) -> str:
+def normalize_text(text: str) -> str:
     """Returns the same of one text."""
     if text.isascii() or re.search(_ODD, text) is None:
         return text

@@ -12,11 +12,11 @@ def cast(array: pa.Array, wanted: str) -> pa.Array:
     shown."""
     if isinstance(array.type, pa.BaseExtensionType):
         return cast(array.storage, wanted)
-    kind = _kind(array.type, wanted)
+    kind = _choose_type(array.type, wanted)
     return array if array.type == kind else array.cast(kind)
 
 
-def readable(array: pa.Array, wanted: str) -> pa.Array:
+def to_readable(array: pa.Array, wanted: str) -> pa.Array:
     """Returns the same, without the NaN that pandas and NumPy write where there is no value."""
     found = cast(array, wanted)
     if not pa.types.is_floating(found.type):
@@ -24,12 +24,12 @@ def readable(array: pa.Array, wanted: str) -> pa.Array:
     return pc.if_else(pc.is_nan(found), pa.scalar(None, found.type), found)
 
 
-def _kind(kind: pa.DataType, wanted: str) -> pa.DataType:
+def _choose_type(kind: pa.DataType, wanted: str) -> pa.DataType:
     known = pa.types
     if known.is_list(kind) or known.is_large_list(kind):
-        return pa.list_(_kind(kind.value_type, wanted))
+        return pa.list_(_choose_type(kind.value_type, wanted))
     if known.is_fixed_size_list(kind):
-        return pa.list_(_kind(kind.value_type, wanted), kind.list_size)
+        return pa.list_(_choose_type(kind.value_type, wanted), kind.list_size)
     if known.is_string_view(kind) or known.is_binary_view(kind):
         return pa.string() if known.is_string_view(kind) else pa.binary()
     if known.is_temporal(kind) and (wanted == "int64" or known.is_duration(kind)):

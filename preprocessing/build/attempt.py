@@ -15,7 +15,7 @@ from pipeline.source_table import SOURCES
 from preprocessing.build import enough, fingerprint, finished, in_place, reporting, resume
 from preprocessing.build.background_hash import Hashes
 from preprocessing.rows import placement
-from preprocessing.rows.split import existing
+from preprocessing.rows.split import list_splits
 from preprocessing.runners import dataflow_job
 from preprocessing.runners.beam_import import import_beam
 from preprocessing.shards import record_folders, spill
@@ -53,13 +53,13 @@ class Attempt:
     def make(self) -> tuple[str, manifest.Manifest]:
         """Returns the name of the build that holds the records, and its manifest."""
         chunks = [c for split in sorted(self.data.inputs) for c in self.source.plan(split)]
-        reporting.say_what_is_read(self.data, chunks, self.source)
-        job = self._dataflow_job()
-        submitted = job.folders() if job else None
+        reporting.print_what_is_read(self.data, chunks, self.source)
+        job = self._build_dataflow_job()
+        submitted = job.read_folders() if job else None
         folders = submitted or record_folders.prepare(self.records, self.base, self.taken)
-        with self._cleaned_up(folders, job):
+        with self._clean_up_after(folders, job):
             if job and submitted:
-                with reporting.reporting(folders, None):
+                with reporting.report_progress(folders, None):
                     job.follow()
             else:
                 self._run_beam(chunks, folders, job)
@@ -74,16 +74,16 @@ class Attempt:
         user's."""
         return bool(self.options.pipeline_options) or self.data.source not in SOURCES
 
-    def _dataflow_job(self) -> dataflow_job.DataflowJob | None:
+    def _build_dataflow_job(self) -> dataflow_job.DataflowJob | None:
         if self.options.follower is None:
             return None
-        made_of = fingerprint.fingerprint(self.data, self.hashes.result())
+        made_of = fingerprint.compute_fingerprint(self.data, self.hashes.result())
         return dataflow_job.DataflowJob(
             self.options.follower, self.records, self.base, fingerprint=made_of
         )
 
     @contextlib.contextmanager
-    def _cleaned_up(
+    def _clean_up_after(
         self, folders: record_folders.Folders, job: dataflow_job.DataflowJob | None
     ) -> Iterator[None]:
         """Removes the temporary folder and an unfinished build after the body, unless a job on
@@ -109,21 +109,21 @@ class Attempt:
     ) -> None:
         """Reads all chunks and writes the shards; returns when that is done, wherever it is."""
         keeping = resume.begin(self.left, chunks, folders.temporary)
-        with self.hashes.noted(lambda found: self._note_fingerprint(found, folders)):
+        with self.hashes.note_when_known(lambda found: self._note_fingerprint(found, folders)):
             import_beam(cloud=self._needs_cloud)
             from preprocessing.runners import beam_options
 
             beam = beam_options.build(self.options.pipeline_options, self.options.num_workers)
             beam_options.check_complete(beam)
             local = beam_options.is_local(beam)
-            workers = f", workers: {beam_options.workers(beam)}" if local else ""
-            print(f"running on Beam's {beam_options.runner_name(beam)}{workers}", flush=True)
+            workers = f", workers: {beam_options.count_workers(beam)}" if local else ""
+            print(f"running on Beam's {beam_options.find_runner_name(beam)}{workers}", flush=True)
             how = {
-                "runner": beam_options.runner(beam),
+                "runner": beam_options.choose_runner(beam),
                 "options": beam,
                 "keeping": keeping,
             }
-            with beam_options.quiet(beam):
+            with beam_options.silence_tracebacks(beam):
                 if self.data.in_place:
                     self._scan(chunks, folders, how)
                 else:
@@ -142,12 +142,12 @@ class Attempt:
 
         counts = [chunk.rows for chunk in chunks]
         rows = None if None in counts else sum(count or 0 for count in counts)
-        follow = functools.partial(job.submitted, folders) if job else None
-        if portable.follows(how["options"]):
+        follow = functools.partial(job.note_submission, folders) if job else None
+        if portable.must_follow(how["options"]):
             portable.check(how["options"])
-            pool = portable.pool_here(how["options"])
+            pool = portable.find_local_pool(how["options"])
             follow = functools.partial(portable.follow, folders.temporary, pool=pool)
-        with reporting.reporting(folders, rows), dataflow_job.translate_errors(job):
+        with reporting.report_progress(folders, rows), dataflow_job.translate_errors(job):
             how |= {"follow": follow, "dates": self.options.dates}
             beam_pipeline.run(chunks, self.source, self.data, folders=folders, **how)
 
@@ -159,57 +159,60 @@ class Attempt:
         size = sum(one.details.bytes for chunk in chunks for one in chunk.details)
         if self.options.values:
             print(f"values are read too, which takes longer: {self.options.values}", flush=True)
-        with reporting.scanning(folders, size):
+        with reporting.report_scan(folders, size):
             values = bool(self.options.values)
             scan_pipeline.run(chunks, self.source, folders, values=values, **how)
 
     def _note_fingerprint(
         self, found: tuple[manifest.SourceFile, ...], folders: record_folders.Folders
     ) -> None:
-        made_of = fingerprint.fingerprint(self.data, found)
+        made_of = fingerprint.compute_fingerprint(self.data, found)
         resume.note_fingerprint(self.left, folders.temporary, made_of)
 
     def _finish(self, folders: record_folders.Folders) -> tuple[str, manifest.Manifest]:
         """Checks what was made, and writes its manifest, unless an earlier build is equal."""
-        result = self._manifest(folders)
+        result = self._build_manifest(folders)
         resume.check(self.left, result.fingerprint, folders.temporary)
         enough.check(self.data, result)
-        same = None if self.options.force else finished.equal(self.records, self.base, result)
+        same = None if self.options.force else finished.find_equal(self.records, self.base, result)
         if same is None:
             manifest.write(folders.build, result, new=True)
         return same or folders.build_name, result
 
-    def _manifest(self, folders: record_folders.Folders) -> manifest.Manifest:
+    def _build_manifest(self, folders: record_folders.Folders) -> manifest.Manifest:
         found = self.hashes.result()
         if self.data.in_place:
-            made_of = fingerprint.fingerprint(self.data, found)
+            made_of = fingerprint.compute_fingerprint(self.data, found)
             values = bool(self.options.values)
             return in_place.build_manifest(self.data, folders, made_of, values=values)
         sampled = reporting.check_dead_letters(self.data, folders, dates=self.options.dates)
-        return _manifest(self.data, folders, found, sampled=sampled)
+        return _build_manifest(self.data, folders, found, sampled=sampled)
 
 
-def _manifest(
+def _build_manifest(
     data: config.Data,
     folders: record_folders.Folders,
     found: tuple[manifest.SourceFile, ...],
     *,
     sampled: manifest.Sampled | None,
 ) -> manifest.Manifest:
-    receipts = folders.receipts()
+    receipts = folders.read_receipts()
     splits: dict[str, manifest.Split] = {}
-    for split in existing(data):
-        total = placement.shards_of(data, split)
+    for split in list_splits(data):
+        total = placement.count_shards(data, split)
         shards = tuple(
-            receipts.get((split, index)) or _empty_shard(folders, split, index, total=total)
+            receipts.get((split, index)) or _write_empty_shard(folders, split, index, total=total)
             for index in range(total)
         )
         splits[split] = manifest.Split(records=sum(s.records for s in shards), shards=shards)
-    written, read = sum(s.records for s in splits.values()), spill.rows_written(folders.temporary)
+    written, read = (
+        sum(s.records for s in splits.values()),
+        spill.count_rows_written(folders.temporary),
+    )
     # Rows whose key is there already are left out between the two.
     assert written == read or (data.key and written < read), f"{read} were read, {written} written"
     return manifest.Manifest(
-        fingerprint=fingerprint.fingerprint(data, found),
+        fingerprint=fingerprint.compute_fingerprint(data, found),
         settings=config.digest(builds.find_deciding_settings(data)),
         columns=data.columns,
         label=data.label,
@@ -217,16 +220,16 @@ def _manifest(
         block_records=data.block_records,
         sources=found,
         splits=splits,
-        statistics=folders.statistics(),
+        statistics=folders.read_statistics(),
         sampled=sampled,
     )
 
 
-def _empty_shard(
+def _write_empty_shard(
     folders: record_folders.Folders, split: str, index: int, *, total: int
 ) -> manifest.Shard:
     """Writes the file of a shard to which no row was assigned."""
     from preprocessing.shards import merge
 
-    name = folders.shard_name(split, index, total)
+    name = folders.name_shard(split, index, total)
     return merge.write_shard(storage.join(folders.build, name), name, [], block_records=1)[0]

@@ -17,7 +17,7 @@ class Hashes:
 
     def __init__(self, files: list[RawFile], thread: concurrent.futures.ThreadPoolExecutor) -> None:
         self._thread, self._stop = thread, threading.Event()
-        self._found = thread.submit(fingerprint.sources, files, self._stop)
+        self._found = thread.submit(fingerprint.hash_sources, files, self._stop)
 
     def result(self) -> tuple[manifest.SourceFile, ...]:
         """Waits for the end of the hashing."""
@@ -28,7 +28,9 @@ class Hashes:
         self._stop.set()
 
     @contextlib.contextmanager
-    def noted(self, note: Callable[[tuple[manifest.SourceFile, ...]], None]) -> Iterator[None]:
+    def note_when_known(
+        self, note: Callable[[tuple[manifest.SourceFile, ...]], None]
+    ) -> Iterator[None]:
         """Calls `note` with the result once it is known, unless the body ends before."""
 
         def wait_and_note() -> None:
@@ -45,7 +47,7 @@ class Hashes:
 
 
 @contextlib.contextmanager
-def hashing(files: list[RawFile]) -> Iterator[Hashes]:
+def hash_in_background(files: list[RawFile]) -> Iterator[Hashes]:
     """Hashes the raw files until the body ends."""
     with concurrent.futures.ThreadPoolExecutor(1) as thread:
         hashes = Hashes(files, thread)

@@ -26,7 +26,7 @@ from pipeline.config.splits import SplitName
 from preprocessing.build import copies, counters
 from preprocessing.dead_letters import letter_files
 from preprocessing.rows import content, placement, provenance, sample, undated, validate
-from preprocessing.rows.split import draw, read_from
+from preprocessing.rows.split import draw, find_input_split
 from preprocessing.runners import error_transport, pulse
 from preprocessing.shards import encode, merge, pieces, record_folders, spill, split_leaks, summed
 from preprocessing.shards.prefetch import prefetch
@@ -42,13 +42,13 @@ ShardKey = tuple[SplitName, int]
 STATISTICS = "statistics"
 
 
-def learned_output(found: column_stats.Partials) -> beam.pvalue.TaggedOutput:
+def tag_learned(found: column_stats.Partials) -> beam.pvalue.TaggedOutput:
     """Returns what was learned as an element of `STATISTICS`: bytes, because of a dict Beam pickles
     each value by itself, and does so several times on its way, to know the size."""
     return beam.pvalue.TaggedOutput(STATISTICS, pickle.dumps(found, pickle.HIGHEST_PROTOCOL))
 
 
-def analyzed_late(data: config.Data) -> bool:
+def is_analyzed_late(data: config.Data) -> bool:
     """Tells if statistics are gathered as shards are written, because rows may yet be left out.
 
     That takes longer. Rows whose key is there already are left out, unless the first fails the run.
@@ -63,31 +63,32 @@ class Spill(beam.DoFn):
         self, source: Source, data: config.Data, folder: str, *, dates: Unruled = date_rules.NONE
     ) -> None:
         self._source, self._data, self._folder, self._dates = source, data, folder, dates
-        self._late = analyzed_late(data)
+        self._late = is_analyzed_late(data)
 
     def setup(self) -> None:
         """Called once in a worker; from now on this one says that it is there."""
         pulse.begin(self._folder)
 
-    def spilled(
+    def spill_rows(
         self, element: Chunk, found: Iterator[Rows], sums: summed.Sums | None = None
     ) -> Iterator[Any]:
         """Enforces, places, analyses, encodes and spills the rows `found` in one chunk. Yields
         segments by split and shard, and at the end the `Partials` that do not come late. What the
         files are is in `sums` then, if they are given."""
         tally, learned = letter_files.Tally(), []
-        with error_transport.carried(f"cannot write temporary files in {self._folder!r}"):
-            origin = pieces.key(element)
-            for part, (good, encoded) in enumerate(prefetch(self._encoded(element.split, found))):
+        with error_transport.carry_errors(f"cannot write temporary files in {self._folder!r}"):
+            origin = pieces.name_piece(element)
+            for part, (good, encoded) in enumerate(prefetch(self._encode(element.split, found))):
                 letter_files.write(self._folder, f"{origin}-{part:04d}", good.letters, sums=sums)
                 cut, out = good.truncated, good.sampled
                 read = (good.read, good.dropped)
-                tally.add(letter_files.tally(good.letters, *read, truncated=cut, sampled=out))
+                letters = good.letters
+                tally.add(letter_files.count_letters(letters, *read, truncated=cut, sampled=out))
                 tally.add_undated(undated.count(good.batch, self._dates, self._data.columns))
                 if good.left_out is not None:
-                    learned.append(column_stats.of_left_out(good.left_out, self._data))
+                    learned.append(column_stats.count_left_out(good.left_out, self._data))
                 if not self._late:
-                    learned.append(self._analyzed(good.batch, encoded.places.split))
+                    learned.append(self._analyze(good.batch, encoded.places.split))
                 place = (element.index, part)
                 yield from spill.write(
                     self._folder, element.split, place, encoded=encoded, sums=sums
@@ -97,15 +98,15 @@ class Spill(beam.DoFn):
         if learned:
             yield column_stats.merge(learned, self._data)
 
-    def _analyzed(self, batch: pa.RecordBatch, splits: np.ndarray) -> column_stats.Partials:
+    def _analyze(self, batch: pa.RecordBatch, splits: np.ndarray) -> column_stats.Partials:
         found: column_stats.Partials = {}
         for index in np.unique(splits):
             of_split = splits == index
             rows = batch if of_split.all() else batch.filter(pa.array(of_split))
-            found |= column_stats.of_batch(rows, config.SPLITS[index], self._data)
+            found |= column_stats.count_batch(rows, config.SPLITS[index], self._data)
         return found
 
-    def _encoded(
+    def _encode(
         self, split: SplitName, found: Iterator[Rows]
     ) -> Iterator[tuple[validate.Good, spill.Encoded]]:
         for rows in found:
@@ -114,24 +115,24 @@ class Spill(beam.DoFn):
                 raise errors.DataError(str(good.letters[0]))
             contents = None
             if self._data.key:
-                row_keys = keys.of_columns(good.batch, self._data.key)
+                row_keys = keys.join_columns(good.batch, self._data.key)
             else:
                 contents = content.hash_rows(good.batch, self._data.columns)
-                row_keys = content.keys(contents)
+                row_keys = content.build_keys(contents)
             splits = draw(row_keys, good.splits, split, data=self._data)
-            staying = sample.staying(good.batch, row_keys, splits, data=self._data)
+            staying = sample.select_kept(good.batch, row_keys, splits, data=self._data)
             if not staying.all():
-                good = sample.without(good, staying)
+                good = sample.leave_out(good, staying)
                 row_keys, splits = row_keys.filter(pa.array(staying)), splits[staying]
             places = placement.place(row_keys, splits, self._data)
             if self._data.provenance:
-                batch, columns = provenance.added(good, rows, self._data.columns)
+                batch, columns = provenance.add_provenance(good, rows, self._data.columns)
             else:
                 batch, columns = good.batch, self._data.columns
             framed = encode.frame(encode.encode(batch, columns))
             numbers = good.numbers if self._data.key else None
             file, late = rows.file(self._data.label), good.batch if self._late else None
-            files = rows.paths(good.kept) if self._data.key else None
+            files = rows.find_paths(good.kept) if self._data.key else None
             yield good, spill.Encoded(places, framed, file, numbers, late, contents, files)
 
 
@@ -152,38 +153,38 @@ class ReadAndSpill(Spill):
 
     def process(self, element: Chunk) -> Iterator[Any]:
         """Reads and spills one chunk, unless that has been done."""
-        if pieces.key(element) in self._keeping.there:
-            yield from self._done(element)
+        if pieces.name_piece(element) in self._keeping.there:
+            yield from self._read_finished(element)
         elif self._keeping.marked:
-            yield from self._marked(element)
+            yield from self._spill_and_mark(element)
         else:
-            yield from map(_as_output, self.spilled(element, self._source.read(element)))
+            yield from map(_tag_output, self.spill_rows(element, self._source.read(element)))
 
-    def _marked(self, element: Chunk) -> Iterator[Any]:
+    def _spill_and_mark(self, element: Chunk) -> Iterator[Any]:
         sums: summed.Sums = {}
         segments, learned = [], None
-        for output in self.spilled(element, self._source.read(element), sums):
+        for output in self.spill_rows(element, self._source.read(element), sums):
             if isinstance(output, dict):
                 learned = output
             else:
                 segments.append(output)
-            yield _as_output(output)
-        with error_transport.carried(f"cannot write temporary files in {self._folder!r}"):
+            yield _tag_output(output)
+        with error_transport.carry_errors(f"cannot write temporary files in {self._folder!r}"):
             pieces.finish(self._folder, element, segments, learned=learned, sums=sums)
 
-    def _done(self, element: Chunk) -> Iterator[Any]:
-        with error_transport.carried(f"cannot read temporary files in {self._folder!r}"):
+    def _read_finished(self, element: Chunk) -> Iterator[Any]:
+        with error_transport.carry_errors(f"cannot read temporary files in {self._folder!r}"):
             piece = pieces.read(self._folder, element)
             assert piece is not None, f"the marker of {element} is gone"
-            learned = piece.learned()
+            learned = piece.read_learned()
         yield from piece.segments
         if learned is not None:
-            yield learned_output(learned)
+            yield tag_learned(learned)
 
 
-def _as_output(spilled: Any) -> Any:
+def _tag_output(spilled: Any) -> Any:
     """Returns a segment, or what was learned, as Beam takes it."""
-    return learned_output(spilled) if isinstance(spilled, dict) else spilled
+    return tag_learned(spilled) if isinstance(spilled, dict) else spilled
 
 
 class SpillFound(Spill):
@@ -192,10 +193,10 @@ class SpillFound(Spill):
     def process(self, element: ptransform.Found) -> Iterator[Any]:
         """Spills one batch, which takes its name from what is in it."""
         split, batch = element
-        chunk = Chunk(split, ptransform.number_of(batch))
-        with error_transport.carried("cannot use what data.source makes"):
-            rows = ptransform.rows_of(batch, self._data)
-        yield from map(_as_output, self.spilled(chunk, iter([rows])))
+        chunk = Chunk(split, ptransform.hash_batch(batch))
+        with error_transport.carry_errors("cannot use what data.source makes"):
+            rows = ptransform.build_rows(batch, self._data)
+        yield from map(_tag_output, self.spill_rows(chunk, iter([rows])))
 
 
 class MergeInBundle(beam.DoFn):
@@ -232,7 +233,8 @@ class WriteStatistics(beam.DoFn):
     def process(self, element: tuple[None, Iterable[bytes]]) -> None:
         """Writes the file."""
         found = column_stats.merge(map(pickle.loads, element[1]), self._data)
-        with error_transport.carried(f"cannot write statistics in {self._folders.temporary!r}"):
+        folder = self._folders.temporary
+        with error_transport.carry_errors(f"cannot write statistics in {folder!r}"):
             self._folders.write_statistics(column_stats.finish(found, self._data))
 
 
@@ -265,12 +267,12 @@ class SpillCopies(beam.DoFn):
 
     def process(self, element: tuple[ShardKey, Iterable[spill.Segment]]) -> Iterator[Any]:
         """Looks for equal rows of one shard, which may go to others."""
-        key, segments = element
-        with error_transport.carried(f"cannot write temporary files in {self._folder!r}"):
-            for part, learned in copies.spilled(key, list(segments), self._folder, data=self._data):
+        key, segments = element[0], list(element[1])
+        with error_transport.carry_errors(f"cannot write temporary files in {self._folder!r}"):
+            for part, learned in copies.spill_copies(key, segments, self._folder, data=self._data):
                 yield from part
                 if learned:
-                    yield learned_output(learned)
+                    yield tag_learned(learned)
 
 
 class WriteShard(beam.DoFn):
@@ -298,12 +300,12 @@ class WriteShard(beam.DoFn):
         (split, index), segments = element
         learned: list[column_stats.Partials] = []
 
-        def seen(batch: pa.RecordBatch) -> None:
-            learned.append(column_stats.of_batch(batch, split, self._data))
+        def learn(batch: pa.RecordBatch) -> None:
+            learned.append(column_stats.count_batch(batch, split, self._data))
 
-        name = self._folders.shard_name(split, index, placement.shards_of(self._data, split))
+        name = self._folders.name_shard(split, index, placement.count_shards(self._data, split))
         path = storage.join(self._folders.build, name)
-        with error_transport.carried(f"cannot write {path!r}"):
+        with error_transport.carry_errors(f"cannot write {path!r}"):
             shard, repeated = merge.write_shard(
                 path,
                 name,
@@ -312,12 +314,12 @@ class WriteShard(beam.DoFn):
                 unique=bool(self._data.key),
                 by_content=self._by_content,
                 elsewhere=elsewhere.get(split),
-                seen=seen,
+                seen=learn,
             )
-            self._refuse(split, index, [self._letter(*row) for row in repeated])
+            self._refuse(split, index, [self._write_letter(*row) for row in repeated])
             self._folders.write_receipt(split, index, shard)
         if learned:
-            yield learned_output(column_stats.merge(learned, self._data))
+            yield tag_learned(column_stats.merge(learned, self._data))
 
     def _refuse(self, split: SplitName, index: int, letters: list[Letter]) -> None:
         if not letters:
@@ -325,13 +327,13 @@ class WriteShard(beam.DoFn):
         if not self._data.error_budget:
             raise errors.DataError(str(letters[0]))
         # Letters and counts belong to the input the rows were read from.
-        origin = f"{read_from(self._data, split)}-in-{split}-{index:05d}"
-        tally = letter_files.tally(letters)
+        origin = f"{find_input_split(self._data, split)}-in-{split}-{index:05d}"
+        tally = letter_files.count_letters(letters)
         letter_files.write(self._folders.temporary, origin, letters)
         letter_files.write_tally(self._folders.temporary, origin, tally)
-        counters.count(read_from(self._data, split), tally)
+        counters.count(find_input_split(self._data, split), tally)
 
-    def _letter(self, file: str, row: int) -> Letter:
+    def _write_letter(self, file: str, row: int) -> Letter:
         names = " + ".join(self._data.key)
         why = "has the value of an earlier row, or of one that is held out"
         return Letter(file, row, names, "duplicate", None, why)
@@ -356,7 +358,7 @@ def run(
     """
     pipeline = beam.Pipeline(runner, options)
     if own := isinstance(source, ptransform.TransformSource):
-        found = ptransform.batches(pipeline, source)
+        found = ptransform.read_batches(pipeline, source)
         spilling: Spill = SpillFound(source, data, folders.temporary, dates=dates)
     else:
         # Without a reshuffle all chunks would be fused into the one bundle they were created in.
@@ -366,7 +368,7 @@ def run(
         STATISTICS, main="segments"
     )
     elsewhere: beam.pvalue.AsDict | dict[SplitName, np.ndarray] = {}
-    if split_leaks.possible(data):
+    if split_leaks.are_possible(data):
         elsewhere = beam.pvalue.AsDict(
             spilled.segments
             | "Together" >> beam.Map(lambda found: (0, (found[0][0], found[1])))
@@ -392,7 +394,7 @@ def run(
         | "ByShard" >> beam.GroupByKey()
         | "WriteShard" >> beam.ParDo(writing, elsewhere).with_outputs(STATISTICS)
     )
-    if analyzed_late(data):
+    if is_analyzed_late(data):
         learned = (learned, written[STATISTICS]) | "WithThoseOfShards" >> beam.Flatten()
     write_statistics(learned, data, folders)
     error_transport.run(pipeline, follow)

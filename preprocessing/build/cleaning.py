@@ -38,7 +38,7 @@ class Build:
         """Where it lies."""
         return storage.join(self.records, self.name)
 
-    def needed(self, *, force: bool = False) -> str:
+    def explain_need(self, *, force: bool = False) -> str:
         """Returns why the build must stay, empty if it need not. With `force`, only what is current
         or being read must."""
         if self.current:
@@ -48,7 +48,7 @@ class Build:
         return f"named by {', '.join(self.runs)}" if self.runs and not force else ""
 
 
-def names(storage_root: str) -> list[str]:
+def list_names(storage_root: str) -> list[str]:
     """Returns the names of all records below a root."""
     found = storage.listdir(storage.join(storage.make_absolute(storage_root), "records"))
     return [name for name in found if re.fullmatch(storage.NAME_PATTERN, name)]
@@ -57,7 +57,7 @@ def names(storage_root: str) -> list[str]:
 def find(storage_root: str, name: str) -> list[Build]:
     """Returns all builds of the records called `name`, the newest first, unfinished ones last."""
     records = run_folder.records_folder(storage_root, name)
-    runs = _runs_by_build(storage_root, records, name)
+    runs = _find_runs_by_build(storage_root, records, name)
     current = builds.find_current_name(records)
     found = []
     for build in filter(builds.base_of, storage.listdir(records)):
@@ -84,21 +84,24 @@ def clean(storage_root: str, name: str, *, force: bool = False) -> Iterator[tupl
     record_folders.adopt(records)
     record_folders.sweep(records)
     for build in find(storage_root, name):
-        yield build, build.needed(force=force) or _remove(storage_root, name, build, force=force)
+        yield (
+            build,
+            build.explain_need(force=force) or _remove(storage_root, name, build, force=force),
+        )
 
 
 def _remove(storage_root: str, name: str, build: Build, *, force: bool) -> str:
     """Removes a build, unless it turns out to be needed by now; returns why then."""
     records = build.records
-    with record_folders.free(records, builds.base_of(build.name) or "") as is_free:
-        if not is_free or build.name in record_folders.of_jobs_elsewhere(records):
+    with record_folders.try_lock(records, builds.base_of(build.name) or "") as is_free:
+        if not is_free or build.name in record_folders.find_folders_of_jobs(records):
             return "being made"
         path = manifest.path_in(build.folder)
         text = storage.read_text(path) if storage.exists(path) else None
         # A run that starts on it finds no manifest from here on, or has named it already.
         storage.remove(path)
         again = [one for one in find(storage_root, name) if one.name == build.name]
-        needed = again[0].needed(force=force) if again else ""
+        needed = again[0].explain_need(force=force) if again else ""
         if needed:
             if text is not None:
                 storage.write_text(path, text)
@@ -109,7 +112,7 @@ def _remove(storage_root: str, name: str, build: Build, *, force: bool) -> str:
     return ""
 
 
-def _runs_by_build(storage_root: str, records: str, name: str) -> dict[str, list[RunFolder]]:
+def _find_runs_by_build(storage_root: str, records: str, name: str) -> dict[str, list[RunFolder]]:
     """Returns the runs that name each build, by their pin or as earlier versions did."""
     unnamed = builds.find_unnamed(records) or ""
     found: dict[str, list[RunFolder]] = {}
@@ -135,7 +138,7 @@ def _is_at_work(run: RunFolder) -> bool:
     return state in liveness.AT_WORK
 
 
-def lines(found: Sequence[tuple[Build, str]]) -> list[str]:
+def format_lines(found: Sequence[tuple[Build, str]]) -> list[str]:
     """Returns a line for each build: its size, when it was made, and what became of it."""
     rows = []
     for build, why in found:

@@ -23,9 +23,9 @@ from pipeline import config, storage
 from pipeline.config.splits import SPLITS, SplitName
 from pipeline.records import tfrecord
 from preprocessing.arrow import arrow_types, cast, examples
-from preprocessing.arrow.binary import lengths, values
+from preprocessing.arrow.binary import compute_lengths, copy_values
 from preprocessing.rows import content, placement
-from preprocessing.rows.split import draw, read_from
+from preprocessing.rows.split import draw, find_input_split
 from preprocessing.shards import spill
 from preprocessing.statistics import column_stats
 
@@ -38,27 +38,29 @@ PIECE_BYTES = 4 << 20
 Spilled = tuple[list[tuple[tuple[str, int], spill.Segment]], column_stats.Partials]
 
 
-def spilled(
+def spill_copies(
     key: tuple[SplitName, int], segments: Sequence[spill.Segment], folder: str, *, data: config.Data
 ) -> Iterator[Spilled]:
     """Spills the copies among the rows of one shard. Yields segments with split and shard of each,
     and what is to be added to the statistics because copies are in other splits than the first."""
     split, shard = key
-    for window, found in enumerate(_repeated(segments)):
-        for piece, (rows, numbers) in enumerate(_pieces(found)):
-            keys = content.keys(found.column("content").to_numpy()[rows], numbers.astype(np.uint64))
+    for window, found in enumerate(_find_repeated(segments)):
+        for piece, (rows, numbers) in enumerate(_cut_pieces(found)):
+            keys = content.build_keys(
+                found.column("content").to_numpy()[rows], numbers.astype(np.uint64)
+            )
             before = np.full(len(rows), SPLITS.index(split), np.uint8)
-            splits = draw(keys, before, read_from(data, split), data=data)
+            splits = draw(keys, before, find_input_split(data, split), data=data)
             places = placement.place(keys, splits, data)
             name = f"copies-{split}-{shard:05d}-{window:04d}-{piece:06d}.arrow"
             framed = found.column("record").take(pa.array(rows))
             encoded = spill.Encoded(places, framed)
             path = storage.join(folder, name)
             parts = list(spill.write_file(path, (window, piece), encoded, copies=True))
-            yield parts, _moved(found, rows, splits, split=split, data=data)
+            yield parts, _count_moved(found, rows, splits, split=split, data=data)
 
 
-def _repeated(segments: Sequence[spill.Segment]) -> Iterator[pa.RecordBatch]:
+def _find_repeated(segments: Sequence[spill.Segment]) -> Iterator[pa.RecordBatch]:
     """Yields the rows that are there more than once, with the fields `order`, `content`, `count`
     and `record`, by order and bytes of the record; all rows of one order together."""
     rows, size = sum(s.records for s in segments), sum(s.bytes for s in segments)
@@ -66,20 +68,20 @@ def _repeated(segments: Sequence[spill.Segment]) -> Iterator[pa.RecordBatch]:
     parts = spill.read_all(segments)
     starts = [0] * len(parts)
     for window in range(1, windows + 1):
-        ends = [part.rows_below(window, windows) for part in parts]
+        ends = [part.count_below(window, windows) for part in parts]
         found = list(map(spill.SegmentRows.slice, parts, starts, ends))
         orders = np.sort(np.concatenate([part.orders for part in found]))
         again = [orders[1:][orders[1:] == orders[:-1]]]
         again += [part.orders[part.counts > 1] for part in found if part.is_counted]
         wanted = np.unique(np.concatenate(again))
         if len(wanted):
-            yield _together([_having(part, wanted) for part in found])
+            yield _concatenate([_select_orders(part, wanted) for part in found])
         starts = ends
         for part in parts:
             part.release()
 
 
-def _having(part: spill.SegmentRows, wanted: np.ndarray) -> pa.RecordBatch:
+def _select_orders(part: spill.SegmentRows, wanted: np.ndarray) -> pa.RecordBatch:
     """Returns the rows that have one of the `wanted` orders, which ascend."""
     at = np.searchsorted(wanted, part.orders).clip(max=len(wanted) - 1)
     rows = pa.array(np.flatnonzero(wanted[at] == part.orders))
@@ -87,21 +89,21 @@ def _having(part: spill.SegmentRows, wanted: np.ndarray) -> pa.RecordBatch:
     return pa.record_batch({**fields, "count": pa.array(part.counts).take(rows)})
 
 
-def _together(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+def _concatenate(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     table = pa.Table.from_batches(parts).combine_chunks()
     by = [("order", "ascending"), ("record", "ascending")]
     (batch,) = table.take(pc.sort_indices(table, sort_keys=by)).combine_chunks().to_batches()
     return batch
 
 
-def _pieces(found: pa.RecordBatch) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def _cut_pieces(found: pa.RecordBatch) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yields which of the rows each copy is of, and its number, from 1; some megabytes at once."""
     orders, counts = found.column("order").to_numpy(), found.column("count").to_numpy()
     ends = np.cumsum(counts)
     first = np.append(True, orders[1:] != orders[:-1])
     # How many there are before the first of those that have the same order.
     before = (ends - counts)[np.flatnonzero(first)[np.cumsum(first) - 1]]
-    longest = int(lengths(found.column("record")).max())
+    longest = int(compute_lengths(found.column("record")).max())
     at_once = max(1, PIECE_BYTES // longest)
     for start in range(0, int(ends[-1]), at_once):
         places = np.arange(start, min(start + at_once, int(ends[-1])))
@@ -111,7 +113,7 @@ def _pieces(found: pa.RecordBatch) -> Iterator[tuple[np.ndarray, np.ndarray]]:
             yield rows[numbers > 0], numbers[numbers > 0]
 
 
-def _moved(
+def _count_moved(
     found: pa.RecordBatch,
     rows: np.ndarray,
     splits: np.ndarray,
@@ -125,20 +127,20 @@ def _moved(
     if not away.any():
         return {}
     different, indices = np.unique(rows[away], return_inverse=True)
-    batch = decoded(found.column("record").take(pa.array(different)), data)
+    batch = decode_records(found.column("record").take(pa.array(different)), data)
     moved, splits = batch.take(pa.array(indices)), splits[away]
-    parts = [column_stats.as_removals(column_stats.of_batch(moved, split, data))]
+    parts = [column_stats.turn_into_removals(column_stats.count_batch(moved, split, data))]
     for index in np.unique(splits):
         of_split = moved.filter(pa.array(splits == index))
-        parts.append(column_stats.of_batch(of_split, SPLITS[index], data))
+        parts.append(column_stats.count_batch(of_split, SPLITS[index], data))
     return column_stats.merge(parts, data)
 
 
-def decoded(framed: pa.LargeBinaryArray, data: config.Data) -> pa.RecordBatch:
+def decode_records(framed: pa.LargeBinaryArray, data: config.Data) -> pa.RecordBatch:
     """Returns the columns of records, as they were before they were encoded."""
     ends = -tfrecord.FOOTER_BYTES
-    payloads = [record[tfrecord.HEADER_BYTES : ends] for record in values(framed)]
-    batch, bad = examples.columns_of(payloads, data.columns, {})
+    payloads = [record[tfrecord.HEADER_BYTES : ends] for record in copy_values(framed)]
+    batch, bad = examples.parse_columns(payloads, data.columns, {})
     assert not bad, bad
     arrays = [cast.convert(batch.column(name), c)[0] for name, c in data.columns.items()]
     return pa.record_batch(arrays, arrow_types.arrow_schema(data.columns))

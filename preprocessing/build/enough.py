@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from pipeline import config, errors
 from pipeline.records import coarse, manifest
-from preprocessing.rows.split import existing, read_from
+from preprocessing.rows.split import find_input_split, list_splits
 
 # Metrics of fewer records in all say next to nothing.
 _FEW = 100
@@ -28,9 +28,9 @@ def check(data: config.Data, made: manifest.Manifest) -> None:
     of several labels that all rows of train lack."""
     total = sum(split.records for split in made.splits.values())
     counts = ", ".join(f"{name} {split.records:,}" for name, split in made.splits.items())
-    for name in existing(data):
+    for name in list_splits(data):
         if name != "test" and not made.splits[name].records:
-            files = ", ".join(map(repr, data.inputs[read_from(data, name)].values()))
+            files = ", ".join(map(repr, data.inputs[find_input_split(data, name)].values()))
             raise errors.DataError(
                 f"{files}: {name} is empty: {total:,} {'row is' if total == 1 else 'rows are'} "
                 f"left after preprocessing ({counts}). Use more rows, or change data.split"
@@ -46,17 +46,17 @@ def check(data: config.Data, made: manifest.Manifest) -> None:
             )
 
 
-def warnings(data: config.Data, made: manifest.Manifest) -> list[str]:
+def find_warnings(data: config.Data, made: manifest.Manifest) -> list[str]:
     """Returns what is likely to disappoint, a line each."""
     found = [
-        *_scattered(data, made),
-        *_copies(data, made),
-        *_without_values(data, made),
-        *_of_one_class(data, made),
-        *_taken_for_missing(data, made),
-        *_infinite(made),
-        *_beyond_squares(data, made),
-        *_in_steps(data, made),
+        *_warn_of_small_shards(data, made),
+        *_warn_of_copies(data, made),
+        *_warn_of_no_values(data, made),
+        *_warn_of_one_class(data, made),
+        *_warn_of_taken_for_missing(data, made),
+        *_warn_of_infinite(made),
+        *_warn_of_large_squares(data, made),
+        *_warn_of_coarse_steps(data, made),
     ]
     total = sum(split.records for split in made.splits.values())
     if 0 < total < _FEW:
@@ -66,7 +66,7 @@ def warnings(data: config.Data, made: manifest.Manifest) -> list[str]:
     if label is None or not label.distinct or label.count < 2:
         return found
     column = data.columns[data.label]
-    if label.distinct > 1 and _is_classes(column) and label.count < _PER_CLASS * label.distinct:
+    if label.distinct > 1 and _has_classes(column) and label.count < _PER_CLASS * label.distinct:
         found.append(
             f"label {data.label!r} has {label.distinct:,} classes in {label.count:,} rows of "
             "train: too few of each"
@@ -74,7 +74,7 @@ def warnings(data: config.Data, made: manifest.Manifest) -> list[str]:
     return found
 
 
-def _copies(data: config.Data, made: manifest.Manifest) -> Iterator[str]:
+def _warn_of_copies(data: config.Data, made: manifest.Manifest) -> Iterator[str]:
     """Yields a line for each split that has the same file several times."""
     for name, split in made.splits.items() if data.in_place else ():
         contents = [(shard.bytes, shard.crc32c) for shard in split.shards if shard.records]
@@ -83,7 +83,7 @@ def _copies(data: config.Data, made: manifest.Manifest) -> Iterator[str]:
             yield f"{name}: files with the content of another, whose rows count again: {more:,}"
 
 
-def _of_one_class(data: config.Data, made: manifest.Manifest) -> Iterator[str]:
+def _warn_of_one_class(data: config.Data, made: manifest.Manifest) -> Iterator[str]:
     """Yields a line for train if all its rows have the same label, else for each such split, and
     for each label."""
     for target in data.every_label:
@@ -99,7 +99,7 @@ def _of_one_class(data: config.Data, made: manifest.Manifest) -> Iterator[str]:
                     break
 
 
-def _beyond_squares(data: config.Data, made: manifest.Manifest) -> Iterator[str]:
+def _warn_of_large_squares(data: config.Data, made: manifest.Manifest) -> Iterator[str]:
     """Yields a line for each label whose squared error is infinite in float32, or zero."""
     train = made.statistics.get("train")
     known = train.columns if train is not None else {}
@@ -122,14 +122,14 @@ def _beyond_squares(data: config.Data, made: manifest.Manifest) -> Iterator[str]
             )
 
 
-def _in_steps(data: config.Data, made: manifest.Manifest) -> Iterator[str]:
+def _warn_of_coarse_steps(data: config.Data, made: manifest.Manifest) -> Iterator[str]:
     """Yields a line for each label that float32 can only take and predict in coarse steps, because
     it is far from zero for how little it varies."""
     train = made.statistics.get("train")
     known = train.columns if train is not None else {}
     for target in data.every_label:
         column, label = data.columns[target], known.get(target)
-        if column.type not in ("int64", "float32") or _is_classes(column):
+        if column.type not in ("int64", "float32") or _has_classes(column):
             continue
         if label is None or label.min is None or label.max is None or not label.variance:
             continue
@@ -144,7 +144,7 @@ def _in_steps(data: config.Data, made: manifest.Manifest) -> Iterator[str]:
             )
 
 
-def _taken_for_missing(data: config.Data, made: manifest.Manifest) -> Iterator[str]:
+def _warn_of_taken_for_missing(data: config.Data, made: manifest.Manifest) -> Iterator[str]:
     """Yields a line for each column in which a value is, or may be, what stands for a missing one
     to the trainer. One that the config names was chosen."""
     for name, column in data.columns.items():
@@ -153,7 +153,7 @@ def _taken_for_missing(data: config.Data, made: manifest.Manifest) -> Iterator[s
         stand_in = column.stands_for_missing
         known = [of.columns[name] for of in made.statistics.values() if name in of.columns]
         missing = sum(one.missing for one in known)
-        if not missing or stand_in != stand_in or not _may_have(column, stand_in):
+        if not missing or stand_in != stand_in or not _allows(column, stand_in):
             continue
         there = sum(n for one in known for value, n in one.vocabulary or () if value == stand_in)
         among = any(_is_among(stand_in, one) for one in known)
@@ -166,7 +166,7 @@ def _taken_for_missing(data: config.Data, made: manifest.Manifest) -> Iterator[s
         )
 
 
-def _infinite(made: manifest.Manifest) -> Iterator[str]:
+def _warn_of_infinite(made: manifest.Manifest) -> Iterator[str]:
     """Yields a line for each column with values that are not finite."""
     count: collections.Counter[str] = collections.Counter()
     for statistics in made.statistics.values():
@@ -189,7 +189,7 @@ def _is_among(value: int | float | str, known: manifest.ColumnStatistics) -> boo
     return known.min <= value <= known.max
 
 
-def _may_have(column: config.Column, value: int | float | str) -> bool:
+def _allows(column: config.Column, value: int | float | str) -> bool:
     """Tells if the rules of a column let a value pass that is a whole number or a text."""
     if column.allowed:
         return value in column.allowed
@@ -199,7 +199,7 @@ def _may_have(column: config.Column, value: int | float | str) -> bool:
     return low and (column.max is None or value <= column.max)
 
 
-def _without_values(data: config.Data, made: manifest.Manifest) -> list[str]:
+def _warn_of_no_values(data: config.Data, made: manifest.Manifest) -> list[str]:
     """Returns a line for each column of which train has no value: where a column has some only in
     rows that are dropped for want of a label, a first config cannot know it."""
     train = made.statistics.get("train")
@@ -211,7 +211,7 @@ def _without_values(data: config.Data, made: manifest.Manifest) -> list[str]:
     ]
 
 
-def _scattered(data: config.Data, made: manifest.Manifest) -> list[str]:
+def _warn_of_small_shards(data: config.Data, made: manifest.Manifest) -> list[str]:
     """Returns a line for each split that was given more shards than it has full blocks."""
     default, lines = config.Data.model_fields["shards"].default, []
     if data.in_place:
@@ -227,5 +227,5 @@ def _scattered(data: config.Data, made: manifest.Manifest) -> list[str]:
     return lines
 
 
-def _is_classes(column: config.Column) -> bool:
+def _has_classes(column: config.Column) -> bool:
     return column.type == "string" or column.vocabulary is not None

@@ -17,18 +17,18 @@ _READ_BYTES = 1 << 20
 MAX_LISTED = 1000
 
 
-def sources(files: list[RawFile], stop: threading.Event) -> tuple[manifest.SourceFile, ...]:
+def hash_sources(files: list[RawFile], stop: threading.Event) -> tuple[manifest.SourceFile, ...]:
     """Returns size and SHA-256 of each raw file, or of each folder of many.
 
     Raises `DataError` naming one that is not readable.
 
     It reads everything, which takes long on much data; once `stop` is set it returns nonsense soon.
     """
-    found = [_source(file, stop) for file in files]
-    return tuple(found if len(found) <= MAX_LISTED else _by_folder(found))
+    found = [_hash_source(file, stop) for file in files]
+    return tuple(found if len(found) <= MAX_LISTED else _group_by_folder(found))
 
 
-def _by_folder(found: list[manifest.SourceFile]) -> list[manifest.SourceFile]:
+def _group_by_folder(found: list[manifest.SourceFile]) -> list[manifest.SourceFile]:
     """Puts the files of one folder together: the hash is that of their names and hashes."""
     folders: dict[str, list[manifest.SourceFile]] = {}
     for source in found:
@@ -43,7 +43,7 @@ def _by_folder(found: list[manifest.SourceFile]) -> list[manifest.SourceFile]:
     ]
 
 
-def _format(data: config.Data) -> int:
+def _choose_format(data: config.Data) -> int:
     """Returns the format of the records. Those of numbers in groups of digits are one further, as
     0,346 was taken for 346 once; so are those of text files, where +5 was no whole number and NaN
     of JSON was one of its own, one more, as numbers next to a no-break space were none, and one
@@ -56,38 +56,42 @@ def _format(data: config.Data) -> int:
     return FORMAT + bool(data.csv.thousands) + 3 * texts + floats + sampled
 
 
-def fingerprint(data: config.Data, found: tuple[manifest.SourceFile, ...]) -> str:
+def compute_fingerprint(data: config.Data, found: tuple[manifest.SourceFile, ...]) -> str:
     """Returns a hex hash of all that decides the records' bytes, but not of where files lie."""
     return config.digest(
         {
-            "format": _format(data),
+            "format": _choose_format(data),
             "data": builds.find_deciding_settings(data),
             "sources": [source.model_dump(mode="json") for source in found],
         }
     )
 
 
-def base(data: config.Data, files: list[RawFile]) -> str:
+def compute_base(data: config.Data, files: list[RawFile]) -> str:
     """Returns what the name of a build begins with, before all raw files have been hashed.
 
     Builds of files that differ in their contents alone may share it; they are numbered. Of files
     that are used in place, so do those of other sizes: what has changed can then be told. Raises
     `DataError` naming a file that does not exist.
     """
-    names = [[file.name, None if data.in_place else _size(file)] for file in files]
+    names = [[file.name, None if data.in_place else _find_size(file)] for file in files]
     return config.digest(
-        {"format": _format(data), "data": builds.find_deciding_settings(data), "files": names}
+        {
+            "format": _choose_format(data),
+            "data": builds.find_deciding_settings(data),
+            "files": names,
+        }
     )[:12]
 
 
-def _size(file: RawFile) -> int:
+def _find_size(file: RawFile) -> int:
     try:
         return storage.size(file.path)
     except FileNotFoundError:
         raise errors.DataError(f"{file.path!r}: no such file") from None
 
 
-def _source(file: RawFile, stop: threading.Event) -> manifest.SourceFile:
+def _hash_source(file: RawFile, stop: threading.Event) -> manifest.SourceFile:
     digest, size = hashlib.sha256(), 0
     try:
         with storage.open_file(file.path) as content:

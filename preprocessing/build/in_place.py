@@ -5,11 +5,11 @@ from __future__ import annotations
 from pipeline import config, errors
 from pipeline.config import in_place
 from pipeline.records import builds, feature_plan, manifest, verified
-from preprocessing.rows.split import existing
+from preprocessing.rows.split import list_splits
 from preprocessing.shards import record_folders, scanned
 
 
-def why_values(job: config.Config) -> str:
+def explain_values(job: config.Config) -> str:
     """Returns why a scan must read values too, empty if it need not: a rule that only a look at
     each can check, or a feature that goes by statistics."""
     if job.data.in_place == in_place.VALUES:
@@ -41,7 +41,7 @@ def build_manifest(
     found = scanned.read(folders.temporary)
     scanned.check_apart(found)
     splits: dict[str, manifest.Split] = {}
-    for split in existing(data):
+    for split in list_splits(data):
         shards = tuple(one.shard for one in found.get(split, ()))
         splits[split] = manifest.Split(records=sum(s.records for s in shards), shards=shards)
     result = manifest.Manifest(
@@ -52,7 +52,7 @@ def build_manifest(
         block_records=data.block_records,
         sources=(),
         splits=splits,
-        statistics=folders.statistics() if values else {},
+        statistics=folders.read_statistics() if values else {},
     )
     known = verified.open_verified(folders.build, result.sha256)
     for one in (one for of_split in found.values() for one in of_split):

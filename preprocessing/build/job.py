@@ -57,25 +57,25 @@ def run(
         raise errors.UsageError(
             "data.in_place: files are read where the command runs; leave CLUSTER=gcp away"
         )
-    values = in_place.why_values(job) if job.data.in_place else ""
+    values = in_place.explain_values(job) if job.data.in_place else ""
     dates = date_rules.find_unruled(job.features, job.data.columns)
     options = BuildOptions(num_workers, tuple(pipeline_options), force, elsewhere, values, dates)
     try:
         storage.makedirs(records)
-        source = _source(job.data, records, values, sizes=sizes)
-        base = fingerprint.base(job.data, source.files())
-        with record_folders.locked(records, base):
+        source = _choose_source(job.data, records, values, sizes=sizes)
+        base = fingerprint.compute_base(job.data, source.files())
+        with record_folders.hold_lock(records, base):
             build, made = _build(job.data, source, records, base=base, options=options)
             if for_run is not None:
                 builds.pin(for_run, job.name, build)
             builds.make_current(records, build, job.data)
     except OSError as error:
         raise errors.translate_os_error(error, f"cannot write records in {records!r}") from None
-    reporting.say_what_is_kept(records, build)
+    reporting.print_what_is_kept(records, build)
     return made
 
 
-def _source(data: config.Data, records: str, values: str, *, sizes: Sizes) -> Source:
+def _choose_source(data: config.Data, records: str, values: str, *, sizes: Sizes) -> Source:
     if data.in_place:
         found: Source = InPlaceSource(data, values)
         found.sizes = sizes
@@ -90,46 +90,46 @@ def _build(
     """Returns the name and the manifest of a finished build of `data`. The lock must be held."""
     started = time.monotonic()
     record_folders.adopt(records)
-    taken = record_folders.numbered(records, base)
+    taken = record_folders.list_builds(records, base)
     killed = record_folders.find_leftovers(records, base)
-    left = resume.look(
+    left = resume.inspect_leftovers(
         killed, data, source, pipeline_options=options.pipeline_options, force=options.force
     )
-    resume.say_why_not(left)
-    others = record_folders.left_by_others(records, base)
+    resume.print_why_not(left)
+    others = record_folders.list_left_by_others(records, base)
     record_folders.sweep(records, base, left.folders)
-    resume.say_what_was_removed(others, records)
+    resume.print_what_was_removed(others, records)
     files = source.files()
     # Files that are used in place each have a checksum in the manifest.
-    with background_hash.hashing([] if data.in_place else files) as hashes:
+    with background_hash.hash_in_background([] if data.in_place else files) as hashes:
         # What a transform of the user's own will read is not known without files.
         if files and not options.force:
             if data.in_place:
                 values = bool(options.values)
-                up_to_date = finished.scanned(files, records, base, values=values)
+                up_to_date = finished.find_scanned(files, records, base, values=values)
             else:
-                up_to_date = finished.up_to_date(data, records, base, hashes=hashes)
+                up_to_date = finished.find_up_to_date(data, records, base, hashes=hashes)
             if up_to_date is not None:
                 build, result = up_to_date
-                reporting.say_up_to_date(result, storage.join(records, build))
+                reporting.print_up_to_date(result, storage.join(records, build))
                 resume.discard(left)
-                _say_undated(data, storage.join(records, build), result, dates=options.dates)
+                _print_undated(data, storage.join(records, build), result, dates=options.dates)
                 return build, result
         attempt = Attempt(data, source, records, base, taken, left, hashes, options)
         build, result = attempt.make()
     seconds = time.monotonic() - started
-    reporting.say_what_was_made(result, storage.join(records, build), seconds)
-    reporting.say_warnings(data, result)
+    reporting.print_what_was_made(result, storage.join(records, build), seconds)
+    reporting.print_warnings(data, result)
     if data.in_place:
-        _say_undated(data, storage.join(records, build), result, dates=options.dates)
+        _print_undated(data, storage.join(records, build), result, dates=options.dates)
     return build, result
 
 
-def _say_undated(
+def _print_undated(
     data: config.Data, folder: str, found: manifest.Manifest, *, dates: date_rules.Unruled
 ) -> None:
     try:
-        lines = list(undated_sample.warnings(data, folder, found, dates=dates))
+        lines = list(undated_sample.find_warnings(data, folder, found, dates=dates))
     except errors.DataError as damaged:
         # The trainer may leave a damaged shard out.
         lines = [str(damaged)]

@@ -36,36 +36,40 @@ def run(
     `DataError` for lines that are no dead letters.
     """
     records = run_folder.records_folder(storage_root, job_config.name)
-    paths = [fixed] if fixed else _letter_files(records, job_config.data)
-    found = [one for path in paths for one in _edited(path, job_config.data)]
+    paths = [fixed] if fixed else _find_letter_files(records, job_config.data)
+    found = [one for path in paths for one in _read_edited(path, job_config.data)]
     if not found:
         raise errors.UsageError(
             f"{', '.join(paths) or records!r}: no line was edited. Correct the values in 'raw' of "
             "dead letters, or name a corrected copy with FIXED="
         )
-    with record_folders.locked(records):
+    with record_folders.hold_lock(records):
         before = {(one.file, one.row): one for one in corrections.read(records)}
-        corrections.write(records, list((before | _merged(found, before)).values()))
+        corrections.write(records, list((before | _merge(found, before)).values()))
     made = job.run(
         job_config, storage_root, num_workers=num_workers, pipeline_options=pipeline_options
     )
-    names = _names(job_config.data)
+    names = _find_names(job_config.data)
     letters = [
-        letter for path in _letter_files(records, job_config.data) for letter in _lines(path)
+        letter
+        for path in _find_letter_files(records, job_config.data)
+        for letter in _read_lines(path)
     ]
-    again = {(names.get(x["file"], x["file"]), x["row"]): _kind(x) for x in letters}
-    print("\n".join(summary(found, again)))
+    again = {(names.get(x["file"], x["file"]), x["row"]): _describe_kind(x) for x in letters}
+    print("\n".join(summarize(found, again)))
     return made
 
 
-def summary(found: list[Correction], again: dict[tuple[str, int], str]) -> list[str]:
+def summarize(found: list[Correction], again: dict[tuple[str, int], str]) -> list[str]:
     """Says by reason how many rows became records; `again` has the reasons of those that did not.
 
     A row that was dropped on purpose for a value it lacks counts as accepted.
     """
     lines = []
-    for reason, count in sorted(collections.Counter(_kind(vars(one)) for one in found).items()):
-        rows = [one for one in found if _kind(vars(one)) == reason]
+    for reason, count in sorted(
+        collections.Counter(_describe_kind(vars(one)) for one in found).items()
+    ):
+        rows = [one for one in found if _describe_kind(vars(one)) == reason]
         failed = collections.Counter(
             again[one.file, one.row] for one in rows if (one.file, one.row) in again
         )
@@ -77,13 +81,13 @@ def summary(found: list[Correction], again: dict[tuple[str, int], str]) -> list[
     return [f"replayed {len(found):,} corrected rows:", *lines]
 
 
-def _letter_files(records: str, data: config.Data) -> list[str]:
+def _find_letter_files(records: str, data: config.Data) -> list[str]:
     """Returns the dead letters of the newest build with these settings and inputs."""
     source = corrections.wrap(sources.choose(data), records)
-    return record_folders.letters(records, fingerprint.base(data, source.files()))
+    return record_folders.find_letters(records, fingerprint.compute_base(data, source.files()))
 
 
-def _lines(path: str) -> list[dict[str, Any]]:
+def _read_lines(path: str) -> list[dict[str, Any]]:
     if not storage.exists(path):
         raise errors.DataError(f"{path!r}: no such file")
     found = []
@@ -100,19 +104,19 @@ def _lines(path: str) -> list[dict[str, Any]]:
     return found
 
 
-def _edited(path: str, data: config.Data) -> list[Correction]:
+def _read_edited(path: str, data: config.Data) -> list[Correction]:
     """Returns the letters whose `raw` is not what it was."""
-    names = _names(data)
+    names = _find_names(data)
     found = []
-    for number, letter in enumerate(_lines(path), 1):
+    for number, letter in enumerate(_read_lines(path), 1):
         where, raw = f"{path!r} line {number}", letter.get("raw")
         if raw is None:
             continue
         if not isinstance(raw, dict):
             raise errors.DataError(f"{where}: raw must be an object with columns, got {raw!r}")
-        if letter.get("of") == validate.digest(raw):
+        if letter.get("of") == validate.hash_raw_row(raw):
             continue
-        corrections.known_columns(raw, data.columns, where)
+        corrections.check_columns(raw, data.columns, where)
         if letter["file"] not in names:
             raise errors.DataError(
                 f"{where}: {letter['file']!r} is not one of the files of data.inputs"
@@ -121,11 +125,11 @@ def _edited(path: str, data: config.Data) -> list[Correction]:
     return found
 
 
-def _names(data: config.Data) -> dict[str, str]:
+def _find_names(data: config.Data) -> dict[str, str]:
     return {file.path: file.name for file in sources.choose(data).files()}
 
 
-def _merged(
+def _merge(
     found: list[Correction], before: dict[tuple[str, int], Correction]
 ) -> dict[tuple[str, int], Correction]:
     """A row that is corrected again is still, in the raw file, what it was at first."""
@@ -138,5 +142,5 @@ def _merged(
     return merged
 
 
-def _kind(letter: dict[str, Any]) -> str:
+def _describe_kind(letter: dict[str, Any]) -> str:
     return " ".join(filter(None, (letter.get("column"), letter["reason"])))

@@ -18,38 +18,44 @@ from preprocessing.shards import record_folders, scanned, spill
 from preprocessing.sources.base import Chunk, Source
 
 
-def reporting(
+def report_progress(
     folders: record_folders.Folders, rows: int | None
 ) -> contextlib.AbstractContextManager[None]:
     """Shows how many of `rows` have been read and written while the body runs."""
-    return worker_files.watched(folders.temporary, functools.partial(_report, folders, rows))
+    return worker_files.watch_files(
+        folders.temporary, functools.partial(_show_progress, folders, rows)
+    )
 
 
-def scanning(folders: record_folders.Folders, size: int) -> contextlib.AbstractContextManager[None]:
+def report_scan(
+    folders: record_folders.Folders, size: int
+) -> contextlib.AbstractContextManager[None]:
     """Shows how many of `size` bytes have been scanned while the body runs."""
-    return worker_files.watched(folders.temporary, functools.partial(_report_scan, folders, size))
+    return worker_files.watch_files(folders.temporary, functools.partial(_show_scan, folders, size))
 
 
-def _report_scan(folders: record_folders.Folders, size: int, more: Callable[[], bool]) -> None:
+def _show_scan(folders: record_folders.Folders, size: int, more: Callable[[], bool]) -> None:
     with progress.Progress("scanning", size, unit="bytes") as scan:
-        scan.begin_at(scanned.bytes_read(folders.temporary))
+        scan.begin_at(scanned.count_bytes_read(folders.temporary))
         while more():
-            scan.reach(scanned.bytes_read(folders.temporary))
+            scan.reach(scanned.count_bytes_read(folders.temporary))
 
 
-def _report(folders: record_folders.Folders, rows: int | None, more: Callable[[], bool]) -> None:
+def _show_progress(
+    folders: record_folders.Folders, rows: int | None, more: Callable[[], bool]
+) -> None:
     read = 0
     with progress.Progress("reading", rows) as reading:
-        reading.begin_at(spill.rows_written(folders.temporary))
-        while more() and not folders.rows_finished():
-            read = spill.rows_written(folders.temporary)
-            bad = letter_files.letters_written(folders.temporary)
+        reading.begin_at(spill.count_rows_written(folders.temporary))
+        while more() and not folders.count_finished_rows():
+            read = spill.count_rows_written(folders.temporary)
+            bad = letter_files.count_letters_written(folders.temporary)
             reading.reach(read, f"{bad:,} dead letters" if bad else "")
             if read == rows:
                 break
     with progress.Progress("writing", rows or read) as writing:
         while more():
-            writing.reach(folders.rows_finished())
+            writing.reach(folders.count_finished_rows())
 
 
 def check_dead_letters(
@@ -70,24 +76,24 @@ def check_dead_letters(
                 f"{split}: {count:,} rows had more than {column.max_items} items in {name}; "
                 f"the {end} were kept"
             )
-        for line in undated.lines(tally.undated, dates):
+        for line in undated.format_warnings(tally.undated, dates):
             print(f"warning: {split}: {line}")
         if tally.rejected:
             print(f"{split}: {tally.rejected:,} of {tally.read:,} rows are dead letters:")
-            print("\n".join(f"  {line}" for line in tally.lines()))
+            print("\n".join(f"  {line}" for line in tally.format_lines()))
     if any(tally.rejected for tally in tallies.values()):
         print(f"see {terminal.display_path(folders.dead_letters)}", flush=True)
     letter_files.check_budget(tallies, data, folders.dead_letters)
-    return sample.noted(data, sum(tally.sampled for tally in tallies.values()))
+    return sample.report_sample(data, sum(tally.sampled for tally in tallies.values()))
 
 
-def say_warnings(data: config.Data, result: manifest.Manifest) -> None:
+def print_warnings(data: config.Data, result: manifest.Manifest) -> None:
     """Prints what may be wrong with records that are complete."""
-    for line in enough.warnings(data, result):
+    for line in enough.find_warnings(data, result):
         print(f"warning: {line}", flush=True)
 
 
-def say_what_is_read(data: config.Data, chunks: list[Chunk], source: Source) -> None:
+def print_what_is_read(data: config.Data, chunks: list[Chunk], source: Source) -> None:
     """Prints how much there is to read, and from where."""
     for split in sorted(data.inputs):
         counts = [chunk.rows for chunk in chunks if chunk.split == split]
@@ -98,23 +104,23 @@ def say_what_is_read(data: config.Data, chunks: list[Chunk], source: Source) -> 
     print(f"{figures.size(size)} in all", flush=True)
 
 
-def say_up_to_date(found: manifest.Manifest, folder: str) -> None:
+def print_up_to_date(found: manifest.Manifest, folder: str) -> None:
     """Prints that there is nothing to do."""
     shown = terminal.display_path(folder)
-    print(f"{shown}: up to date ({_counts(found)}), nothing to do", flush=True)
+    print(f"{shown}: up to date ({_format_counts(found)}), nothing to do", flush=True)
 
 
-def say_what_was_made(result: manifest.Manifest, folder: str, seconds: float) -> None:
+def print_what_was_made(result: manifest.Manifest, folder: str, seconds: float) -> None:
     """Prints how many records were made, how fast, and where they are."""
     records = sum(split.records for split in result.splits.values())
     print(
-        f"{_counts(result)}: {records:,} records in {seconds:.1f} s "
+        f"{_format_counts(result)}: {records:,} records in {seconds:.1f} s "
         f"({records / seconds:,.0f}/s), in {terminal.display_path(folder)}",
         flush=True,
     )
 
 
-def say_what_is_kept(records: str, current: str) -> None:
+def print_what_is_kept(records: str, current: str) -> None:
     """Prints how many bytes other builds than the current one take, by their manifests."""
     others = [build for build in builds.list_published(records) if build != current]
     if others:
@@ -127,5 +133,5 @@ def say_what_is_kept(records: str, current: str) -> None:
         )
 
 
-def _counts(result: manifest.Manifest) -> str:
+def _format_counts(result: manifest.Manifest) -> str:
     return ", ".join(f"{name} {split.records:,}" for name, split in result.splits.items())

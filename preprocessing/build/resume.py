@@ -61,7 +61,7 @@ class Left:
     fingerprint: str | None = None
 
 
-def made_of(data: config.Data, source: Source) -> MadeOf:
+def describe_inputs(data: config.Data, source: Source) -> MadeOf:
     """Returns what a run is made of that begins now."""
     code = {
         "format": fingerprint.FORMAT,
@@ -72,12 +72,12 @@ def made_of(data: config.Data, source: Source) -> MadeOf:
     }
     return MadeOf(
         config.digest(code),
-        config.digest({"data": config.digest(data), "changes": source.changes()}),
-        _versions(source.files()),
+        config.digest({"data": config.digest(data), "changes": source.hash_changes()}),
+        _hash_versions(source.files()),
     )
 
 
-def _versions(files: Sequence[RawFile]) -> str:
+def _hash_versions(files: Sequence[RawFile]) -> str:
     digest = hashlib.sha256()
     paths = [file.path for file in files]
     for path, found in zip(paths, storage.describe(paths), strict=True):
@@ -85,7 +85,7 @@ def _versions(files: Sequence[RawFile]) -> str:
     return digest.hexdigest()
 
 
-def look(
+def inspect_leftovers(
     killed: Sequence[str],
     data: config.Data,
     source: Source,
@@ -94,9 +94,9 @@ def look(
     force: bool,
 ) -> Left:
     """Returns what can be used of the temporary folders `killed` by a run that begins now."""
-    read = _read(killed)
-    why = _hindrance(data, pipeline_options)
-    wanted = None if why else made_of(data, source)
+    read = _describe_amount(killed)
+    why = _find_hindrance(data, pipeline_options)
+    wanted = None if why else describe_inputs(data, source)
     if force:
         why = "--force was given"
     if wanted is None or why or not killed:
@@ -104,8 +104,8 @@ def look(
     usable: list[str] = []
     known = None
     for folder in killed:
-        found = _noted(folder)
-        reason = _reason(folder, found, wanted, known=known)
+        found = _read_note(folder)
+        reason = _explain_unusable(folder, found, wanted, known=known)
         if found is None or reason:
             why = why or reason
             continue
@@ -114,13 +114,13 @@ def look(
     return Left(read, wanted, tuple(usable), "" if usable else why, known)
 
 
-def _read(folders: Sequence[str]) -> str:
+def _describe_amount(folders: Sequence[str]) -> str:
     """Returns how much was read, by the files in temporary folders."""
-    size = sum(map(scanned.bytes_read, folders))
-    return figures.size(size) if size else f"{sum(map(spill.rows_written, folders)):,} rows"
+    size = sum(map(scanned.count_bytes_read, folders))
+    return figures.size(size) if size else f"{sum(map(spill.count_rows_written, folders)):,} rows"
 
 
-def _hindrance(data: config.Data, pipeline_options: Sequence[str]) -> str:
+def _find_hindrance(data: config.Data, pipeline_options: Sequence[str]) -> str:
     """Returns why no later run can use the pieces of one like this, empty if one can."""
     if data.source not in SOURCES:
         return "changes of your own data.source would not be noticed"
@@ -129,7 +129,9 @@ def _hindrance(data: config.Data, pipeline_options: Sequence[str]) -> str:
     return ""
 
 
-def _reason(folder: str, found: MadeOf | None, wanted: MadeOf, *, known: str | None) -> str:
+def _explain_unusable(
+    folder: str, found: MadeOf | None, wanted: MadeOf, *, known: str | None
+) -> str:
     """Returns why nothing in a folder can be used; `known` is the fingerprint of another one that
     can be."""
     if found is None or not pieces.count_finished(folder):
@@ -143,14 +145,14 @@ def _reason(folder: str, found: MadeOf | None, wanted: MadeOf, *, known: str | N
     return ""
 
 
-def _noted(folder: str) -> MadeOf | None:
+def _read_note(folder: str) -> MadeOf | None:
     try:
         return MadeOf(**strict_json.loads(storage.read_text(storage.join(folder, _NOTE))))
     except (FileNotFoundError, errors.DataError, ValueError, TypeError):
         return None
 
 
-def say_why_not(left: Left) -> None:
+def print_why_not(left: Left) -> None:
     """Says that killed runs have left something, and why none of it can be used."""
     if left.why:
         print(
@@ -159,7 +161,7 @@ def say_why_not(left: Left) -> None:
         )
 
 
-def say_what_was_removed(others: Sequence[str], records: str) -> None:
+def print_what_was_removed(others: Sequence[str], records: str) -> None:
     """Says that there were pieces of another build in temporary folders `others`, of which those of
     killed runs have been removed from `records`."""
     if set(others) - set(storage.listdir(records)):
@@ -175,17 +177,17 @@ def begin(left: Left, chunks: Sequence[Chunk], temporary: str) -> pieces.Keeping
     removes the rest. Returns which pieces are there, and whether those of this run are to stay."""
     if left.wanted is None:
         return pieces.NOTHING
-    _note(temporary, dataclasses.replace(left.wanted, fingerprint=left.fingerprint))
-    taken = pieces.take(left.folders, chunks, temporary)
+    _write_note(temporary, dataclasses.replace(left.wanted, fingerprint=left.fingerprint))
+    taken = pieces.move_finished(left.folders, chunks, temporary)
     discard(left)
     if taken:
         print(
             f"an unfinished run had finished {len(taken):,} of {len(chunks):,} pieces "
-            f"({_read([temporary])}): using them",
+            f"({_describe_amount([temporary])}): using them",
             flush=True,
         )
     elif left.folders:
-        say_why_not(dataclasses.replace(left, why="what it left is damaged"))
+        print_why_not(dataclasses.replace(left, why="what it left is damaged"))
     return pieces.Keeping(marked=True, there=taken)
 
 
@@ -198,7 +200,7 @@ def discard(left: Left) -> None:
 def note_fingerprint(left: Left, temporary: str, found: str) -> None:
     """Writes down the fingerprint of a run that has begun, once it is known."""
     if left.wanted is not None and left.fingerprint is None:
-        _note(temporary, dataclasses.replace(left.wanted, fingerprint=found))
+        _write_note(temporary, dataclasses.replace(left.wanted, fingerprint=found))
 
 
 def can_be_used(temporary: str, error: BaseException) -> bool:
@@ -223,6 +225,6 @@ def check(left: Left, made: str, temporary: str) -> None:
         )
 
 
-def _note(temporary: str, found: MadeOf) -> None:
+def _write_note(temporary: str, found: MadeOf) -> None:
     text = strict_json.dumps(dataclasses.asdict(found))
     storage.write_text(storage.join(temporary, _NOTE), text)

@@ -14,7 +14,7 @@ from pipeline.records import in_place
 from preprocessing.build.beam_pipeline import (
     STATISTICS,
     MergeInBundle,
-    learned_output,
+    tag_learned,
     write_statistics,
 )
 from preprocessing.rows import validate
@@ -40,25 +40,25 @@ class Scan(beam.DoFn):
 
     def process(self, element: Chunk) -> Iterator[Any]:
         """Scans the files of one chunk, unless that has been done."""
-        with error_transport.carried(f"cannot write temporary files in {self._folder!r}"):
-            if pieces.key(element) in self._keeping.there:
+        with error_transport.carry_errors(f"cannot write temporary files in {self._folder!r}"):
+            if pieces.name_piece(element) in self._keeping.there:
                 piece = pieces.read(self._folder, element)
                 assert piece is not None, f"the marker of {element} is gone"
-                learned = piece.learned()
+                learned = piece.read_learned()
             else:
-                learned = self._scanned(element)
+                learned = self._scan_chunk(element)
         if learned:
-            yield learned_output(learned)
+            yield tag_learned(learned)
 
-    def _scanned(self, chunk: Chunk) -> column_stats.Partials | None:
+    def _scan_chunk(self, chunk: Chunk) -> column_stats.Partials | None:
         sums: summed.Sums = {}
         progress = scanned.Scanning(self._folder, chunk)
         # Wrong types are to be found in seconds, not in hours.
         self._check_first(chunk)
-        found = self._shards([one.details.file.path for one in chunk.details], progress)
+        found = self._scan_shards([one.details.file.path for one in chunk.details], progress)
         learned = None
         if self._values:
-            parts = (self._learned(rows, chunk) for rows in self._source.read(chunk))
+            parts = (self._count_rows(rows, chunk) for rows in self._source.read(chunk))
             learned = column_stats.merge(parts, self._data)
         scanned.write(self._folder, chunk, found, sums=sums)
         if self._keeping.marked:
@@ -69,12 +69,14 @@ class Scan(beam.DoFn):
         part = chunk.details[0].details
         first = TfrecordChunk(part.file, count=_FIRST)
         for rows in TfrecordSource(self._data).read(Chunk(chunk.split, 0, details=first)):
-            self._learned(rows, chunk)
+            self._count_rows(rows, chunk)
 
-    def _shards(self, paths: list[str], progress: scanned.Scanning) -> list[scanned.ScannedFile]:
+    def _scan_shards(
+        self, paths: list[str], progress: scanned.Scanning
+    ) -> list[scanned.ScannedFile]:
         before, found = storage.describe(paths), []
         for path in paths:
-            with files.translated(path):
+            with files.translate_errors(path):
                 found.append(in_place.shard_of(path, self._data.block_records, progress.advance))
         for path, one, now in zip(paths, before, storage.describe(paths), strict=True):
             if one is None or one != now:
@@ -86,14 +88,14 @@ class Scan(beam.DoFn):
             for shard, one in zip(found, before, strict=True)
         ]
 
-    def _learned(self, rows: Rows, chunk: Chunk) -> column_stats.Partials:
+    def _count_rows(self, rows: Rows, chunk: Chunk) -> column_stats.Partials:
         good = validate.enforce(rows, self._data, chunk.split)
         if good.letters:
             raise errors.DataError(
                 f"{good.letters[0]}. With data.in_place no row can be left out: correct the file, "
                 "or data.columns, or take in_place away"
             )
-        return column_stats.of_batch(good.batch, chunk.split, self._data)
+        return column_stats.count_batch(good.batch, chunk.split, self._data)
 
 
 def run(

@@ -18,22 +18,22 @@ from preprocessing.rows import undated
 _RECORDS, _BYTES = 10_000, 16 << 20
 
 
-def warnings(
+def find_warnings(
     data: config.Data, folder: str, made: manifest.Manifest, *, dates: Unruled
 ) -> Iterator[str]:
     """Yields a line for each split and column of `dates` that has such values. Raises `DataError`
     for a damaged record."""
     columns = {name: data.columns[name] for name in dates}
     for name, split in made.splits.items() if columns else ():
-        payloads = list(_sample(folder, split))
-        batch, _ = examples.columns_of(payloads, columns, {})
+        payloads = list(_sample_records(folder, split))
+        batch, _ = examples.parse_columns(payloads, columns, {})
         counts = undated.count(batch, dates, data.columns)
         among = "" if len(payloads) == split.records else f"among {len(payloads):,} records, "
-        for line in undated.lines(counts, dates):
+        for line in undated.format_warnings(counts, dates):
             yield f"{name}: {among}{line}"
 
 
-def _sample(folder: str, split: manifest.Split) -> Iterator[bytes]:
+def _sample_records(folder: str, split: manifest.Split) -> Iterator[bytes]:
     """Yields records from the beginning of each shard: these are in random order."""
     shards = [shard for shard in split.shards if shard.records]
     size = 0

@@ -95,7 +95,7 @@ class Corrected(base.Source):
         """Returns the raw files and the file of corrections."""
         return [*self._source.files(), base.RawFile(FILE_NAME, self._path)]
 
-    def changes(self) -> str:
+    def hash_changes(self) -> str:
         """Returns a hash of the corrections as they were read."""
         return self._changes
 
@@ -117,19 +117,19 @@ class Corrected(base.Source):
 
     def _apply(self, rows: base.Rows, wanted: Mapping[int, Correction]) -> Iterator[base.Rows]:
         count = rows.batch.num_rows
-        numbers = rows.all_numbers()
+        numbers = rows.list_numbers()
         places = np.flatnonzero(np.isin(numbers, list(wanted)))
-        shown = validate.raw_rows(rows.batch.take(pa.array(places)), self.data.columns)
+        shown = validate.list_raw_rows(rows.batch.take(pa.array(places)), self.data.columns)
         changes: dict[int, dict[str, Any]] = {}
         for place, raw in zip(places.tolist(), shown, strict=True):
             one = wanted[int(numbers[place])]
-            if one.of in (None, validate.digest(raw)):
+            if one.of in (None, validate.hash_raw_row(raw)):
                 changes[place] = self._select_changes(one, raw)
         repaired = [
             letter
             for letter in rows.letters
             if letter.row in wanted
-            and wanted[letter.row].of in (None, validate.digest(letter.value or ""))
+            and wanted[letter.row].of in (None, validate.hash_raw_row(letter.value or ""))
         ]
         if not changes and not repaired:
             yield rows
@@ -152,9 +152,9 @@ class Corrected(base.Source):
                 letters=(),
             )
         if repaired:
-            yield self._new_rows(rows, [wanted[letter.row] for letter in repaired])
+            yield self._build_new_rows(rows, [wanted[letter.row] for letter in repaired])
 
-    def _new_rows(self, rows: base.Rows, found: list[Correction]) -> base.Rows:
+    def _build_new_rows(self, rows: base.Rows, found: list[Correction]) -> base.Rows:
         """Returns rows made from corrections alone: the raw rows could not be parsed."""
         empty = pa.nulls(len(found))
         batch = pa.record_batch([empty] * len(self.data.columns), list(self.data.columns))
@@ -192,27 +192,29 @@ def _replace_values(array: pa.Array, new: list[Any]) -> pa.Array:
         try:
             return pa.array(mixed, array.type)
         except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, OverflowError):
-            array = _as_text(array)
+            array = _convert_to_text(array)
     elif any(isinstance(value, list) for value in new):
         return pa.array([None if n is ... else n for n in new])
-    mixed = [o if n is ... else _text(n) for o, n in zip(array.to_pylist(), new, strict=True)]
+    mixed = [
+        o if n is ... else _encode_text(n) for o, n in zip(array.to_pylist(), new, strict=True)
+    ]
     return pa.array(mixed, pa.binary())
 
 
-def _as_text(array: pa.Array) -> pa.Array:
+def _convert_to_text(array: pa.Array) -> pa.Array:
     try:
         return array.cast(pa.string()).cast(pa.binary())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        return pa.array([_text(value) for value in array.to_pylist()], pa.binary())
+        return pa.array([_encode_text(value) for value in array.to_pylist()], pa.binary())
 
 
-def _text(value: Any) -> bytes | None:
+def _encode_text(value: Any) -> bytes | None:
     if value is None or isinstance(value, bytes):
         return value
     return (value if isinstance(value, str) else json.dumps(value)).encode(errors="surrogatepass")
 
 
-def known_columns(raw: Mapping[str, Any], columns: Mapping[str, config.Column], where: str) -> None:
+def check_columns(raw: Mapping[str, Any], columns: Mapping[str, config.Column], where: str) -> None:
     """Raises `DataError` for a column that the config does not have."""
     for name in raw:
         if name not in columns:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from pipeline import config, errors, storage
 from pipeline.storage import strict_json
-from preprocessing.rows.undated import Counts, merged
+from preprocessing.rows.undated import Counts, merge
 from preprocessing.shards import summed
 from preprocessing.shards.record_folders import Folders
 from preprocessing.sources.base import Letter
@@ -51,14 +51,14 @@ class Tally:
 
     def add_undated(self, counts: Counts) -> None:
         """Adds what the step `date` cannot read of other rows."""
-        self.undated = merged(self.undated, counts)
+        self.undated = merge(self.undated, counts)
 
     @property
     def rejected(self) -> int:
         """Number of letters."""
         return self.bad.total()
 
-    def lines(self) -> list[str]:
+    def format_lines(self) -> list[str]:
         """Returns the kinds of problems, the most frequent first."""
         order = sorted(self.bad.items(), key=lambda item: (-item[1], item[0]))
         return [
@@ -72,7 +72,7 @@ def write(
     """Writes letters of rows read from one place; `origin` is `<split>-<...>` and sorts by it.
     Notes in `sums` what the file is."""
     if letters:
-        text = "".join(f"{strict_json.dumps(_values(letter))}\n" for letter in letters)
+        text = "".join(f"{strict_json.dumps(_list_values(letter))}\n" for letter in letters)
         path = storage.join(folder, f"{origin}.bad{len(letters)}.jsonl")
         summed.write_text(path, text, sums)
 
@@ -91,7 +91,7 @@ def write_tally(folder: str, origin: str, tally: Tally, *, sums: summed.Sums | N
     summed.write_text(path, strict_json.dumps(values), sums)
 
 
-def tally(
+def count_letters(
     letters: Sequence[Letter],
     read: int = 0,
     dropped: int = 0,
@@ -104,7 +104,7 @@ def tally(
     return Tally(read, dropped, kinds, +collections.Counter(truncated or {}), sampled)
 
 
-def letters_written(folder: str) -> int:
+def count_letters_written(folder: str) -> int:
     """Returns how many letters the files in `folder` hold."""
     found = (_LETTERS.match(name) for name in storage.listdir(folder))
     return sum(int(match["count"]) for match in found if match)
@@ -160,9 +160,10 @@ def check_total(total: Tally, data: config.Data, where: str) -> None:
     budget = data.error_budget
     allowed = budget * total.read if budget < 1 else budget
     if total.rejected > allowed:
+        kinds = "; ".join(total.format_lines()[:_NAMED])
         raise errors.DataError(
             f"{total.rejected:,} of {total.read:,} rows are bad, data.error_budget {budget:g} "
-            f"allows {int(allowed):,}: {'; '.join(total.lines()[:_NAMED])}. They are in {where!r}"
+            f"allows {int(allowed):,}: {kinds}. They are in {where!r}"
         )
 
 
@@ -175,5 +176,5 @@ def _read_tally(path: str) -> Tally:
     return Tally(values["read"], values["dropped"], bad, truncated, sampled, without_dates)
 
 
-def _values(letter: Letter) -> dict[str, object]:
+def _list_values(letter: Letter) -> dict[str, object]:
     return dataclasses.asdict(letter)

@@ -28,41 +28,41 @@ def hash_rows(batch: pa.RecordBatch, columns: Mapping[str, config.Column]) -> np
     found = np.zeros(batch.num_rows, np.uint64)
     # As in the records, which have their features in this order.
     for name in sorted(columns, key=str.encode):
-        found = hashing.mix(found ^ _of_column(batch.column(name), columns[name]))
+        found = hashing.mix(found ^ _hash_column(batch.column(name), columns[name]))
     return found
 
 
-def keys(contents: np.ndarray, numbers: np.ndarray | None = None) -> pa.LargeBinaryArray:
+def build_keys(contents: np.ndarray, numbers: np.ndarray | None = None) -> pa.LargeBinaryArray:
     """Returns a key for each of the `contents`; of copies, whose `numbers` begin with 1, others."""
     words = contents[:, None] if numbers is None else np.stack([contents, numbers], axis=1)
     content = np.ascontiguousarray(words, "<u8").view(np.uint8)
     return binary.cut(content, np.full(len(words), content.shape[1]))
 
 
-def _of_column(array: pa.Array, column: config.Column) -> np.ndarray:
+def _hash_column(array: pa.Array, column: config.Column) -> np.ndarray:
     if not array.null_count:
-        return _of_values(array, column)
+        return _hash_values(array, column)
     found = np.full(len(array), _MISSING)
-    found[array.is_valid().to_numpy(zero_copy_only=False)] = _of_values(array.drop_null(), column)
+    found[array.is_valid().to_numpy(zero_copy_only=False)] = _hash_values(array.drop_null(), column)
     return found
 
 
-def _of_values(array: pa.Array, column: config.Column) -> np.ndarray:
+def _hash_values(array: pa.Array, column: config.Column) -> np.ndarray:
     if column.list:
-        return _of_lists(lists.lengths(array), _of_values(array.flatten(), column.item))
+        return _hash_lists(lists.count_items(array), _hash_values(array.flatten(), column.item))
     if column.type in ("string", "image"):
-        texts = _of_texts(array.flatten() if column.shape else array)
-        return _of_words(texts.reshape(len(array), column.size))
-    numbers = np.ascontiguousarray(arrow_types.values(array, column))
+        texts = _hash_texts(array.flatten() if column.shape else array)
+        return _hash_words(texts.reshape(len(array), column.size))
+    numbers = np.ascontiguousarray(arrow_types.extract_numbers(array, column))
     if numbers.dtype != np.uint8 and column.size == 1:
         # As bits, since 0.0 and -0.0 are equal but not the same record.
         width = numbers.dtype.itemsize
         return numbers.view(f"<u{width}").ravel().astype(np.uint64, copy=False)
     width = column.size * numbers.itemsize
-    return _of_words(_words(numbers.view(np.uint8).reshape(len(array), width)))
+    return _hash_words(_pack_words(numbers.view(np.uint8).reshape(len(array), width)))
 
 
-def _of_lists(sizes: np.ndarray, items: np.ndarray) -> np.ndarray:
+def _hash_lists(sizes: np.ndarray, items: np.ndarray) -> np.ndarray:
     """Returns one number a row of the numbers of its items, uint64 `[items]`, and how many."""
     found = hashing.mix(sizes.astype(np.uint64))
     starts = np.cumsum(sizes) - sizes
@@ -72,16 +72,16 @@ def _of_lists(sizes: np.ndarray, items: np.ndarray) -> np.ndarray:
     return found
 
 
-def _of_texts(array: pa.Array) -> np.ndarray:
+def _hash_texts(array: pa.Array) -> np.ndarray:
     """Hashes texts; where few differ, each of these once."""
     encoded = array.dictionary_encode()
     if len(encoded.dictionary) > len(array) // _FEW:
-        return hashing.of_keys(array.cast(pa.large_binary()), "", hashing.FOR_ORDER)
+        return hashing.hash_keys(array.cast(pa.large_binary()), "", hashing.FOR_ORDER)
     different = encoded.dictionary.cast(pa.large_binary())
-    return hashing.of_keys(different, "", hashing.FOR_ORDER)[encoded.indices.to_numpy()]
+    return hashing.hash_keys(different, "", hashing.FOR_ORDER)[encoded.indices.to_numpy()]
 
 
-def _words(content: np.ndarray) -> np.ndarray:
+def _pack_words(content: np.ndarray) -> np.ndarray:
     """Returns bytes [rows, bytes] as uint64 [rows, words], filled up with zeros."""
     rows, width = content.shape
     padded = np.zeros((rows, -(-width // 8) * 8), np.uint8)
@@ -89,7 +89,7 @@ def _words(content: np.ndarray) -> np.ndarray:
     return padded.view("<u8")
 
 
-def _of_words(words: np.ndarray) -> np.ndarray:
+def _hash_words(words: np.ndarray) -> np.ndarray:
     """Returns one number a row of uint64 [rows, words]."""
     found = np.ascontiguousarray(words[:, 0])
     for index in range(1, words.shape[1]):

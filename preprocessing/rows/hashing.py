@@ -16,18 +16,18 @@ _LONG_KEY = 256  # bytes
 FOR_SPLIT, FOR_ORDER = 0, 1
 
 
-def of_keys(keys: binary.Binary, salt: str, purpose: int) -> np.ndarray:
+def hash_keys(keys: binary.Binary, salt: str, purpose: int) -> np.ndarray:
     """Returns 64 bits a key as uint64 [rows]; others for each salt and `purpose`.
 
     It starts from the purpose's bits of the salt's hash and takes in a key's length, then its
     bytes, eight at a time. It keeps no secret, but is even in every bit, and takes a seventh of the
     time of a hash that is called row by row.
     """
-    if binary.lengths(keys).max(initial=0) > _LONG_KEY:
-        keys = pa.array([_shortened(key) for key in binary.values(keys)], pa.binary())
+    if binary.compute_lengths(keys).max(initial=0) > _LONG_KEY:
+        keys = pa.array([_shorten(key) for key in binary.copy_values(keys)], pa.binary())
     salted = np.frombuffer(hashlib.blake2b(salt.encode(), digest_size=16).digest(), "<u8")
-    lengths = binary.lengths(keys).astype(np.int64)
-    words = _words(binary.data(keys), lengths)
+    lengths = binary.compute_lengths(keys).astype(np.int64)
+    words = _pack_words(binary.view_data(keys), lengths)
     found = mix(salted[purpose] ^ lengths.astype(np.uint64))
     for index in range(words.shape[1]):
         # Words behind the end of a key are padding for longer ones.
@@ -35,12 +35,12 @@ def of_keys(keys: binary.Binary, salt: str, purpose: int) -> np.ndarray:
     return found
 
 
-def _shortened(key: bytes) -> bytes:
-    """Replaces a key that would make `_words` of its batch large."""
+def _shorten(key: bytes) -> bytes:
+    """Replaces a key that would make `_pack_words` of its batch large."""
     return key if len(key) <= _LONG_KEY else hashlib.blake2b(key).digest()
 
 
-def _words(content: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+def _pack_words(content: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """Returns the bytes of each key as little-endian uint64 [rows, words], filled up with zeros."""
     width = -(-int(lengths.max(initial=0)) // 8) * 8
     if len(content) == width * len(lengths):  # all of them fill their words

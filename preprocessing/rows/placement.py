@@ -26,7 +26,7 @@ class RowPlacement:
     order: np.ndarray  # uint64, ascending within a shard
 
 
-def shards_of(data: config.Data, split: SplitName) -> int:
+def count_shards(data: config.Data, split: SplitName) -> int:
     """Returns how many files a split is written to."""
     return data.shards.get(split, 1)
 
@@ -35,7 +35,7 @@ def place(keys: binary.Binary, splits: np.ndarray, data: config.Data) -> RowPlac
     """Decides on rows that go to the `splits`, given as their places in `SPLITS`."""
     salt = data.split.salt if isinstance(data.split, HashSplit) else ""
     seed = hashing.mix(np.array([data.seed % 2**64], np.uint64))
-    order = hashing.mix(hashing.of_keys(keys, salt, hashing.FOR_ORDER) ^ seed)
+    order = hashing.mix(hashing.hash_keys(keys, salt, hashing.FOR_ORDER) ^ seed)
     # Mixed once more, so that being in the same shard says nothing about the order there.
-    shards = np.array([shards_of(data, name) for name in SPLITS], np.uint64)
+    shards = np.array([count_shards(data, name) for name in SPLITS], np.uint64)
     return RowPlacement(splits, (hashing.mix(order) % shards[splits]).astype(np.uint32), order)

@@ -9,7 +9,7 @@ from preprocessing.rows.validate import Good
 from preprocessing.sources.base import Rows
 
 
-def added(
+def add_provenance(
     good: Good, rows: Rows, columns: dict[str, config.Column]
 ) -> tuple[pa.RecordBatch, dict[str, config.Column]]:
     """Returns the batch of `good` with the columns of `config.PROVENANCE`, and all columns.
@@ -18,7 +18,7 @@ def added(
     """
     if rows.stretches:
         known = pa.array([stretch.file.name for stretch in rows.stretches], pa.string())
-        names = known.take(pa.array(rows.owners(good.kept)))
+        names = known.take(pa.array(rows.find_owners(good.kept)))
     elif rows.each:
         names = pa.array([rows.each[row].name for row in good.kept.tolist()], pa.string())
     else:

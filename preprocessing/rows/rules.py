@@ -19,34 +19,34 @@ from preprocessing.arrow.cast import Fault
 _LISTED = 8
 
 
-def broken(array: pa.Array, column: config.Column) -> list[Fault]:
+def find_broken(array: pa.Array, column: config.Column) -> list[Fault]:
     """Returns the reasons `range`, `length`, `image`, `allowed` and `date`, and their rows, if any.
 
     `array` has the type of `arrow_types.arrow_type`. Rows without a value break none of these
     rules. A list also breaks `items` if it is too long, and the others if one of its items does.
     """
     if column.list:
-        sizes = lists.lengths(array)
-        of_items = broken(array.flatten(), column.item)
-        found = [(reason, lists.having(bad, sizes)) for reason, bad in of_items]
+        sizes = lists.count_items(array)
+        of_items = find_broken(array.flatten(), column.item)
+        found = [(reason, lists.find_rows_with(bad, sizes)) for reason, bad in of_items]
         longer = sizes > (column.max_items or 0)
         return [("items", longer), *found] if longer.any() else found
     found = []
     if column.min is not None or column.max is not None:
-        found.append(("range", _out_of_range(array, column)))
+        found.append(("range", _find_out_of_range(array, column)))
     if column.min_length or column.max_length:
-        found.append(("length", _of_bad_length(array, column)))
+        found.append(("length", _find_bad_lengths(array, column)))
     if column.type == "image":
-        found.append(("image", image_values.undecodable(array)))
+        found.append(("image", image_values.find_undecodable(array)))
     if column.allowed:
-        found.append(("allowed", _not_allowed(array, column)))
+        found.append(("allowed", _find_not_allowed(array, column)))
     if column.dates is not None:
-        bad = pa.array(date_texts.unreadable(column.dates, _flat(array, column)))
-        found.append(("date", _any_of_row(bad, array, column)))
+        bad = pa.array(date_texts.find_unreadable(column.dates, _flatten(array, column)))
+        found.append(("date", _reduce_to_rows(bad, array, column)))
     return [(reason, rows) for reason, rows in found if rows.any()]
 
 
-def without_nan(array: pa.Array, column: config.Column) -> tuple[pa.Array, np.ndarray]:
+def null_nan(array: pa.Array, column: config.Column) -> tuple[pa.Array, np.ndarray]:
     """Returns single numbers with nulls for NaN, which means a missing value in every source, and
     `[rows]` bool, where NaN was. Other columns stay as they are."""
     if column.type != "float32" or column.list or column.shape:
@@ -56,7 +56,7 @@ def without_nan(array: pa.Array, column: config.Column) -> tuple[pa.Array, np.nd
     return pc.if_else(found, pa.scalar(None, array.type), array) if rows.any() else array, rows
 
 
-def not_finite(array: pa.Array, column: config.Column, *, label: bool) -> list[Fault]:
+def find_not_finite(array: pa.Array, column: config.Column, *, label: bool) -> list[Fault]:
     """Returns the reason `finite` and its rows, if any.
 
     Infinite numbers stay where a limit of the column is infinite, too, but no label can be learned
@@ -65,7 +65,7 @@ def not_finite(array: pa.Array, column: config.Column, *, label: bool) -> list[F
     if column.type != "float32" or column.list:
         return []
     there = array.is_valid().to_numpy(zero_copy_only=False)
-    numbers = arrow_types.values(array.drop_null() if array.null_count else array, column)
+    numbers = arrow_types.extract_numbers(array.drop_null() if array.null_count else array, column)
     good = np.isfinite(numbers)
     if good.all():
         return []
@@ -80,14 +80,14 @@ def not_finite(array: pa.Array, column: config.Column, *, label: bool) -> list[F
     return [("finite", bad)] if bad.any() else []
 
 
-def problem(reason: str, value: object, column: config.Column) -> str:
+def describe_problem(reason: str, value: object, column: config.Column) -> str:
     """Says what is wrong with a value of a column, to stand behind its name."""
     if reason == "missing":
         return f"is {value!r}, which means a missing value" if value else "has no value"
     if reason == "range":
-        return f"is {value}, {_range(column)}"
+        return f"is {value}, {_describe_range(column)}"
     if reason == "length":
-        return f"is {value!r}, {_length(column)}"
+        return f"is {value!r}, {_describe_length(column)}"
     if reason == "allowed":
         more = ", ..." if len(column.allowed) > _LISTED else ""
         shown = f"the boolean {value}" if isinstance(value, bool) else repr(value)
@@ -128,16 +128,16 @@ def problem(reason: str, value: object, column: config.Column) -> str:
     return f"is {value!r}, {'too large for' if reason == 'overflow' else 'not'} {kind}"
 
 
-def _out_of_range(array: pa.Array, column: config.Column) -> np.ndarray:
+def _find_out_of_range(array: pa.Array, column: config.Column) -> np.ndarray:
     missing = array.null_count
     present = ~array.is_null().to_numpy(zero_copy_only=False) if missing else slice(None)
-    numbers = arrow_types.values(array.drop_null() if missing else array, column)
+    numbers = arrow_types.extract_numbers(array.drop_null() if missing else array, column)
     good = np.ones(numbers.shape, bool)
     # Written so that a NaN, for which every comparison is false, is outside.
     low, high = column.min, column.max
     if np.issubdtype(numbers.dtype, np.integer):
         # As integers: between two floats about 2^60 are hundreds of them.
-        low, high = _rounded(low, math.ceil), _rounded(high, math.floor)
+        low, high = _round_limit(low, math.ceil), _round_limit(high, math.floor)
     if low is not None:
         good &= numbers >= low
     if high is not None:
@@ -147,25 +147,25 @@ def _out_of_range(array: pa.Array, column: config.Column) -> np.ndarray:
     return bad
 
 
-def _rounded(limit: float | None, towards: Callable[[float], int]) -> float | None:
+def _round_limit(limit: float | None, towards: Callable[[float], int]) -> float | None:
     return limit if limit is None or not math.isfinite(limit) else towards(limit)
 
 
-def _of_bad_length(array: pa.Array, column: config.Column) -> np.ndarray:
-    lengths = pc.utf8_length(_flat(array, column))
+def _find_bad_lengths(array: pa.Array, column: config.Column) -> np.ndarray:
+    lengths = pc.utf8_length(_flatten(array, column))
     bad = pc.less(lengths, column.min_length)
     if column.max_length is not None:
         bad = pc.or_(bad, pc.greater(lengths, column.max_length))
-    return _any_of_row(bad, array, column)
+    return _reduce_to_rows(bad, array, column)
 
 
-def _not_allowed(array: pa.Array, column: config.Column) -> np.ndarray:
-    flat = _flat(array, column)
+def _find_not_allowed(array: pa.Array, column: config.Column) -> np.ndarray:
+    flat = _flatten(array, column)
     listed = pc.is_in(flat, pa.array(column.allowed).cast(flat.type), skip_nulls=False)
-    return _any_of_row(pc.and_(pc.invert(listed), flat.is_valid()), array, column)
+    return _reduce_to_rows(pc.and_(pc.invert(listed), flat.is_valid()), array, column)
 
 
-def _flat(array: pa.Array, column: config.Column) -> pa.Array:
+def _flatten(array: pa.Array, column: config.Column) -> pa.Array:
     """Returns all values; of a list that is missing, too, as many as others have."""
     if not column.shape:
         return array
@@ -173,20 +173,20 @@ def _flat(array: pa.Array, column: config.Column) -> pa.Array:
     return array.values.slice(start, len(array) * column.size)
 
 
-def _any_of_row(bad: pa.Array, array: pa.Array, column: config.Column) -> np.ndarray:
+def _reduce_to_rows(bad: pa.Array, array: pa.Array, column: config.Column) -> np.ndarray:
     flat = bad.fill_null(False).to_numpy(zero_copy_only=False)
     found = flat.reshape(len(array), column.size).any(axis=1)
     return found & array.is_valid().to_numpy(zero_copy_only=False) if column.shape else found
 
 
-def _range(column: config.Column) -> str:
+def _describe_range(column: config.Column) -> str:
     low, high = (None if limit is None else bound(limit) for limit in (column.min, column.max))
     if high is None:
         return f"allowed is {low} or more"
     return f"allowed is {high} or less" if low is None else f"allowed is {low} to {high}"
 
 
-def _length(column: config.Column) -> str:
+def _describe_length(column: config.Column) -> str:
     if column.max_length is None:
         return f"allowed are {column.min_length} characters or more"
     return f"allowed are {column.min_length} to {column.max_length} characters"

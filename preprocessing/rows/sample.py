@@ -17,7 +17,7 @@ from preprocessing.rows import hashing
 from preprocessing.rows.validate import Good
 
 
-def staying(
+def select_kept(
     batch: pa.RecordBatch, row_keys: binary.Binary, splits: np.ndarray, *, data: config.Data
 ) -> np.ndarray:
     """Returns which rows are kept, `[rows]` bool; `splits` are their places in `SPLITS`."""
@@ -28,12 +28,12 @@ def staying(
     hits = pc.equal(column, pa.scalar(rule.value, column.type)).fill_null(False)
     sampled = hits.to_numpy(zero_copy_only=False) & (splits == SPLITS.index("train"))
     # Another salt than the split's, or what a split leaves would be no random sample.
-    bits = hashing.of_keys(row_keys, f"sample {rule.salt}", hashing.FOR_SPLIT)
+    bits = hashing.hash_keys(row_keys, f"sample {rule.salt}", hashing.FOR_SPLIT)
     kept: np.ndarray = ~sampled | (bits < np.uint64(int(rule.keep * 2.0**64)))
     return kept
 
 
-def without(good: Good, staying: np.ndarray) -> Good:
+def leave_out(good: Good, staying: np.ndarray) -> Good:
     """Returns the rows that are kept, `[rows]` bool, next to the others."""
     return dataclasses.replace(
         good,
@@ -45,7 +45,7 @@ def without(good: Good, staying: np.ndarray) -> Good:
     )
 
 
-def noted(data: config.Data, dropped: int) -> manifest.Sampled | None:
+def report_sample(data: config.Data, dropped: int) -> manifest.Sampled | None:
     """Returns what the manifest says of the rows that were left out, and says so; `None` without a
     sample."""
     rule = data.sample

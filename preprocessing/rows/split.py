@@ -19,18 +19,18 @@ _ZONE = r"(Z|[+-]\d\d:?\d\d|:\d\d(\.\d+)?[+-]\d\d)$"
 _FINER = r"(\.\d{6})\d+"
 
 
-def cut(data: config.Data) -> list[SplitName]:
+def list_held_out(data: config.Data) -> list[SplitName]:
     """Returns the splits that are cut out of train: those without inputs of their own."""
     wanted = data.split.held_out if "train" in data.inputs else ()
     return [name for name in wanted if name not in data.inputs]
 
 
-def existing(data: config.Data) -> list[SplitName]:
+def list_splits(data: config.Data) -> list[SplitName]:
     """Returns the splits that there will be."""
-    return [name for name in SPLITS if name in data.inputs or name in cut(data)]
+    return [name for name in SPLITS if name in data.inputs or name in list_held_out(data)]
 
 
-def read_from(data: config.Data, split: SplitName) -> SplitName:
+def find_input_split(data: config.Data, split: SplitName) -> SplitName:
     """Returns the split whose inputs hold the rows of `split`."""
     return split if split in data.inputs else "train"
 
@@ -44,19 +44,19 @@ def assign(
     of rows decide, all stay in `split`: see `draw`.
     """
     found = np.full(batch.num_rows, SPLITS.index(split), np.uint8)
-    if split != "train" or not cut(data) or by_key(data):
+    if split != "train" or not list_held_out(data) or is_by_key(data):
         return found, []
     if isinstance(data.split, HashSplit):
-        return _by_hash(keys.of_columns(batch, data.split.columns), data, found), []
+        return _assign_by_hash(keys.join_columns(batch, data.split.columns), data, found), []
     column = batch.column(data.split.column)
     if isinstance(data.split, TimeSplit):
-        return _by_time(
+        return _assign_by_time(
             column, data.split, found, form=data.columns[data.split.column].dates or "iso"
         )
-    return _by_column(column, data.split)
+    return _assign_by_column(column, data.split)
 
 
-def by_key(data: config.Data) -> bool:
+def is_by_key(data: config.Data) -> bool:
     """Tells if the key of a row decides which split it goes to."""
     return isinstance(data.split, HashSplit) and not data.split.columns
 
@@ -65,15 +65,15 @@ def draw(
     row_keys: binary.Binary, found: np.ndarray, split: SplitName, *, data: config.Data
 ) -> np.ndarray:
     """Returns the place in `SPLITS` of each row by its key, or as `found` if keys do not decide."""
-    if split != "train" or not cut(data) or not by_key(data):
+    if split != "train" or not list_held_out(data) or not is_by_key(data):
         return found
-    return _by_hash(row_keys, data, np.full_like(found, SPLITS.index(split)))
+    return _assign_by_hash(row_keys, data, np.full_like(found, SPLITS.index(split)))
 
 
-def _by_hash(named: binary.Binary, data: config.Data, found: np.ndarray) -> np.ndarray:
-    rule, held_out = data.split, cut(data)
+def _assign_by_hash(named: binary.Binary, data: config.Data, found: np.ndarray) -> np.ndarray:
+    rule, held_out = data.split, list_held_out(data)
     assert isinstance(rule, HashSplit)
-    bits = hashing.of_keys(named, rule.salt, hashing.FOR_SPLIT)
+    bits = hashing.hash_keys(named, rule.salt, hashing.FOR_SPLIT)
     # From both ends, so that neither takes from the other when it grows.
     if "eval" in held_out:
         found[bits < np.uint64(int(rule.eval * 2.0**64))] = SPLITS.index("eval")
@@ -82,12 +82,14 @@ def _by_hash(named: binary.Binary, data: config.Data, found: np.ndarray) -> np.n
     return found
 
 
-def _by_time(
+def _assign_by_time(
     column: pa.Array, rule: TimeSplit, found: np.ndarray, *, form: date_forms.TextForm
 ) -> tuple[np.ndarray, list[cast.Fault]]:
     faults: list[cast.Fault] = []
     if pa.types.is_string(column.type):
-        times = _instants(column) if form == "iso" else date_texts.instants(form, column)
+        times = (
+            _parse_instants(column) if form == "iso" else date_texts.parse_instants(form, column)
+        )
         bad = pc.and_(times.is_null(), column.is_valid()).to_numpy(zero_copy_only=False)
         faults = [("time", bad)] if bad.any() else []
         column = times
@@ -98,7 +100,7 @@ def _by_time(
     return found, faults
 
 
-def _instants(texts: pa.StringArray) -> pa.Int64Array:
+def _parse_instants(texts: pa.StringArray) -> pa.Int64Array:
     """Returns microseconds since 1970, null for what is no time; UTC unless a text says otherwise.
 
     Arrow reads times with a zone and times without one as different types.
@@ -114,7 +116,7 @@ def _instants(texts: pa.StringArray) -> pa.Int64Array:
     return pc.coalesce(*(part.cast(pa.int64()) for part in parts))
 
 
-def _by_column(column: pa.Array, rule: ColumnSplit) -> tuple[np.ndarray, list[cast.Fault]]:
+def _assign_by_column(column: pa.Array, rule: ColumnSplit) -> tuple[np.ndarray, list[cast.Fault]]:
     values = pa.array(list(rule.values)).cast(column.type)
     places = np.array([SPLITS.index(name) for name in rule.values.values()], np.uint8)
     indices = pc.index_in(column, values)

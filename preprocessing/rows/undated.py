@@ -28,7 +28,7 @@ def count(batch: pa.RecordBatch, forms: Unruled, columns: Mapping[str, config.Co
             array = array.flatten()
         stand_in = pa.scalar(columns[name].stands_for_missing).cast(array.type)
         values = array.filter(pc.not_equal(array, stand_in))  # drops nulls, too
-        bad = np.all([date_texts.unreadable(form, values) for form in forms[name]], axis=0)
+        bad = np.all([date_texts.find_unreadable(form, values) for form in forms[name]], axis=0)
         if bad.any():
             least = pc.min(values.filter(pa.array(bad)).cast(pa.string())).as_py()
             shown = REDACTED if columns[name].sensitive else repr(least)
@@ -36,7 +36,7 @@ def count(batch: pa.RecordBatch, forms: Unruled, columns: Mapping[str, config.Co
     return found
 
 
-def merged(one: Counts, other: Counts) -> Counts:
+def merge(one: Counts, other: Counts) -> Counts:
     """Returns the counts of both."""
     total = dict(one)
     for name, (number, least) in other.items():
@@ -45,7 +45,7 @@ def merged(one: Counts, other: Counts) -> Counts:
     return total
 
 
-def lines(counts: Counts, forms: Unruled) -> Iterator[str]:
+def format_warnings(counts: Counts, forms: Unruled) -> Iterator[str]:
     """Yields a warning for each column."""
     for name, (number, least) in sorted(counts.items()):
         form = " or ".join(forms[name])

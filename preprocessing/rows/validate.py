@@ -65,26 +65,26 @@ def enforce(rows: Rows, data: config.Data, split: SplitName) -> Good:
     longer: dict[str, np.ndarray] = {}
     sizes: dict[str, np.ndarray] = {}
     for name, column in data.columns.items():
-        raw = cast.without_empty(rows.batch.column(name), column)
+        raw = cast.null_empty_texts(rows.batch.column(name), column)
         array, found = cast.convert(raw, column)
         if column.list:
-            sizes[name] = lists.lengths(array)
+            sizes[name] = lists.count_items(array)
         if column.list and column.on_longer != "reject":
             last = column.on_longer == "keep_last"
-            array, longer[name] = lists.shortened(array, column.max_items or 0, last=last)
-        array, nan = rules.without_nan(array, column)
+            array, longer[name] = lists.shorten(array, column.max_items or 0, last=last)
+        array, nan = rules.null_nan(array, column)
         missing = raw.is_null().to_numpy(zero_copy_only=False) | nan
         if column.missing == "drop":
             dropped |= missing
         elif column.missing == "reject" or (data.in_place and column.default is not None):
             # What is used in place keeps its NaN, for which the trainer takes no default.
             found.append(("missing", missing if column.missing == "reject" else nan))
-        found += rules.not_finite(array, column, label=name in data.every_label)
-        for reason, bad in [*found, *rules.broken(array, column)]:
+        found += rules.find_not_finite(array, column, label=name in data.every_label)
+        for reason, bad in [*found, *rules.find_broken(array, column)]:
             for row in np.flatnonzero(bad).tolist():
                 faults.setdefault(row, (name, reason))
         arrays.append(array)
-    for name, bad in _of_other_lengths(sizes, data.columns):
+    for name, bad in _find_other_lengths(sizes, data.columns):
         for row in np.flatnonzero(bad & ~dropped).tolist():
             faults.setdefault(row, (name, "lengths"))
     batch = pa.record_batch(arrays, arrow_types.arrow_schema(data.columns))
@@ -92,9 +92,9 @@ def enforce(rows: Rows, data: config.Data, split: SplitName) -> Good:
     for reason, bad in found:
         for row in np.flatnonzero(bad).tolist():
             faults.setdefault(row, (data.split.columns[0], reason))
-    letters = _letters(rows, faults, data.columns)
+    letters = _write_letters(rows, faults, data.columns)
     dropped[list(faults)] = False
-    numbers = rows.all_numbers()
+    numbers = rows.list_numbers()
     good = ~dropped
     good[list(faults)] = False
     kept = np.flatnonzero(good)
@@ -108,7 +108,7 @@ def enforce(rows: Rows, data: config.Data, split: SplitName) -> Good:
     return Good(numbers, splits, kept, batch, letters, int(dropped.sum()), truncated)
 
 
-def _of_other_lengths(
+def _find_other_lengths(
     sizes: Mapping[str, np.ndarray], columns: Mapping[str, config.Column]
 ) -> Iterator[tuple[str, np.ndarray]]:
     """Yields lists that have to be as long as another, and the rows `[rows]` bool where they are
@@ -119,37 +119,39 @@ def _of_other_lengths(
             yield name, sizes[name] != sizes[other]
 
 
-def _letters(
+def _write_letters(
     rows: Rows, faults: Mapping[int, tuple[str, str]], columns: Mapping[str, config.Column]
 ) -> list[Letter]:
     bad = sorted(faults)
-    raw = raw_rows(rows.batch.take(pa.array(bad, pa.int64())), columns) if bad else []
+    raw = list_raw_rows(rows.batch.take(pa.array(bad, pa.int64())), columns) if bad else []
     letters = []
     for row, found in zip(bad, raw, strict=True):
         name, reason = faults[row]
-        letter = _letter(rows, row, name, reason=reason, columns=columns)
-        letters.append(dataclasses.replace(letter, raw=found, of=digest(found)))
+        letter = _write_letter(rows, row, name, reason=reason, columns=columns)
+        letters.append(dataclasses.replace(letter, raw=found, of=hash_raw_row(found)))
     return letters
 
 
-def _letter(
+def _write_letter(
     rows: Rows, row: int, name: str, *, reason: str, columns: Mapping[str, config.Column]
 ) -> Letter:
     column, raw = columns[name], rows.batch.column(name)[row].as_py()
     if column.type == "uint8" and isinstance(raw, bytes):
-        raw = _worst(raw, column)
+        raw = _find_out_of_range(raw, column)
     if column.type == "image" and isinstance(raw, bytes):
         raw = image_values.describe(raw)
     shown: object = raw.decode(errors="backslashreplace") if isinstance(raw, bytes) else raw
-    shown = _short(shown) if isinstance(shown, str | list) else shown
+    shown = _abbreviate(shown) if isinstance(shown, str | list) else shown
     if column.sensitive and reason != "missing":
         shown = REDACTED
     value = None if reason == "missing" else str(shown)
-    problem = rules.problem(reason, shown, column)
-    return Letter(rows.file(name, row), rows.number(row), name, reason, value, problem)
+    problem = rules.describe_problem(reason, shown, column)
+    return Letter(rows.file(name, row), rows.find_number(row), name, reason, value, problem)
 
 
-def raw_rows(batch: pa.RecordBatch, columns: Mapping[str, config.Column]) -> list[dict[str, Any]]:
+def list_raw_rows(
+    batch: pa.RecordBatch, columns: Mapping[str, config.Column]
+) -> list[dict[str, Any]]:
     """Returns what each row holds, as JSON takes it, for a person to correct.
 
     Pixels and values of thousands of characters are left out, those of sensitive columns hidden.
@@ -173,17 +175,17 @@ def _to_json(value: Any) -> Any:
     return value if isinstance(value, str | int | float | None) else str(value)
 
 
-def digest(raw: Mapping[str, Any] | str) -> str:
+def hash_raw_row(raw: Mapping[str, Any] | str) -> str:
     """Returns a short hash by which a row is known to be the same, or edited."""
     return config.digest({"raw": raw})[:16]
 
 
-def _short(value: str | list) -> str:
+def _abbreviate(value: str | list) -> str:
     text = value if isinstance(value, str) else str(value)
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}... ({len(text):,} characters)"
 
 
-def _worst(raw: bytes, column: config.Column) -> int:
+def _find_out_of_range(raw: bytes, column: config.Column) -> int:
     """Returns the first value that is out of range: an image itself says nothing to anybody."""
     low, high = column.min, column.max
     outside = (v for v in raw if (low is not None and v < low) or (high is not None and v > high))
@@ -196,4 +198,6 @@ def _redact(letter: Letter, columns: Mapping[str, config.Column]) -> Letter:
         return letter
     if any(column.sensitive for column in columns.values()):
         return dataclasses.replace(letter, value=REDACTED)
-    return dataclasses.replace(letter, value=_short(letter.value), of=digest(letter.value))
+    return dataclasses.replace(
+        letter, value=_abbreviate(letter.value), of=hash_raw_row(letter.value)
+    )

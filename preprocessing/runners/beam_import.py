@@ -8,7 +8,7 @@ import importlib
 import sys
 from collections.abc import Iterator
 
-from preprocessing.sources.quiet_imports import quiet
+from preprocessing.sources.quiet_imports import silence_imports
 
 # Beam's support of Google Cloud, an extra that it does without if it cannot be imported. It takes a
 # third of the time, and is for Dataflow and for `data.source` of the user's own.
@@ -20,12 +20,16 @@ def import_beam(cloud: bool = True) -> None:
 
     Unless `cloud` is wanted, Beam neither knows gs:// nor what else is Google's.
     """
-    with quiet(), _uncollected(), contextlib.nullcontext() if cloud else _hidden(_CLOUD):
+    with (
+        silence_imports(),
+        _pause_collector(),
+        contextlib.nullcontext() if cloud else _hide_module(_CLOUD),
+    ):
         importlib.import_module("preprocessing.build.beam_pipeline")
 
 
 @contextlib.contextmanager
-def _uncollected() -> Iterator[None]:
+def _pause_collector() -> Iterator[None]:
     """Keeps the collector from going through modules, which stay, again and again."""
     gc.disable()
     try:
@@ -36,7 +40,7 @@ def _uncollected() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _hidden(module: str) -> Iterator[None]:
+def _hide_module(module: str) -> Iterator[None]:
     """Lets imports of `module` fail as if it were not installed, unless it is there already."""
     if module in sys.modules:
         yield

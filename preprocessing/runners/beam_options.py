@@ -51,7 +51,7 @@ def build(arguments: Sequence[str], num_workers: int) -> PipelineOptions:
     """
     options = _parse(arguments)
     standard = options.view_as(StandardOptions)
-    standard.runner = _known_runner(standard.runner or LOCAL_RUNNER)
+    standard.runner = _find_runner(standard.runner or LOCAL_RUNNER)
     direct = options.view_as(DirectOptions)
     if not any(argument.startswith("--direct_num_workers") for argument in arguments):
         direct.direct_num_workers = num_workers
@@ -60,7 +60,7 @@ def build(arguments: Sequence[str], num_workers: int) -> PipelineOptions:
     if is_local(options):
         _check_workers(direct.direct_num_workers, multiprocessing.cpu_count())
     if direct.direct_running_mode == "multi_processing" and direct.direct_num_workers > 1:
-        # Else Beam's workers would write to the terminal; `runner` knows how to start them.
+        # Else Beam's workers would write to the terminal; `choose_runner` knows how to start them.
         direct.direct_running_mode = "in_memory"
     # All our DoFns are importable, and nothing of __main__ is theirs
     # (docs/tensorflow-pitfalls.md#pickled-main-session).
@@ -71,7 +71,7 @@ def build(arguments: Sequence[str], num_workers: int) -> PipelineOptions:
 def check_complete(options: PipelineOptions) -> None:
     """Raises `UsageError` for options that Dataflow cannot do without, in one line: Beam has one
     for each."""
-    if runner_name(options) != "DataflowRunner":
+    if find_runner_name(options) != "DataflowRunner":
         return
     found = PipelineOptionsValidator(options, create_runner("DataflowRunner")).validate()
     if found:
@@ -92,7 +92,7 @@ def _check_workers(count: int, processors: int) -> None:
         )
 
 
-def _known_runner(given: str) -> str:
+def _find_runner(given: str) -> str:
     """Returns the name of a runner that can run these pipelines, however its case is."""
     for name in _RUNNERS:
         if given.lower() in (name.lower(), name.lower().removesuffix("runner")):
@@ -105,22 +105,25 @@ def _known_runner(given: str) -> str:
     )
 
 
-def runner(options: PipelineOptions) -> PipelineRunner | str:
+def choose_runner(options: PipelineOptions) -> PipelineRunner | str:
     """Returns what `beam.Pipeline` takes as its runner.
 
     One local worker lives in this process. More are processes of their own, those of Beam's
     `--direct_running_mode=multi_processing`. Threads are Beam's.
     """
-    if runner_name(options) in _OWN_SERVER:
-        return _with_server(runner_name(options))
+    if find_runner_name(options) in _OWN_SERVER:
+        return _build_server_runner(find_runner_name(options))
     if not is_local(options):
-        return runner_name(options)
-    if workers(options) == 1 or options.view_as(DirectOptions).direct_running_mode != "in_memory":
+        return find_runner_name(options)
+    if (
+        count_workers(options) == 1
+        or options.view_as(DirectOptions).direct_running_mode != "in_memory"
+    ):
         return FnApiRunner()
     return ProcessRunner()
 
 
-def _with_server(name: str) -> PipelineRunner:
+def _build_server_runner(name: str) -> PipelineRunner:
     """Returns a runner that says in one line why its job server does not start. Beam downloads
     that, and starts it by Java or as a program."""
     made: Any = create_runner(name)
@@ -144,26 +147,26 @@ def _with_server(name: str) -> PipelineRunner:
     return runner
 
 
-def runner_name(options: PipelineOptions) -> str:
+def find_runner_name(options: PipelineOptions) -> str:
     """Returns the name of the runner that will be used."""
     return str(options.view_as(StandardOptions).runner)
 
 
-def workers(options: PipelineOptions) -> int:
+def count_workers(options: PipelineOptions) -> int:
     """Returns how many workers a local run has."""
     return int(options.view_as(DirectOptions).direct_num_workers)
 
 
 def is_local(options: PipelineOptions) -> bool:
     """Tells if the pipeline runs in processes of this machine."""
-    return runner_name(options) == LOCAL_RUNNER
+    return find_runner_name(options) == LOCAL_RUNNER
 
 
 @contextlib.contextmanager
-def quiet(options: PipelineOptions) -> Iterator[None]:
+def silence_tracebacks(options: PipelineOptions) -> Iterator[None]:
     """Keeps Beam from logging a worker's traceback that the driver gets as an exception too. A job
     server sends it on, and the client logs that by the root."""
-    portable = runner_name(options) == "PortableRunner"
+    portable = find_runner_name(options) == "PortableRunner"
     logger = logging.getLogger(None if portable else "apache_beam")
     before = logger.level
     if portable or is_local(options):

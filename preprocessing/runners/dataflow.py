@@ -12,10 +12,10 @@ from pipeline.launchers import image, image_name
 from pipeline.launchers.gcp.settings import Gcp
 from pipeline.runs import own_package
 from pipeline.storage import gcs_preflight
-from preprocessing.sources.quiet_imports import quiet
+from preprocessing.sources.quiet_imports import silence_imports
 
 
-def options(name: str, gcp: Gcp) -> list[str]:
+def build_options(name: str, gcp: Gcp) -> list[str]:
     """Returns Beam's flags for the job of the config `name`.
 
     Raises `UsageError` for a config without project, region, bucket and image.
@@ -67,16 +67,16 @@ def check_code(wanted: config.Config, python: tuple[int, int] = sys.version_info
         own_package.check(gcp.package, missing, image.packages())
 
 
-def notes(gcp: Gcp) -> list[str]:
+def list_notes(gcp: Gcp) -> list[str]:
     """Returns what a job needs that only its user can do."""
     kept = (
         f"temporary files stay in gs://{gcp.bucket}/dataflow; docs/google-cloud.md has a rule by "
         "which the bucket removes them"
     )
-    return [kept] if gcp.dataflow.public_ips else [private_access(gcp), kept]
+    return [kept] if gcp.dataflow.public_ips else [describe_private_access(gcp), kept]
 
 
-def private_access(gcp: Gcp) -> str:
+def describe_private_access(gcp: Gcp) -> str:
     """Returns what workers without public addresses need to reach the service and their image."""
     subnetwork = (gcp.dataflow.subnetwork or "default").rpartition("/")[2]
     return (
@@ -89,7 +89,7 @@ def private_access(gcp: Gcp) -> str:
 def check_installed() -> None:
     """Raises `UsageError` if Beam cannot talk to Dataflow, which takes an extra."""
     try:
-        with quiet():
+        with silence_imports():
             importlib.import_module("apache_beam.runners.dataflow.internal.apiclient")
     except ImportError as error:
         raise errors.UsageError(
@@ -118,5 +118,5 @@ def check_places(wanted: config.Config, storage_root: str) -> None:
                 )
     gcs_preflight.check_google(storage_root)
     gcp = Gcp.of(wanted)
-    for note in [*gcs_preflight.check_bucket(storage_root, gcp.region), *notes(gcp)]:
+    for note in [*gcs_preflight.check_bucket(storage_root, gcp.region), *list_notes(gcp)]:
         print(f"note: {note}", flush=True)

@@ -82,20 +82,20 @@ class Follower:
         before = ""
         for looks in itertools.count():
             state = str(self.look(job).get("currentState"))
-            if looks == round(_SILENCE / _POLL) and self.hint and not self._reports(job):
+            if looks == round(_SILENCE / _POLL) and self.hint and not self._has_reports(job):
                 minutes = round(_SILENCE / 60)
                 print(
                     f"note: no worker has reported for {minutes} minutes: {self.hint}", flush=True
                 )
             if state != before:
-                print(f"Dataflow: {_word(state)}", flush=True)
+                print(f"Dataflow: {_shorten_state(state)}", flush=True)
             before = state
             if state in ENDED:
                 return state
             self.sleep(_POLL)
         raise AssertionError("unreachable")
 
-    def _reports(self, job: str) -> bool:
+    def _has_reports(self, job: str) -> bool:
         """Tells if a worker has reported anything, or that cannot be known now."""
         with contextlib.suppress(errors.PipelineError):
             return bool(self.api.ask("GET", f"{job}/metrics").get("metrics"))
@@ -105,7 +105,7 @@ class Follower:
         """Ends a job at once."""
         self.api.ask("PUT", job, json={"requestedState": "JOB_STATE_CANCELLED"})
 
-    def problems(self, job: str) -> list[str]:
+    def list_problems(self, job: str) -> list[str]:
         """Returns what the service has said of errors of a job."""
         least = {"minimumImportance": "JOB_MESSAGE_ERROR"}
         answer = self.api.ask("GET", f"{job}/messages", params=least)
@@ -117,9 +117,9 @@ class DataflowJob:
 
     def __init__(self, follower: Follower, records: str, base: str, *, fingerprint: str) -> None:
         self._follower, self._records, self._fingerprint = follower, records, fingerprint
-        self._path = record_folders.job_file(records, base)
+        self._path = record_folders.name_job_file(records, base)
 
-    def folders(self) -> record_folders.Folders | None:
+    def read_folders(self) -> record_folders.Folders | None:
         """Returns the folders of the job if it has been submitted, and left.
 
         Raises `UsageError` if one is running on other raw data.
@@ -132,12 +132,12 @@ class DataflowJob:
         if self._follower.look(kept["job"]).get("currentState") not in ENDED:
             raise errors.UsageError(
                 f"{self._records!r}: a job for other raw data is running "
-                f"({link(kept['job'])}). Wait for it, or cancel it there"
+                f"({build_link(kept['job'])}). Wait for it, or cancel it there"
             )
         self._forget()
         return None
 
-    def submitted(self, folders: record_folders.Folders, result: Any) -> None:
+    def note_submission(self, folders: record_folders.Folders, result: Any) -> None:
         """Notes what Beam has submitted, and follows it."""
         kept = {
             "job": f"{self._follower.place}/jobs/{result.job_id()}",
@@ -152,7 +152,7 @@ class DataflowJob:
         """Returns when the job has ended well. Raises what it failed with; `StoppedError` if it
         was left, which it is by Ctrl-C unless it is to be cancelled."""
         name = (self._read_request() or {})["job"]
-        print(f"job      {link(name)}", flush=True)
+        print(f"job      {build_link(name)}", flush=True)
         try:
             state = self._follower.await_end(name)
         except KeyboardInterrupt:
@@ -166,7 +166,7 @@ class DataflowJob:
             ) from None
         self._forget()
         if state != "JOB_STATE_DONE":
-            raise _failure(name, state, self._follower.problems(name))
+            raise _find_failure(name, state, self._follower.list_problems(name))
 
     def is_at_work(self) -> bool:
         """True if the job still has to be followed, and so needs its folders."""
@@ -203,18 +203,18 @@ def translate_errors(job: DataflowJob | None) -> Iterator[None]:
         raise job.explain(status, gcs_errors.explanation(text)) from None
 
 
-def follower(gcp: Gcp, *, hint: str = "") -> Follower:
+def build_follower(gcp: Gcp, *, hint: str = "") -> Follower:
     """Returns the follower for a config that has been checked."""
     return Follower(str(gcp.project), str(gcp.region), hint=hint)
 
 
-def link(job: str) -> str:
+def build_link(job: str) -> str:
     """Returns where a job is in the console."""
     _, project, _, region, _, number = job.split("/")
     return f"https://console.cloud.google.com/dataflow/jobs/{region}/{number}?project={project}"
 
 
-def _failure(job: str, state: str, said: list[str]) -> errors.PipelineError:
+def _find_failure(job: str, state: str, said: list[str]) -> errors.PipelineError:
     """Returns what a worker meant to say, or what the service says."""
     if (meant := error_transport.find(RuntimeError("\n".join(said)))) is not None:
         return meant
@@ -222,10 +222,12 @@ def _failure(job: str, state: str, said: list[str]) -> errors.PipelineError:
     for kind, words, advice in _KNOWN:
         for line in lines:
             if words.search(line):
-                return kind(f"the job {_word(state)}: {line}. {advice}")
+                return kind(f"the job {_shorten_state(state)}: {line}. {advice}")
     last = lines[-1] if lines else "it gives no reason"
-    return errors.RetryableError(f"the job {_word(state)}: {last}. Look at {link(job)}")
+    return errors.RetryableError(
+        f"the job {_shorten_state(state)}: {last}. Look at {build_link(job)}"
+    )
 
 
-def _word(state: str) -> str:
+def _shorten_state(state: str) -> str:
     return state.removeprefix("JOB_STATE_").lower()

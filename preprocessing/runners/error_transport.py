@@ -32,7 +32,7 @@ class Carried(Exception):
 
 
 @contextlib.contextmanager
-def carried(doing: str) -> Iterator[None]:
+def carry_errors(doing: str) -> Iterator[None]:
     """Around the work of a DoFn: lets errors of ours and of the disk arrive at the driver."""
     try:
         yield
@@ -54,7 +54,7 @@ def run(pipeline: Any, follow: Callable[[Any], None] | None = None) -> None:
     except Exception as error:
         if fault := find(error):
             raise fault from None
-        if interrupted(error):
+        if is_interrupt(error):
             raise KeyboardInterrupt from None
         raise
     if follow is not None:
@@ -80,7 +80,7 @@ def find(error: BaseException) -> errors.PipelineError | None:
     return _KINDS[kind](text)
 
 
-def interrupted(error: BaseException | None) -> bool:
+def is_interrupt(error: BaseException | None) -> bool:
     """Tells if `error` is what Beam made of Ctrl-C: it turns even that into a RuntimeError."""
     while error is not None:
         if isinstance(error, KeyboardInterrupt) or str(error).startswith("KeyboardInterrupt"):

@@ -18,7 +18,7 @@ class Beam:
     elsewhere: dataflow_job.Follower | None = None
 
 
-def on_this_machine(request: PreprocessingRequest) -> Beam:
+def prepare_on_this_machine(request: PreprocessingRequest) -> Beam:
     """Returns Beam's defaults. Raises `UsageError` for a dry run: nothing is asked for."""
     if request.dry_run:
         raise errors.UsageError(
@@ -28,17 +28,19 @@ def on_this_machine(request: PreprocessingRequest) -> Beam:
     return Beam()
 
 
-def on_dataflow(request: PreprocessingRequest) -> Beam | None:
+def prepare_on_dataflow(request: PreprocessingRequest) -> Beam | None:
     """Returns the options of a job on Dataflow, and its follower; prints those of a dry run.
 
     Raises `UsageError` for a config or storage that Dataflow cannot use, or packages not installed.
     """
     gcp = Gcp.of(request.config)
-    options = dataflow.options(request.config.name, gcp)
+    options = dataflow.build_options(request.config.name, gcp)
     if request.dry_run:
         print("\n".join([*options, *request.beam_options]))
         return None
     dataflow.check_installed()
     dataflow.check_code(request.config)
     dataflow.check_places(request.config, request.storage_root)
-    return Beam(tuple(options), dataflow_job.follower(gcp, hint=dataflow.private_access(gcp)))
+    return Beam(
+        tuple(options), dataflow_job.build_follower(gcp, hint=dataflow.describe_private_access(gcp))
+    )

@@ -21,29 +21,33 @@ _LOST = ("Channel closed prematurely", "Worker subprocess exited")
 _HERE = ("localhost", "127.0.0.1", "[::1]", "::1")
 
 
-def follows(options: PipelineOptions) -> bool:
+def must_follow(options: PipelineOptions) -> bool:
     """True if workers run elsewhere, and nobody but us notices when they are lost."""
-    return beam_options.runner_name(options) in ("PortableRunner", "FlinkRunner", "SparkRunner")
+    return beam_options.find_runner_name(options) in (
+        "PortableRunner",
+        "FlinkRunner",
+        "SparkRunner",
+    )
 
 
 def check(options: PipelineOptions) -> None:
     """Raises `RetryableError` if nothing listens where the job is to be submitted, or where a pool
     of workers on this machine is said to be: Beam would wait for it."""
-    if beam_options.runner_name(options) != "PortableRunner":
+    if beam_options.find_runner_name(options) != "PortableRunner":
         return
     endpoint = options.view_as(PortableOptions).job_endpoint or ""
     _check(endpoint, "--job_endpoint", "job server")
-    _check(pool_here(options), "--environment_config", "worker pool")
+    _check(find_local_pool(options), "--environment_config", "worker pool")
 
 
-def pool_here(options: PipelineOptions) -> str:
+def find_local_pool(options: PipelineOptions) -> str:
     """Returns the address of the pool of workers if that and the job server are on this machine;
     what is elsewhere means another machine there than here."""
     portable = options.view_as(PortableOptions)
     endpoint, pool = portable.job_endpoint or "", portable.environment_config or ""
     here = all(address.rpartition(":")[0] in _HERE for address in (endpoint, pool))
     external = portable.environment_type == "EXTERNAL"
-    of_beam = beam_options.runner_name(options) == "PortableRunner"
+    of_beam = beam_options.find_runner_name(options) == "PortableRunner"
     return pool if here and external and of_beam else ""
 
 

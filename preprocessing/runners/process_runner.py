@@ -40,15 +40,15 @@ class ProcessRunner(FnApiRunner):
         """After an error of one worker the others have `grace` seconds to finish. `command` is the
         shell command of a worker."""
         super().__init__()
-        self._grace, self._command = grace, command or _command
+        self._grace, self._command = grace, command or _build_command
 
     def run_pipeline(self, pipeline: Pipeline, options: PipelineOptions) -> Any:
         """Runs it to its end. Raises `RetryableError` if a worker process is lost."""
         outcome = PipelineOutcome(self._grace)
-        with lifeline.Lifeline(outcome.after_an_error) as workers:
+        with lifeline.Lifeline(outcome.fail_after_grace) as workers:
             environment = SubprocessSDKEnvironment.from_command_string(self._command(workers))
             runner = FnApiRunner(environment)
-            _note_exits(outcome.worker_lost)
+            _note_exits(outcome.fail_by_lost_worker)
             thread = threading.Thread(
                 target=outcome.settle_by, args=(runner.run_pipeline, pipeline, options), daemon=True
             )
@@ -76,7 +76,7 @@ class PipelineOutcome(concurrent.futures.Future[Any]):
         else:
             self._set_once(self.set_result, result)
 
-    def worker_lost(self, code: int) -> None:
+    def fail_by_lost_worker(self, code: int) -> None:
         """Settles it: a worker process ended with exit code `code`."""
         error = errors.RetryableError(
             f"a worker process was lost: {fork_client.describe_exit(code)}. If the system killed "
@@ -84,7 +84,7 @@ class PipelineOutcome(concurrent.futures.Future[Any]):
         )
         self._set_once(self.set_exception, error)
 
-    def after_an_error(self, text: str) -> None:
+    def fail_after_grace(self, text: str) -> None:
         """Settles it by the error of one worker when a grace is over. Beam waits for the workers in
         turn, and for ever for one that is ended before."""
         concurrent.futures.wait([self], self._grace)
@@ -96,7 +96,7 @@ class PipelineOutcome(concurrent.futures.Future[Any]):
             how(value)
 
 
-def _command(workers: lifeline.Lifeline) -> str:
+def _build_command(workers: lifeline.Lifeline) -> str:
     """Returns the shell command of a worker, which can import what this process can."""
     code = (
         f"import sys; sys.path[:] = {sys.path!r}; "

@@ -28,21 +28,21 @@ def begin(folder: str, *, beat: float = BEAT) -> None:
     """Lets this process give signs of life for the job with a temporary `folder` until it ends, if
     anybody looks for them."""
     with _beginning:
-        if folder in _begun or not storage.exists(_path(folder, _WANTED)):
+        if folder in _begun or not storage.exists(_build_path(folder, _WANTED)):
             return
         _begun.add(folder)
     threading.Thread(target=_beat_on, args=(folder, beat), name="alive", daemon=True).start()
 
 
 def _beat_on(folder: str, beat: float) -> None:
-    path = _path(folder, f"{_SIGN}{socket.gethostname()}-{os.getpid()}")
-    while storage.exists(_path(folder, _WANTED)):
+    path = _build_path(folder, f"{_SIGN}{socket.gethostname()}-{os.getpid()}")
+    while storage.exists(_build_path(folder, _WANTED)):
         with contextlib.suppress(errors.PipelineError, OSError):
             storage.write_text(path, f"{time.time():.3f}\n")
         time.sleep(beat)
 
 
-def _path(folder: str, name: str) -> str:
+def _build_path(folder: str, name: str) -> str:
     return storage.join(folder, _FOLDER, name)
 
 
@@ -63,7 +63,7 @@ class Pulse:
         self._seen: dict[str, str] = {}
         self._since = clock()
         storage.remove(storage.join(folder, _FOLDER))  # of an earlier attempt
-        storage.write_text(_path(folder, _WANTED), "", parents=True)
+        storage.write_text(_build_path(folder, _WANTED), "", parents=True)
 
     def check(self) -> None:
         """Raises `RetryableError` if no worker has given a sign of life for too long."""
@@ -87,7 +87,7 @@ class Pulse:
     def _look(self) -> dict[str, str]:
         names = storage.listdir(storage.join(self._folder, _FOLDER))
         signs = [name for name in names if name.startswith(_SIGN) and not name.endswith(".tmp")]
-        paths = {name: _path(self._folder, name) for name in signs}
+        paths = {name: _build_path(self._folder, name) for name in signs}
         return {name: storage.read_text(path) for name, path in paths.items()}
 
     def end(self) -> None:

@@ -16,7 +16,7 @@ _POLL, _REMOTE_POLL = 0.2, 2.0
 
 
 @contextlib.contextmanager
-def watched(folder: str, show: Callable[[Callable[[], bool]], None]) -> Iterator[None]:
+def watch_files(folder: str, show: Callable[[Callable[[], bool]], None]) -> Iterator[None]:
     """Runs `show` in a thread while the body runs.
 
     Its argument is a function that waits until it is time for the next look at the files in

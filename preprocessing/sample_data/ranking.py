@@ -51,26 +51,26 @@ def table(
     logit = _BASE + 0.2 * np.sin(2 * np.pi * columns["day"].to_numpy() / days)
     users, items = (max(SMALLEST, int(n * scale)) for n in (USERS, ITEMS))
     user, item = draw.zipf("user", users), draw.zipf("item", items)
-    topic = _topic(item, seed)
-    columns["user"] = _texts("u", user)
-    columns["item"] = _texts("i", item)
-    logit += _USER * _effect("user", user, seed) + _ITEM * _effect("item", item, seed)
-    columns["tags"], found = _tags(draw, item, seed)
+    topic = _choose_topic(item, seed)
+    columns["user"] = _format_texts("u", user)
+    columns["item"] = _format_texts("i", item)
+    logit += _USER * _draw_effect("user", user, seed) + _ITEM * _draw_effect("item", item, seed)
+    columns["tags"], found = _draw_tags(draw, item, seed)
     logit += found
-    columns["clicked"], found = _clicked(draw, user, topic, items=items, seed=seed)
+    columns["clicked"], found = _draw_clicked(draw, user, topic, items=items, seed=seed)
     logit += found
     for number, most in enumerate(NUMBER_MAXIMA, start=1):
-        columns[f"i{number}"], found = _number(draw, f"i{number}", most, seed=seed)
+        columns[f"i{number}"], found = _draw_number(draw, f"i{number}", most, seed=seed)
         logit += found
     ids = {}
     for number, cardinality in enumerate(CARDINALITIES, start=1):
         name = f"c{number}"
         ids[name] = draw.zipf(name, max(SMALLEST, int(cardinality * scale)))
         missing = draw.uniform(f"{name} missing") < (number % 5) * 0.02
-        columns[name] = _texts(f"{name}-", ids[name], missing)
-        logit += _CATEGORY * np.where(missing, 0.0, _effect(name, ids[name], seed))
+        columns[name] = _format_texts(f"{name}-", ids[name], missing)
+        logit += _CATEGORY * np.where(missing, 0.0, _draw_effect(name, ids[name], seed))
     for one, other in (("c6", "c17"), ("c9", "c20"), ("c5", "c22")):
-        logit += _CROSS * _effect(f"{one} {other}", ids[one] * 1_000_003 + ids[other], seed)
+        logit += _CROSS * _draw_effect(f"{one} {other}", ids[one] * 1_000_003 + ids[other], seed)
     chance = 1 / (1 + np.exp(-logit))
     label = (draw.uniform("label") < chance).astype(np.int64)
     return pa.table(
@@ -92,7 +92,7 @@ class _Draws:
 
     def uniform(self, name: str, place: int = 0) -> _Array:
         """Returns numbers in (0, 1), one a row; `place` tells several draws of one name apart."""
-        return _uniform(self.rows, f"{name} {place}", self._seed)
+        return _draw_uniform(self.rows, f"{name} {place}", self._seed)
 
     def zipf(self, name: str, ids: int, place: int = 0) -> _Array:
         """Returns ids from 0 to `ids`, the frequent ones first."""
@@ -102,7 +102,7 @@ class _Draws:
         return np.minimum((drawn ** (1 / power)).astype(np.int64) - 1, ids - 1)
 
 
-def _uniform(keys: _Array, name: str, seed: int) -> _Array:
+def _draw_uniform(keys: _Array, name: str, seed: int) -> _Array:
     """Returns numbers in (0, 1) by splitmix64 (Steele, Lea and Flood, 2014) of keys and name."""
     text = hashlib.blake2b(f"{seed} {name}".encode(), digest_size=8).digest()
     start = np.uint64(int.from_bytes(text, "little"))
@@ -114,52 +114,53 @@ def _uniform(keys: _Array, name: str, seed: int) -> _Array:
     return ((x >> np.uint64(11)).astype(np.float64) + 0.5) / 2**53
 
 
-def _normal(keys: _Array, name: str, seed: int) -> _Array:
+def _draw_normal(keys: _Array, name: str, seed: int) -> _Array:
     """Returns normal numbers by Box and Muller, 1958."""
-    radius = np.sqrt(-2 * np.log(_uniform(keys, f"{name} radius", seed)))
-    return radius * np.cos(2 * np.pi * _uniform(keys, f"{name} angle", seed))
+    radius = np.sqrt(-2 * np.log(_draw_uniform(keys, f"{name} radius", seed)))
+    return radius * np.cos(2 * np.pi * _draw_uniform(keys, f"{name} angle", seed))
 
 
-def _effect(name: str, ids: _Array, seed: int) -> _Array:
+def _draw_effect(name: str, ids: _Array, seed: int) -> _Array:
     """Returns what each id adds to the logit, of deviation 1 over the ids."""
-    return _normal(ids.astype(np.uint64), f"effect of {name}", seed)
+    return _draw_normal(ids.astype(np.uint64), f"effect of {name}", seed)
 
 
-def _topic(item: _Array, seed: int) -> _Array:
-    return (_uniform(item.astype(np.uint64), "topic", seed) * TOPICS).astype(np.int64)
+def _choose_topic(item: _Array, seed: int) -> _Array:
+    return (_draw_uniform(item.astype(np.uint64), "topic", seed) * TOPICS).astype(np.int64)
 
 
-def _texts(prefix: str, ids: _Array, missing: _Array | None = None) -> pa.Array:
+def _format_texts(prefix: str, ids: _Array, missing: _Array | None = None) -> pa.Array:
     return pa.array([f"{prefix}{n:x}" for n in ids.tolist()], pa.string(), mask=missing)
 
 
-def _lists(prefix: str, places: Sequence[_Array], lengths: _Array) -> pa.Array:
+def _build_lists(prefix: str, places: Sequence[_Array], lengths: _Array) -> pa.Array:
     """Returns lists: of `places`, of [rows] each, the first `lengths` of each row."""
     ids = np.stack(places, axis=1)
     kept = np.arange(len(places)) < lengths[:, None]
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
-    return pa.ListArray.from_arrays(offsets, _texts(prefix, ids[kept]))
+    return pa.ListArray.from_arrays(offsets, _format_texts(prefix, ids[kept]))
 
 
-def _tags(draw: _Draws, item: _Array, seed: int) -> tuple[pa.Array, _Array]:
+def _draw_tags(draw: _Draws, item: _Array, seed: int) -> tuple[pa.Array, _Array]:
     """Returns the tags of items, always the same ones, and the mean of their effects."""
     keys = item.astype(np.uint64)
-    lengths = (_uniform(keys, "number of tags", seed) * (MOST_TAGS + 1)).astype(np.int64)
+    lengths = (_draw_uniform(keys, "number of tags", seed) * (MOST_TAGS + 1)).astype(np.int64)
     places = [
-        (_uniform(keys, f"tag {n}", seed) ** 2 * TAGS).astype(np.int64) for n in range(MOST_TAGS)
+        (_draw_uniform(keys, f"tag {n}", seed) ** 2 * TAGS).astype(np.int64)
+        for n in range(MOST_TAGS)
     ]
     kept = np.arange(MOST_TAGS) < lengths[:, None]
-    effects = np.stack([_effect("tag", ids, seed) for ids in places], axis=1)
+    effects = np.stack([_draw_effect("tag", ids, seed) for ids in places], axis=1)
     mean = (effects * kept).sum(axis=1) / np.maximum(lengths, 1)
-    return _lists("t", places, lengths), _TAG * mean
+    return _build_lists("t", places, lengths), _TAG * mean
 
 
-def _clicked(
+def _draw_clicked(
     draw: _Draws, user: _Array, topic: _Array, *, items: int, seed: int
 ) -> tuple[pa.Array, _Array]:
     """Returns what users have clicked before, the newest last, and what it says of this click: a
     user has a taste for a topic, and clicks more of it."""
-    taste = (_uniform(user.astype(np.uint64), "taste", seed) * TOPICS).astype(np.int64)
+    taste = (_draw_uniform(user.astype(np.uint64), "taste", seed) * TOPICS).astype(np.int64)
     lengths = (draw.uniform("number clicked") ** 2 * (MOST_CLICKED + 1)).astype(np.int64)
     places = []
     for place in range(MOST_CLICKED):
@@ -167,18 +168,18 @@ def _clicked(
         # The one of three items that could be clicked that is most to the user's taste.
         for other in range(2):
             next_ids = draw.zipf(f"clicked else {other}", items, place)
-            ids = np.where(_topic(ids, seed) == taste, ids, next_ids)
+            ids = np.where(_choose_topic(ids, seed) == taste, ids, next_ids)
         places.append(ids)
     kept = np.arange(MOST_CLICKED) < lengths[:, None]
-    same = np.stack([_topic(ids, seed) == topic for ids in places], axis=1)
+    same = np.stack([_choose_topic(ids, seed) == topic for ids in places], axis=1)
     share = (same & kept).sum(axis=1) / np.maximum(lengths, 1)
-    return _lists("i", places, lengths), _TASTE * share
+    return _build_lists("i", places, lengths), _TASTE * share
 
 
-def _number(draw: _Draws, name: str, most: int, *, seed: int) -> tuple[pa.Array, _Array]:
+def _draw_number(draw: _Draws, name: str, most: int, *, seed: int) -> tuple[pa.Array, _Array]:
     """Returns counts with many zeros and long tails, and what they add to the logit."""
     index = int(name[1:])
-    normal = _normal(draw.rows, name, seed)
+    normal = _draw_normal(draw.rows, name, seed)
     values = np.minimum(np.exp(np.log(most) * (0.35 + 0.13 * normal)), most).astype(np.int64)
     values[draw.uniform(f"{name} zero") < 0.1 + 0.04 * (index % 6)] = 0
     missing = draw.uniform(f"{name} missing") < 0.03 * (index % 4)

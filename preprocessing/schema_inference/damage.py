@@ -6,13 +6,13 @@ import math
 
 from pipeline.source_table import SOURCES
 from preprocessing.schema_inference.profile import ColumnProfile, Survey
-from preprocessing.schema_inference.yaml_lines import scalar
+from preprocessing.schema_inference.yaml_lines import format_scalar
 
 # A column of a source that is no text may be bytes: then this share of values is no UTF-8.
 _BYTES = 0.01
 
 
-def unusable(column: ColumnProfile, source: str) -> str | None:
+def explain_unusable(column: ColumnProfile, source: str) -> str | None:
     """Returns why a column cannot be in a config, if it cannot."""
     if not column.values:
         return "has no values"
@@ -26,7 +26,7 @@ def unusable(column: ColumnProfile, source: str) -> str | None:
     return "cannot be read as numbers or UTF-8 text" if column.about.least is None else None
 
 
-def of_rows(found: Survey, names: set[str]) -> tuple[str, str]:
+def describe_bad_rows(found: Survey, names: set[str]) -> tuple[str, str]:
     """Returns what is wrong with the rows that were read, and the error budget that allows it;
     both are empty if nothing is."""
     refused = {
@@ -40,6 +40,6 @@ def of_rows(found: Survey, names: set[str]) -> tuple[str, str]:
         return "", ""
     share = math.ceil(bad / total * 1000) / 1000
     reasons = [f"{n:,} x {why}" for why, n in sorted(found.unreadable.items())]
-    reasons += [f"{n:,} x {scalar(name)} encoding" for name, n in refused.items()]
+    reasons += [f"{n:,} x {format_scalar(name)} encoding" for name, n in refused.items()]
     budget = f"{share:g}" if share < 1 else f"{bad}"
     return f"{bad:,} of {total:,} rows are bad: {'; '.join(reasons)}", budget

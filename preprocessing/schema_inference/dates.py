@@ -72,7 +72,7 @@ class DateRange:
         far = self.first < other.first - length or self.last > other.last + length
         return far and self.seen < other.seen
 
-    def joined(self, other: DateRange) -> DateRange:
+    def join(self, other: DateRange) -> DateRange:
         """Returns the span of both."""
         return DateRange(
             min(self.first, other.first),
@@ -122,10 +122,10 @@ class Seen:
         self.forms = tuple(
             form
             for form in self.forms
-            if form in of_one and pc.all(date_texts.have(form, texts)).as_py()
+            if form in of_one and pc.all(date_texts.match_form(form, texts)).as_py()
         )
         if self.forms:
-            iso = {form: date_texts.as_iso(form, texts) for form in self.forms}
+            iso = {form: date_texts.rewrite_as_iso(form, texts) for form in self.forms}
             for form in self.forms:
                 self._see_span(form, texts, iso[form])
             for pair in itertools.combinations(self.forms, 2):
@@ -146,25 +146,25 @@ class Seen:
             self.compact, self._no_days = None, True
             return
         self.odd[COMPACT] = sorted({*self.odd.get(COMPACT, ()), *map(str, numbers[odd])})
-        if len(wrong := _unreal(year, month, day)):
+        if len(wrong := _find_unreal_days(year, month, day)):
             self.unreal.setdefault(COMPACT, str(numbers[wrong[0]]))
         if real.any():
-            self.compact = _widened(self.compact, (year[real], month[real], day[real]))
+            self.compact = _widen(self.compact, (year[real], month[real], day[real]))
             self.compact.hours.add(0)
 
     @property
     def spans(self) -> dict[str, DateRange]:
         """What the texts span in each form, without days that stand for no date."""
-        known = {form: self._span(form) for form in self.forms}
+        known = {form: self._build_span(form) for form in self.forms}
         return {form: span for form, span in known.items() if span is not None}
 
-    def _span(self, form: str) -> DateRange | None:
+    def _build_span(self, form: str) -> DateRange | None:
         near, aside = self.near.get(form), self.aside.get(form)
         if near is None or aside is None:
             return near or aside
-        return near if aside.is_far(near) else near.joined(aside)
+        return near if aside.is_far(near) else near.join(aside)
 
-    def stand_ins(self, form: str) -> list[str]:
+    def list_stand_ins(self, form: str) -> list[str]:
         """Returns some texts that are days in this form, but stand for no date."""
         near, aside = self.near.get(form), self.aside.get(form)
         far = form == COMPACT or (near is not None and aside is not None and aside.is_far(near))
@@ -208,16 +208,16 @@ class Seen:
     def _see_span(self, form: str, texts: pa.Array, iso: pa.Array) -> None:
         found = pc.extract_regex(iso, _ISO)
         year, month, day = (found.field(n).cast(pa.int64()).to_numpy() for n in range(3))
-        if len(wrong := _unreal(year, month, day)):
+        if len(wrong := _find_unreal_days(year, month, day)):
             self.unreal.setdefault(form, texts[int(wrong[0])].as_py())
         apart = (year < _PLAUSIBLE_FROM) | (year > _PLAUSIBLE_TO)
         apart |= np.isin((year * 100 + month) * 100 + day, _STAND_INS)
         for spans, rows in ((self.near, ~apart), (self.aside, apart)):
             if rows.any():
                 parts = (year[rows], month[rows], day[rows])
-                known = spans[form] = _widened(spans.get(form), parts)
+                known = spans[form] = _widen(spans.get(form), parts)
                 mask = pa.array(rows)
-                known.hours |= _hours(found.field(3).filter(mask), texts.filter(mask))
+                known.hours |= _list_hours(found.field(3).filter(mask), texts.filter(mask))
         few = texts.filter(pa.array(apart)).slice(0, _EXAMPLES).to_pylist()
         self.odd[form] = sorted({*self.odd.get(form, ()), *few})[:_EXAMPLES]
         if form == "y-m":
@@ -230,7 +230,7 @@ class Seen:
             self.examples = {self.forms[0]: kept}
             return
         for form in dict.fromkeys((*self.examples, *date_forms.TEXTS)):
-            has = date_texts.have(form, texts)
+            has = date_texts.match_form(form, texts)
             if pc.any(has).as_py():
                 self.examples.setdefault(form, texts.filter(has)[0].as_py())
                 texts = texts.filter(pc.invert(has))
@@ -239,7 +239,7 @@ class Seen:
         self.no_dates = True
 
 
-def of_numbers(
+def detect_unix_time(
     least: float | int | None, greatest: float | int | None, *, called: bool = True
 ) -> tuple[str, DateRange] | None:
     """Returns what whole numbers from `least` to `greatest` count, if it is time since 1970.
@@ -256,14 +256,12 @@ def of_numbers(
     return None
 
 
-def _widened(
-    known: DateRange | None, parts: tuple[np.ndarray, np.ndarray, np.ndarray]
-) -> DateRange:
+def _widen(known: DateRange | None, parts: tuple[np.ndarray, np.ndarray, np.ndarray]) -> DateRange:
     """Returns a span that has these days, too."""
     year, month, day = parts
     days = (year * 12 + month) * 31 + day
     ends = (int(days.argmin()), int(days.argmax()))
-    first, last = (_day(year[n], month[n], day[n]) for n in ends)
+    first, last = (_count_days(year[n], month[n], day[n]) for n in ends)
     known = known or DateRange(first, last)
     known.first, known.last = min(known.first, first), max(known.last, last)
     known.months |= set(np.unique(month).tolist())
@@ -272,14 +270,14 @@ def _widened(
     return known
 
 
-def _unreal(year: np.ndarray, month: np.ndarray, day: np.ndarray) -> np.ndarray:
+def _find_unreal_days(year: np.ndarray, month: np.ndarray, day: np.ndarray) -> np.ndarray:
     """Returns the places of days that are not in the calendar."""
     leap = (year % 4 == 0) & ((year % 100 != 0) | (year % 400 == 0))
     longest = _LONGEST[month - 1] - ((month == 2) & ~leap)
     return np.flatnonzero(day > longest)
 
 
-def _hours(hours: pa.Array, texts: pa.Array) -> set[int]:
+def _list_hours(hours: pa.Array, texts: pa.Array) -> set[int]:
     """Returns the hours of texts, 0 where they have none."""
     known = pc.if_else(pc.equal(hours, ""), "0", hours).cast(pa.int64())
     after = pc.match_substring_regex(texts, date_forms.AFTERNOON).cast(pa.int64())
@@ -290,7 +288,7 @@ def _has(form: str, text: str) -> bool:
     return re.fullmatch(date_forms.TEXTS[form], text, re.ASCII) is not None
 
 
-def _day(year: int, month: int, day: int) -> int:
+def _count_days(year: int, month: int, day: int) -> int:
     """Returns a day since 1970; of one there is not, such as 31 April, the next there is."""
     first = datetime.date(max(1, int(year)), int(month), 1)
     return (first - _EPOCH).days + int(day) - 1

@@ -97,10 +97,13 @@ class Encoding:
         """What a person should look at; empty if there is no doubt."""
         if not self.words:
             return ""
-        others = "; ".join(f"{name} makes {_list(words)} of it" for name, words in self.others)
+        others = "; ".join(
+            f"{name} makes {_format_list(words)} of it" for name, words in self.others
+        )
         return (
-            f"the text is not UTF-8 and taken for {self.name}, which makes {_list(self.words)} of "
-            f"it{f' ({others})' if others else ''}; if that is wrong, change data.csv.encoding"
+            f"the text is not UTF-8 and taken for {self.name}, which makes "
+            f"{_format_list(self.words)} of it{f' ({others})' if others else ''}; "
+            "if that is wrong, change data.csv.encoding"
         )
 
 
@@ -121,36 +124,36 @@ def find(head: bytes, path: str, *, rows: int = 0) -> Encoding:
     decides between others."""
     if mark := file_kinds.detect_encoding(head):
         return Encoding(mark)
-    if wide := without_mark(head):
+    if wide := detect_without_mark(head):
         return Encoding(wide)
     lines = head.splitlines(keepends=True)
     other = [line for line in lines if not line.isascii()]
-    damaged = [line for line in other if not _decodes(line, "utf-8")]
+    damaged = [line for line in other if not _can_decode(line, "utf-8")]
     escaped = _ESCAPE in head
     if not escaped and len(damaged) <= (1 - _SOME) * len(other):
         return UTF_8
     few = not escaped and len(damaged) <= _FEW * max(rows, len(lines))
-    sample = _sample([line for line in lines if _ESCAPE in line] if escaped else damaged)
+    sample = _take_sample([line for line in lines if _ESCAPE in line] if escaped else damaged)
     latin = not escaped and _is_latin(sample)
     names = ("iso2022_jp",) if escaped else _LATIN if latin else _OTHERS
-    readings = [one for one in _readings(sample, names) if _decodes(head, one.name)]
-    name = _latin(sample) if latin else _WESTERN
-    if latin and _decodes(head, name):
+    readings = [one for one in _rank_readings(sample, names) if _can_decode(head, one.name)]
+    name = _choose_latin(sample) if latin else _WESTERN
+    if latin and _can_decode(head, name):
         first = _Candidate(name, sample.decode(name, "replace"))
         readings = [first, *(one for one in readings if one.name != name)]
     else:
-        readings = readings if latin else _likely(readings, sample)
+        readings = readings if latin else _select_likely(readings, sample)
         if (not readings and escaped) or (few and len(readings) != 1):
             return UTF_8
         if len(readings) != 1:
-            raise errors.DataError(f"{path!r}: {_doubt(readings, name if latin else None)}")
-    utf_8 = [line for line in other if _decodes(line, "utf-8")]
+            raise errors.DataError(f"{path!r}: {_explain_doubt(readings, name if latin else None)}")
+    utf_8 = [line for line in other if _can_decode(line, "utf-8")]
     _check_mixed(readings[0], path, utf_8, lines=len(other))
-    (name, words), *others = _words(readings).items()
+    (name, words), *others = _choose_words(readings).items()
     return Encoding(name, words, tuple(others[:_SHOWN]), few=few)
 
 
-def not_ascii(paths: Iterable[str]) -> bytes:
+def read_not_ascii(paths: Iterable[str]) -> bytes:
     """Returns the first lines that are not ASCII of each file that has some."""
     found: list[bytes] = []
     for path in paths:
@@ -161,50 +164,50 @@ def not_ascii(paths: Iterable[str]) -> bytes:
                 lines = [] if block.isascii() else block.splitlines()
                 if lines and len(lines[-1]) < _BLOCK:
                     rest = lines.pop()
-                found.append(_sample([line for line in lines if not line.isascii()]))
+                found.append(_take_sample([line for line in lines if not line.isascii()]))
                 size += len(found[-1])
         if not rest.isascii():
             found.append(rest)
     return b"\n".join(filter(None, found))
 
 
-def _latin(sample: bytes) -> str:
+def _choose_latin(sample: bytes) -> str:
     """Returns the encoding of Latin letters that text is most likely in. Of a few words letters may
     not decide, but some words are none in the most frequent encoding."""
-    if name := latin_letters.other_than(_WESTERN, sample):
+    if name := latin_letters.find_other_encoding(_WESTERN, sample):
         return name
-    natural = [name for name in latin_letters.of_one_language(sample) if _is_natural(sample, name)]
-    return natural[0] if natural and _strange(sample.decode(_WESTERN, "replace")) else _WESTERN
+    natural = [name for name in latin_letters.find_encodings(sample) if _is_natural(sample, name)]
+    return natural[0] if natural and _find_strange(sample.decode(_WESTERN, "replace")) else _WESTERN
 
 
-def without_mark(head: bytes) -> str | None:
+def detect_without_mark(head: bytes) -> str | None:
     """Returns which of UTF-16 and UTF-32 text is in that begins with `head` and has no byte order
     mark, if it is."""
     if head.count(b"\0") <= _NULS * len(head):
         return None
-    found = _readings(head[: min(_SAMPLE, len(head) // 4 * 4)], _WIDE)
+    found = _rank_readings(head[: min(_SAMPLE, len(head) // 4 * 4)], _WIDE)
     # Else it may be other text with damage, or no text.
     found = [one for one in found if re.search(r"[,;\t|]", one.text)]
     return found[0].name.replace("_", "-") if len(found) == 1 else None
 
 
-def to_utf8(name: str) -> str:
+def build_conversion(name: str) -> str:
     """Returns the command that converts an encoding."""
-    return f"iconv -f {display_name(name)} -t UTF-8"
+    return f"iconv -f {format_name(name)} -t UTF-8"
 
 
-def display_name(name: str) -> str:
+def format_name(name: str) -> str:
     """Returns what others than Python call an encoding."""
     plain = re.sub(r"^(ISO)(8859|2022)-", r"\1-\2-", name.upper().replace("_", "-"))
     return _ICONV.get(name, re.sub(r"^(UTF-\d+)-", r"\1", plain))
 
 
-def _sample(lines: Sequence[bytes]) -> bytes:
+def _take_sample(lines: Sequence[bytes]) -> bytes:
     """Returns whole lines, and of long ones what is not ASCII, with what is next to it."""
     found: list[bytes] = []
     size = 0
     for line in lines:
-        for part in [line] if len(line) <= _LONG_LINE else _cells(line):
+        for part in [line] if len(line) <= _LONG_LINE else _cut_cells(line):
             found.append(part)
             size += len(part)
         if size >= _SAMPLE:
@@ -212,7 +215,7 @@ def _sample(lines: Sequence[bytes]) -> bytes:
     return b"\n".join(found)
 
 
-def _cells(line: bytes) -> list[bytes]:
+def _cut_cells(line: bytes) -> list[bytes]:
     cells = _DELIMITER.split(line)
     other = [n for n, cell in enumerate(cells) if not cell.isascii()]
     return [b",".join(cells[max(0, n - 1) : n + 2]) for n in other]
@@ -234,8 +237,8 @@ def _check_mixed(reading: _Candidate, path: str, utf_8: Sequence[bytes], *, line
     if reading.name in _SEVERAL_BYTES:
         return
     words = [word for word in _WORD.findall(reading.text) if not word.isascii()]
-    strange = _strange(reading.text)
-    others = f"as {reading.name}, others have {_list(strange[:_SHOWN])}"
+    strange = _find_strange(reading.text)
+    others = f"as {reading.name}, others have {_format_list(strange[:_SHOWN])}"
     sample = reading.text.encode(reading.name, "replace")
     if len(utf_8) > 1 and len(utf_8) >= _MIXED * lines:
         others = (
@@ -245,24 +248,24 @@ def _check_mixed(reading: _Candidate, path: str, utf_8: Sequence[bytes], *, line
         return
     elif whole := [name for name in (*_LATIN, *_OTHERS) if _is_natural(sample, name)]:
         found = [_Candidate(name, sample.decode(name)) for name in whole]
-        raise errors.DataError(f"{path!r}: {_doubt(found, None)}")
+        raise errors.DataError(f"{path!r}: {_explain_doubt(found, None)}")
     fits = [word for word in words if not _is_strange(word)]
     raise errors.DataError(
-        f"{path!r}: its lines are in several encodings: some have {_list(fits[:_SHOWN])} as "
+        f"{path!r}: its lines are in several encodings: some have {_format_list(fits[:_SHOWN])} as "
         f"{reading.name}; {others}. Write all of them as UTF-8"
     )
 
 
 def _is_natural(sample: bytes, name: str) -> bool:
     """Tells if one encoding makes words of all that is not ASCII."""
-    if not _decodes(sample, name):
+    if not _can_decode(sample, name):
         return False
     text = sample.decode(name, "replace")
     letters = all(one.isalpha() for one in text if one > "\x7f")
-    return letters and not _strange(text)
+    return letters and not _find_strange(text)
 
 
-def _strange(text: str) -> list[str]:
+def _find_strange(text: str) -> list[str]:
     words = (word for word in _WORD.findall(text) if not word.isascii())
     return list(dict.fromkeys(filter(_is_strange, words)))
 
@@ -275,7 +278,7 @@ def _is_strange(word: str) -> bool:
     return plain == 0 and len(word) >= _LONG_WORD if latin else plain > max(2, len(word) / 2)
 
 
-def _likely(readings: Sequence[_Candidate], sample: bytes) -> list[_Candidate]:
+def _select_likely(readings: Sequence[_Candidate], sample: bytes) -> list[_Candidate]:
     """Returns the readings that are about as likely as the best."""
     found = [
         one
@@ -288,7 +291,7 @@ def _likely(readings: Sequence[_Candidate], sample: bytes) -> list[_Candidate]:
     return of_several if of_several and len(_RUN.findall(sample)) >= _MANY_RUNS else found
 
 
-def _decodes(head: bytes, name: str) -> bool:
+def _can_decode(head: bytes, name: str) -> bool:
     try:
         # The last character may be cut.
         codecs.getincrementaldecoder(name)().decode(head)
@@ -297,7 +300,7 @@ def _decodes(head: bytes, name: str) -> bool:
     return True
 
 
-def _readings(data: bytes, names: Sequence[str]) -> list[_Candidate]:
+def _rank_readings(data: bytes, names: Sequence[str]) -> list[_Candidate]:
     """Returns what encodings make of bytes, the most likely text first."""
     # Imported here, as few files need it.
     import charset_normalizer
@@ -315,25 +318,27 @@ def _readings(data: bytes, names: Sequence[str]) -> list[_Candidate]:
     return readings
 
 
-def _doubt(readings: Sequence[_Candidate], mostly: str | None) -> str:
+def _explain_doubt(readings: Sequence[_Candidate], mostly: str | None) -> str:
     """Says why text is refused; nearly all of it may be in the encoding `mostly`."""
     if not readings:
         how = (
-            f", such as by {to_utf8(mostly)} -c, which leaves out what is damaged" if mostly else ""
+            f", such as by {build_conversion(mostly)} -c, which leaves out what is damaged"
+            if mostly
+            else ""
         )
         return f"is not UTF-8, nor text in another known encoding; write it as UTF-8{how}"
     makes = "; ".join(
-        f"{name} makes {_list(words)} of it"
-        for name, words in list(_words(readings).items())[:_SHOWN]
+        f"{name} makes {_format_list(words)} of it"
+        for name, words in list(_choose_words(readings).items())[:_SHOWN]
     )
-    names = ", ".join(display_name(one.name) for one in readings[:_SHOWN])
+    names = ", ".join(format_name(one.name) for one in readings[:_SHOWN])
     return (
         f"is not UTF-8, and its encoding is in doubt ({makes}); convert it by iconv -f ENCODING "
         f"-t UTF-8, with the one of {names} that is right"
     )
 
 
-def _words(readings: Sequence[_Candidate]) -> dict[str, tuple[str, ...]]:
+def _choose_words(readings: Sequence[_Candidate]) -> dict[str, tuple[str, ...]]:
     """Returns some words of each reading by its name: those that differ most, if they are the same
     words."""
     found = [
@@ -350,5 +355,5 @@ def _words(readings: Sequence[_Candidate]) -> dict[str, tuple[str, ...]]:
     }
 
 
-def _list(words: Sequence[str]) -> str:
+def _format_list(words: Sequence[str]) -> str:
     return ", ".join(map(repr, words))

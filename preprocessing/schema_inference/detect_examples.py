@@ -27,10 +27,10 @@ def sniff(pattern: str, path: str) -> Guess:
     Features that some of them lack may be missing. Raises `DataError` if a record is no Example.
     """
     lists: dict[str, list[tuple[str, Any]]] = {}
-    for number, payload in enumerate(_payloads(path), 1):
+    for number, payload in enumerate(_read_payloads(path), 1):
         if examples.is_sequence(payload):
             raise errors.DataError(f"{path!r}: record {number} {examples.SEQUENCE}")
-        found = examples.lists(payload)
+        found = examples.parse_lists(payload)
         if found is None:
             raise errors.DataError(
                 f"{path!r}: record {number} is not a tf.train.Example, which source tfrecord reads"
@@ -43,7 +43,7 @@ def sniff(pattern: str, path: str) -> Guess:
     return guess
 
 
-def _payloads(path: str) -> list[bytes]:
+def _read_payloads(path: str) -> list[bytes]:
     """Returns the first records, as the source reads them."""
     data = config.Data(
         source="tfrecord",
@@ -53,7 +53,7 @@ def _payloads(path: str) -> list[bytes]:
     )
     source = TfrecordSource(data)
     chunks = source.plan("train")
-    blocks = itertools.chain.from_iterable(source.payloads(chunk) for chunk in chunks)
+    blocks = itertools.chain.from_iterable(source.read_payloads(chunk) for chunk in chunks)
     return list(itertools.islice(blocks, _RECORDS))
 
 

@@ -64,15 +64,15 @@ def sniff(path: str, *, has_header: bool | None = None) -> Guess:
     if len(found) > 1:
         # Who writes many files leaves some of them empty.
         found.insert(0, next((path for path in found if storage.size(path)), found[0]))
-    kind = detect_kind.kind_of(found[0])
+    kind = detect_kind.detect_kind(found[0])
     if kind not in SOURCES:
-        guess = _text(pattern, found, has_header)
+        guess = _sniff_text(pattern, found, has_header)
     elif SOURCES[kind].pixels:
         raise errors.DataError(
             f"{found[0]!r}: is {SOURCES[kind].called}; name one file of images, or the folder"
         )
     elif SOURCES[kind].schema:
-        guess = _table(kind, pattern, found[0])
+        guess = _sniff_table(kind, pattern, found[0])
     else:
         guess = detect_examples.sniff(pattern, found[0])
     if has_header is not None and guess.source != "csv":
@@ -80,7 +80,7 @@ def sniff(path: str, *, has_header: bool | None = None) -> Guess:
             f"HEADER={has_header:d} is for CSV, and {found[0]!r} is {guess.source}; leave it out"
         )
     if SOURCES[guess.source].in_folders:
-        for name in partitions.common(found):
+        for name in partitions.find_common(found):
             if name in guess.kinds:
                 guess.remarks.append(
                     f"{name!r} is in the names of folders and in the files: that of the files is "
@@ -99,7 +99,7 @@ def sniff(path: str, *, has_header: bool | None = None) -> Guess:
     return guess
 
 
-def _text(pattern: str, found: list[str], has_header: bool | None) -> Guess:
+def _sniff_text(pattern: str, found: list[str], has_header: bool | None) -> Guess:
     with files.open_unpacked(found[0]) as stream:
         head = stream.read(_HEAD)
     encoding = detect_encoding.find(head, found[0])
@@ -109,17 +109,17 @@ def _text(pattern: str, found: list[str], has_header: bool | None) -> Guess:
         raise errors.DataError(f"{found[0]!r}: is empty")
     if json_layout.is_lines(head, found[0]):
         _refuse_recoded(encoding, found[0])
-        return _jsonl(pattern, list(dict.fromkeys(found)))
-    return _csv(pattern, found[0], encoding, has_header=has_header)
+        return _sniff_jsonl(pattern, list(dict.fromkeys(found)))
+    return _sniff_csv(pattern, found[0], encoding, has_header=has_header)
 
 
-def recoded(guess: Guess, rows: int) -> Guess | None:
+def sniff_recoded(guess: Guess, rows: int) -> Guess | None:
     """Returns how to read text that is not the UTF-8 it was taken for, as the files, or their
     beginnings, that were looked at are ASCII; `rows` were read. Returns `None` if it is damaged."""
     if guess.source != "csv" or guess.data().csv.encoding != "utf-8":
         return None
     paths = [file.path for file in files.find(guess.data(), "train")]
-    encoding = detect_encoding.find(detect_encoding.not_ascii(paths), guess.pattern, rows=rows)
+    encoding = detect_encoding.find(detect_encoding.read_not_ascii(paths), guess.pattern, rows=rows)
     if encoding.name == "utf-8":
         return None
     remarks = [encoding.remark, *guess.remarks]
@@ -132,12 +132,12 @@ def _refuse_recoded(encoding: Encoding, path: str) -> None:
         return
     by = f" ({', '.join(map(repr, encoding.words))})" if encoding.words else ""
     raise errors.DataError(
-        f"{path!r}: is JSON in {detect_encoding.display_name(encoding.name)}{by}; source jsonl "
-        f"reads UTF-8 ({detect_encoding.to_utf8(encoding.name)} makes it)"
+        f"{path!r}: is JSON in {detect_encoding.format_name(encoding.name)}{by}; source jsonl "
+        f"reads UTF-8 ({detect_encoding.build_conversion(encoding.name)} makes it)"
     )
 
 
-def _table(kind: str, pattern: str, path: str) -> Guess:
+def _sniff_table(kind: str, pattern: str, path: str) -> Guess:
     guess, schema = Guess(kind, pattern), pkgutil.resolve_name(SOURCES[kind].schema)(path)
     times = collections.Counter(schema.names)
     for field in schema:
@@ -151,17 +151,17 @@ def _table(kind: str, pattern: str, path: str) -> Guess:
     return guess
 
 
-def _csv(pattern: str, path: str, encoding: Encoding, *, has_header: bool | None) -> Guess:
+def _sniff_csv(pattern: str, path: str, encoding: Encoding, *, has_header: bool | None) -> Guess:
     with files.open_unpacked(path, encoding.name) as stream:
         text = stream.read(_HEAD).decode(errors="replace")
-    found = {delimiter: _rows(text, delimiter) for delimiter in _DELIMITERS}
+    found = {delimiter: _split_rows(text, delimiter) for delimiter in _DELIMITERS}
     _refuse_preface(path, text)
     if all(len(rows[0]) == 1 for rows in found.values()) and _is_spaced(text, path):
-        found[" "] = _rows(text, " ")
+        found[" "] = _split_rows(text, " ")
     # Most rows as wide as the first, and of those that tie, the widest.
-    delimiter = max(found, key=lambda d: _agreement(found[d]))
-    padded = delimiter != " " and _padded(found[delimiter])
-    rows = _rows(text, delimiter, trim=True) if padded else found[delimiter]
+    delimiter = max(found, key=lambda d: _measure_agreement(found[d]))
+    padded = delimiter != " " and _is_padded(found[delimiter])
+    rows = _split_rows(text, delimiter, trim=True) if padded else found[delimiter]
     first, (named, doubt) = rows[0], header.find(rows)
     named = named if has_header is None else has_header
     names = first if named else [f"column_{i + 1}" for i in range(len(first))]
@@ -201,7 +201,9 @@ def _refuse_preface(path: str, text: str) -> None:
     count = 1 if re.fullmatch("sep=.", lines[0].strip()) else 0
     if not count and lines[0].startswith("#"):
         count = next((n for n, line in enumerate(lines) if not line.startswith("#")), 0)
-        wide = (_agreement(_rows("\n".join(lines[count:]), mark)) for mark in _DELIMITERS)
+        wide = (
+            _measure_agreement(_split_rows("\n".join(lines[count:]), mark)) for mark in _DELIMITERS
+        )
         if not any(more and share > _MOST for more, share, _ in wide) or any(
             mark in lines[0] for mark in _DELIMITERS
         ):
@@ -230,7 +232,7 @@ def _is_spaced(text: str, path: str) -> bool:
     return True
 
 
-def _rows(text: str, delimiter: str, *, trim: bool = False) -> list[list[str]]:
+def _split_rows(text: str, delimiter: str, *, trim: bool = False) -> list[list[str]]:
     """Returns the first rows, without one that may be cut off; `trim` as in `data.csv`."""
     rows: list[list[str]] = []
     try:
@@ -244,12 +246,12 @@ def _rows(text: str, delimiter: str, *, trim: bool = False) -> list[list[str]]:
     return rows[:-1] if len(text) >= _HEAD and 1 < len(rows) < _ROWS else rows or [[text]]
 
 
-def _agreement(rows: list[list[str]]) -> tuple[bool, float, int]:
+def _measure_agreement(rows: list[list[str]]) -> tuple[bool, float, int]:
     width = len(rows[0])
     return width > 1, sum(len(row) == width for row in rows) / len(rows), width
 
 
-def _padded(rows: list[list[str]]) -> bool:
+def _is_padded(rows: list[list[str]]) -> bool:
     """Tells if spaces stand around names or numbers, or around most values."""
     around = [[cell != cell.strip(" ") for cell in row] for row in rows]
     numbers = [
@@ -269,23 +271,23 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _jsonl(pattern: str, paths: list[str]) -> Guess:
+def _sniff_jsonl(pattern: str, paths: list[str]) -> Guess:
     seen: dict[str, set[str]] = {}
     lengths: dict[str, set[int]] = {}
     wide: set[str] = set()
     large: dict[str, precision.Large] = collections.defaultdict(precision.Large)
     for path in paths:
-        for row in _objects(path):
+        for row in _read_objects(path):
             for name, value in row.items():
                 kinds = seen.setdefault(name, set())
                 if isinstance(value, list):
                     lengths.setdefault(name, set()).add(len(value))
-                    kinds |= {"list", *map(_kind_in_list, value)}
+                    kinds |= {"list", *map(_find_kind_in_list, value)}
                 elif value is not None and value == value:  # NaN is missing
-                    kinds.add(_kind(value))
+                    kinds.add(_find_kind(value))
                 if name not in wide and _is_wide(value):
                     wide.add(name)
-                if _HUGE in kinds and (whole := _whole(value)) is not None:
+                if _HUGE in kinds and (whole := _find_whole(value)) is not None:
                     large[name].see([whole])
     if not seen:
         _refuse_no_object(paths)
@@ -310,7 +312,7 @@ def _refuse_no_object(paths: list[str]) -> None:
         with files.open_unpacked(path) as stream:
             first = next((line for line in stream if line.strip()), b"{}")
         if first.strip() != b"{}":
-            why = json_layout.why_no_object(first)
+            why = json_layout.explain_no_object(first)
             raise errors.DataError(f"{path!r}: row 1 is not JSON: it {why}")
 
 
@@ -334,7 +336,7 @@ def _decide(guess: Guess, name: str, kinds: set[str], *, lengths: set[int] | Non
         guess.left_out[name] = f"holds {', '.join(sorted(shown))}"
 
 
-def _objects(path: str) -> Iterator[dict[str, Any]]:
+def _read_objects(path: str) -> Iterator[dict[str, Any]]:
     """Yields what is one JSON object a line; the source makes dead letters of the rest."""
     with files.open_unpacked(path) as stream:
         for line in stream:
@@ -360,16 +362,16 @@ def _is_wide(value: Any) -> bool:
     """Tells if float32 may make another whole number of a value, or of one in a list."""
     if isinstance(value, list):
         return any(map(_is_wide, value))
-    return abs(_whole(value) or 0) > EXACT
+    return abs(_find_whole(value) or 0) > EXACT
 
 
-def _whole(value: Any) -> int | None:
+def _find_whole(value: Any) -> int | None:
     """Returns a value that is a whole number, also if it is written as 1.0."""
     number = value.whole if isinstance(value, _Float) else value
     return number if isinstance(number, int) else None
 
 
-def _kind(value: Any) -> str:
+def _find_kind(value: Any) -> str:
     if isinstance(value, bool):
         return _BOOLEANS
     if isinstance(value, _Float):
@@ -381,5 +383,5 @@ def _kind(value: Any) -> str:
     return {float: "float", str: "string", type(None): "nulls in lists"}.get(type(value), "objects")
 
 
-def _kind_in_list(value: Any) -> str:
-    return "lists in lists" if isinstance(value, list) else _kind(value)
+def _find_kind_in_list(value: Any) -> str:
+    return "lists in lists" if isinstance(value, list) else _find_kind(value)

@@ -19,10 +19,10 @@ _CONTROL_SHARE = 0.05
 _WHITE = b"\t\n\v\f\r\x1b"
 
 
-def kind_of(path: str) -> str:
+def detect_kind(path: str) -> str:
     """Returns the source that reads a file, or `text`. Raises `DataError` saying what it is and
     what to do, if it is known and no source reads it, or if it is neither known nor text."""
-    with files.translated(path), storage.open_file(path) as raw:
+    with files.translate_errors(path), storage.open_file(path) as raw:
         head = raw.read(file_kinds.HEAD_BYTES)
     kind = file_kinds.detect(head)
     if kind is not None and kind.family == "rows":
@@ -61,17 +61,17 @@ def is_idx(path: str) -> bool:
     """Tells if `path` is an IDX file, or a folder in which there are some."""
     names = [name for name in storage.listdir(path) if "idx" in name]
     if names:
-        return any(kind_of(storage.join(path, name)) == "idx" for name in names)
+        return any(detect_kind(storage.join(path, name)) == "idx" for name in names)
     if storage.listdir(path) or (not storage.is_remote(path) and os.path.isdir(path)):
         return False
-    return storage.exists(path) and kind_of(path) == "idx"
+    return storage.exists(path) and detect_kind(path) == "idx"
 
 
 def _is_binary(head: bytes) -> bool:
     if file_kinds.detect_encoding(head):
         return False
     control = sum(byte < 32 and byte not in _WHITE for byte in head)
-    return control > _CONTROL_SHARE * len(head) and not detect_encoding.without_mark(head)
+    return control > _CONTROL_SHARE * len(head) and not detect_encoding.detect_without_mark(head)
 
 
 def _refuse(kind: file_kinds.FileKind | None, path: str) -> None:
@@ -81,7 +81,7 @@ def _refuse(kind: file_kinds.FileKind | None, path: str) -> None:
 
 def _refuse_documents(path: str) -> None:
     """Refuses those zips that are an Excel workbook, or NumPy's."""
-    with files.translated(path), storage.open_file(path) as raw:
+    with files.translate_errors(path), storage.open_file(path) as raw:
         names = zipfile.ZipFile(raw).namelist()
     if _OFFICE in names:
         excel = any(name.startswith("xl/") for name in names)

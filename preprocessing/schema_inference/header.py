@@ -31,26 +31,28 @@ def find(rows: _Rows) -> tuple[bool, str]:
     first = rows[0]
     # A header that is there again below says nothing of it.
     others = [row for row in rows[1:] if row != first]
-    columns = [_without_gaps(row[n] for row in others if n < len(row)) for n in range(len(first))]
-    cells = [(cell, below) for cell, below in zip(first, columns, strict=True) if not _gap(cell)]
+    columns = [_drop_gaps(row[n] for row in others if n < len(row)) for n in range(len(first))]
+    cells = [(cell, below) for cell, below in zip(first, columns, strict=True) if not _is_gap(cell)]
     alike = [cell for cell, below in cells if _is_value(cell, below)]
-    likely = math.prod(_likelihood(cell, below) for cell, below in cells)
+    likely = math.prod(_estimate_likelihood(cell, below) for cell, below in cells)
     if not alike:
         seen = [cell in below for cell, below in cells]
         if not any(map(_is_plain, first)) and not (seen and all(seen)):
-            return True, _remark(first, header=True) if any(seen) and likely > _UNLIKELY else ""
+            return True, _write_remark(first, header=True) if any(
+                seen
+            ) and likely > _UNLIKELY else ""
         header = not any(seen) and likely < _UNLIKELY
-        return header, "" if likely < _VERY_UNLIKELY else _remark(first, header=header)
+        return header, "" if likely < _VERY_UNLIKELY else _write_remark(first, header=header)
     names = [cell for cell in first if cell]
     limit = _UNLIKELY if all(cell.isdecimal() for cell in alike) else _VERY_UNLIKELY
     header = len(set(names)) == len(names) and likely < limit
     up = _counts_up(first) and bool(others) and not any(map(_counts_up, others))
     sure = header and (up or likely < _VERY_UNLIKELY)
     header |= up
-    return header, "" if sure else _remark(first, header=header)
+    return header, "" if sure else _write_remark(first, header=header)
 
 
-def _remark(first: Sequence[str], *, header: bool) -> str:
+def _write_remark(first: Sequence[str], *, header: bool) -> str:
     shown = ", ".join(repr(c if len(c) <= _LONG else c[:_LONG] + "…") for c in first[:_SHOWN])
     shown += ", …" if len(first) > _SHOWN else ""
     if header:
@@ -61,31 +63,31 @@ def _remark(first: Sequence[str], *, header: bool) -> str:
     )
 
 
-def _gap(cell: str) -> bool:
+def _is_gap(cell: str) -> bool:
     return cell in _ABSENT
 
 
-def _without_gaps(cells: Iterable[str]) -> list[str]:
-    return [cell for cell in cells if not _gap(cell)]
+def _drop_gaps(cells: Iterable[str]) -> list[str]:
+    return [cell for cell in cells if not _is_gap(cell)]
 
 
-def _likelihood(cell: str, below: Sequence[str]) -> float:
+def _estimate_likelihood(cell: str, below: Sequence[str]) -> float:
     """Returns how likely a cell is as one more of those below: by its kind and, of words, by itself
     if it is not among them."""
-    kind = _kind(cell)
-    found = _share(kind, list(map(_kind, below)))
+    kind = _describe_kind(cell)
+    found = _estimate_share(kind, list(map(_describe_kind, below)))
     if kind == _WORD and cell not in below:
-        found = min(found, _share(cell, below))
+        found = min(found, _estimate_share(cell, below))
     return found
 
 
-def _share(one: Hashable, others: Sequence[Hashable]) -> float:
+def _estimate_share(one: Hashable, others: Sequence[Hashable]) -> float:
     counts = collections.Counter(others)
     like = counts[one] or sum(count == 1 for count in counts.values())
     return min(1.0, (like + 1) / (len(others) + 1))
 
 
-def _kind(cell: str) -> str:
+def _describe_kind(cell: str) -> str:
     """Returns what a cell looks like: a number, a word, or which digits and letters follow each
     other."""
     if _is_plain(cell):
@@ -98,9 +100,9 @@ def _kind(cell: str) -> str:
 def _is_value(cell: str, below: Sequence[str]) -> bool:
     """Tells if a cell has digits, has no letters unless it is a number, and is of the kind of most
     below."""
-    kind = _kind(cell)
+    kind = _describe_kind(cell)
     plain = kind == _NUMBER or (kind != _WORD and not any(map(str.isalpha, cell)))
-    return plain and 2 * sum(_kind(other) == kind for other in below) >= len(below)
+    return plain and 2 * sum(_describe_kind(other) == kind for other in below) >= len(below)
 
 
 def _is_plain(cell: str) -> bool:

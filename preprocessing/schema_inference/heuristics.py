@@ -54,16 +54,20 @@ class SuggestedColumn:
         return "z_score" in self.steps
 
 
-def column(name: str, found: ColumnProfile, rows: int, *, wide: bool = False) -> SuggestedColumn:
+def suggest_column(
+    name: str, found: ColumnProfile, rows: int, *, wide: bool = False
+) -> SuggestedColumn:
     """Returns rules and features of a column that has values; `rows` are those of the table. One
     that is `wide` has so many columns that each gets few inputs of the network."""
     rules: dict[str, Any] = {"type": found.kind}
     if found.lengths:
-        rules |= suggest_lists.rules(found) if found.listed else {"shape": list(found.lengths)}
-    rules |= _range(found) if found.kind != "string" else _text_rules(name, found)
+        rules |= (
+            suggest_lists.suggest_rules(found) if found.listed else {"shape": list(found.lengths)}
+        )
+    rules |= _suggest_range(found) if found.kind != "string" else _suggest_text_rules(name, found)
     if found.missing:
         rules["missing"] = "allow"
-    made = SuggestedColumn(rules, _notes(found, rows))
+    made = SuggestedColumn(rules, _write_notes(found, rows))
     times = None
     if traits.is_personal(name, found):
         rules["sensitive"] = True
@@ -74,18 +78,18 @@ def column(name: str, found: ColumnProfile, rows: int, *, wide: bool = False) ->
     elif found.missing and found.values < min(_SPARSE, _SPARSE_SHARE * rows):
         made.notes.append("almost no values: no feature")
     elif found.listed:
-        made.steps, made.embedding, note = suggest_lists.feature(found)
+        made.steps, made.embedding, note = suggest_lists.suggest_feature(found)
         made.notes.append(note)
         if found.kind != "float32":
-            _without_limits(rules)  # new tags come every day
+            _drop_limits(rules)  # new tags come every day
         if made.steps == ["vocabulary"]:
             rules["vocabulary"] = {}
     elif times := suggest_dates.find(name, found):
         form, span = times
-        made.notes.append(suggest_dates.note(form, found))
-        _without_limits(rules)  # later days come
-        made.parts = suggest_dates.parts(name, form, span, rows=found.values)
-        rules |= suggest_dates.rule(form, found)
+        made.notes.append(suggest_dates.write_note(form, found))
+        _drop_limits(rules)  # later days come
+        made.parts = suggest_dates.suggest_parts(name, form, span, rows=found.values)
+        rules |= suggest_dates.build_rule(form, found)
         if not made.parts:
             made.notes.append("of one day and hour: no feature")
     elif traits.is_prose(found):
@@ -95,28 +99,28 @@ def column(name: str, found: ColumnProfile, rows: int, *, wide: bool = False) ->
         made.notes.append("another value in every row: no feature")
         what = "text" if found.kind == "string" else "number"
         made.unused = f"each row has another {what}"
-    elif traits.is_identifier(name, found) and (rare := traits.unlearnt_share(found)):
+    elif traits.is_identifier(name, found) and (rare := traits.compute_unlearnt_share(found)):
         tail = f"{rare:.0%} of the rows have an identifier of less than {traits.LEARNT} rows"
         made.notes.append(f"{tail}: no feature")
         made.unused = tail
     elif traits.is_identifier(name, found) and found.count_of_different > traits.CATEGORIES:
         made.notes.append("identifiers, no amounts")
-        _hashed(found, made)
+        _suggest_hash(found, made)
     elif found.kind == "string":
-        _text_feature(found, made)
+        _suggest_text_feature(found, made)
     else:
-        _number_feature(name, found, made, wide=wide, few=rows < _ENOUGH)
+        _suggest_number_feature(name, found, made, wide=wide, few=rows < _ENOUGH)
     if not (made.steps or made.parts):
-        _without_limits(rules)  # the model does not depend on it
-        rules |= _not_finite(found)
+        _drop_limits(rules)  # the model does not depend on it
+        rules |= _suggest_infinite_limits(found)
     elif found.missing and not (found.listed or times):  # -1 is no date to the steps
-        rules |= _stand_in(found, made)
+        rules |= _suggest_stand_in(found, made)
         if "default" in rules:
             made.notes.append(f"{rules['default']} stands for missing")
     return made
 
 
-def _not_finite(found: ColumnProfile) -> dict[str, Any]:
+def _suggest_infinite_limits(found: ColumnProfile) -> dict[str, Any]:
     """Returns the rules by which values that are not finite are no dead letters."""
     about = found.about
     rules: dict[str, Any] = {"missing": "allow"} if about.nan else {}
@@ -125,13 +129,13 @@ def _not_finite(found: ColumnProfile) -> dict[str, Any]:
     return rules
 
 
-def _stand_in(found: ColumnProfile, made: SuggestedColumn) -> dict[str, Any]:
+def _suggest_stand_in(found: ColumnProfile, made: SuggestedColumn) -> dict[str, Any]:
     """Returns what is to stand for missing, where a value could be the same as what does without
     it: what the limits leave out, of whole numbers, so that no later value can be it either."""
     if found.kind == "string":
-        taken = set(found.every_text())
+        taken = set(found.list_texts())
         prose = any("ngrams" in step for step in made.steps)
-        return {} if prose or "" not in taken else {"default": _free("(none)", taken)}
+        return {} if prose or "" not in taken else {"default": _choose_free("(none)", taken)}
     if found.kind != "int64":
         return {}
     low, high = made.rules.get("min", -(2**63)), made.rules.get("max", 2**63 - 1)
@@ -145,18 +149,18 @@ def _stand_in(found: ColumnProfile, made: SuggestedColumn) -> dict[str, Any]:
     return {"min": low + 1, "default": low} if found.about.least != low else {}
 
 
-def _free(text: str, taken: Collection[str]) -> str:
+def _choose_free(text: str, taken: Collection[str]) -> str:
     while text in taken:
         text = f"({text})"
     return text
 
 
-def _without_limits(rules: dict[str, Any]) -> None:
+def _drop_limits(rules: dict[str, Any]) -> None:
     for rule in _LIMITS:
         rules.pop(rule, None)
 
 
-def _range(found: ColumnProfile) -> dict[str, Any]:
+def _suggest_range(found: ColumnProfile) -> dict[str, Any]:
     """Returns limits that hold for later rows too, but not for damage: what was seen, and as much
     again on both sides. What is never negative stays so, and what is 0 or 1."""
     about = found.about
@@ -167,10 +171,15 @@ def _range(found: ColumnProfile) -> dict[str, Any]:
     more = about.greatest - about.least
     low = 0 if about.least >= 0 else about.least - more
     high = 0 if about.greatest <= 0 else about.greatest + more
-    return {"min": _outward(low, found, math.floor), "max": _outward(high, found, math.ceil)}
+    return {
+        "min": _round_outwards(low, found, math.floor),
+        "max": _round_outwards(high, found, math.ceil),
+    }
 
 
-def _outward(number: float, found: ColumnProfile, to_whole: Callable[[float], int]) -> float | int:
+def _round_outwards(
+    number: float, found: ColumnProfile, to_whole: Callable[[float], int]
+) -> float | int:
     """Rounds a limit to two digits, outwards."""
     unit = 10.0 ** (math.floor(math.log10(abs(number))) - 1) if number else 1.0
     rounded = to_whole(number / unit) * unit
@@ -179,12 +188,12 @@ def _outward(number: float, found: ColumnProfile, to_whole: Callable[[float], in
     return float(f"{rounded:.2g}")
 
 
-def numbered(found: ColumnProfile) -> dict[str, Any]:
+def limit_classes(found: ColumnProfile) -> dict[str, Any]:
     """Returns the limits of classes that are numbered from 0: no other can come."""
     return {"min": 0, "max": len(found.different or ()) - 1}
 
 
-def _text_rules(name: str, found: ColumnProfile) -> dict[str, Any]:
+def _suggest_text_rules(name: str, found: ColumnProfile) -> dict[str, Any]:
     about, different = found.about, found.different
     fixed = about.least == about.greatest and about.greatest
     rules = {"min_length": about.least, "max_length": about.greatest} if fixed else {}
@@ -195,11 +204,11 @@ def _text_rules(name: str, found: ColumnProfile) -> dict[str, Any]:
         and found.values >= traits.OFTEN * len(different or ())
         and not traits.is_personal(name, found)
     ):
-        return {"allowed": sorted(map(traits.as_text, different or ()))}
+        return {"allowed": sorted(map(traits.format_value, different or ()))}
     return rules
 
 
-def _notes(found: ColumnProfile, rows: int) -> list[str]:
+def _write_notes(found: ColumnProfile, rows: int) -> list[str]:
     notes = []
     if found.different is None:
         count = found.count_of_different
@@ -212,8 +221,8 @@ def _notes(found: ColumnProfile, rows: int) -> list[str]:
         notes.append(f"{share:.1%} missing" if share >= 0.001 else f"{found.missing:,} missing")
     if found.about.not_finite:
         notes.append(f"{found.about.not_finite:,} not finite")
-    if found.kind == "float32" and (few := traits.merged(found)):
-        notes.append(_merged(found, *few))
+    if found.kind == "float32" and (few := traits.count_merged(found)):
+        notes.append(_describe_merged(found, *few))
     if found.kind == "string":
         if found.about.least != found.about.greatest:
             notes.append(f"{found.about.least:,} to {found.about.greatest:,} characters")
@@ -221,8 +230,8 @@ def _notes(found: ColumnProfile, rows: int) -> list[str]:
         if found.as_dates.mixed:
             notes.append(f"dates written in {len(found.as_dates.mixed)} ways: kept as text")
         elif found.codes and not found.as_dates.form:
-            notes += _codes(found)
-        elif precision.are_large(list(found.every_text())):
+            notes += _describe_codes(found)
+        elif precision.are_large(list(found.list_texts())):
             notes.append("whole numbers of more than 64 bits: kept as text")
         elif traits.has_unit(found):
             notes.append("numbers with a sign or unit: kept as text, write them without")
@@ -231,22 +240,22 @@ def _notes(found: ColumnProfile, rows: int) -> list[str]:
     return notes
 
 
-def _merged(found: ColumnProfile, different: int, apart: int) -> str:
+def _describe_merged(found: ColumnProfile, different: int, apart: int) -> str:
     about = "" if found.different is not None else "about "
     return f"float32 makes {about}{apart:,} of {different:,} of them"
 
 
-def _codes(found: ColumnProfile) -> list[str]:
+def _describe_codes(found: ColumnProfile) -> list[str]:
     """Returns what texts are of which some begin as no number does, if that is why they are texts:
     days and addresses also may."""
-    if all(map(_HEXADECIMAL.fullmatch, found.some())):
+    if all(map(_HEXADECIMAL.fullmatch, found.list_some())):
         return ["hexadecimal numbers: kept as text"]
     if traits.is_code(found):
         return ["digits with leading zeros: kept as text"]
     return []
 
 
-def _number_feature(
+def _suggest_number_feature(
     name: str, found: ColumnProfile, made: SuggestedColumn, *, wide: bool, few: bool
 ) -> None:
     if not found.about.not_finite:
@@ -257,26 +266,26 @@ def _number_feature(
         made.rules["vocabulary"] = {}
         made.steps = ["vocabulary"]
         if not (wide or len(found.different or ()) == 2):
-            made.parts[f"{name}_amount"] = [*_filled(found), *_clipped(found), "z_score"]
+            made.parts[f"{name}_amount"] = [*_suggest_fill(found), *_suggest_clip(found), "z_score"]
         return
     if found.about.not_finite:
         made.notes.append("no feature")
         return
     filled = [{"missing": {"fill": "mean", "indicator": True}}] if found.missing else []
-    made.steps = [*filled, *_clipped(found), "z_score"]
-    if found.kind == "int64" and (merged := traits.merged(found)):
-        made.notes.append(_merged(found, *merged))
+    made.steps = [*filled, *_suggest_clip(found), "z_score"]
+    if found.kind == "int64" and (merged := traits.count_merged(found)):
+        made.notes.append(_describe_merged(found, *merged))
     if not (short or wide or few or found.lengths):
-        near = _clipped(found) if outliers.find(found) else []
-        quantiles = [*_filled(found), *near, {"piecewise": {"count": _INTERVALS}}]
+        near = _suggest_clip(found) if outliers.find(found) else []
+        quantiles = [*_suggest_fill(found), *near, {"piecewise": {"count": _INTERVALS}}]
         made.parts[f"{name}_quantiles"] = quantiles
 
 
-def _filled(found: ColumnProfile) -> list[Any]:
+def _suggest_fill(found: ColumnProfile) -> list[Any]:
     return [{"missing": {"fill": "mean"}}] if found.missing else []
 
 
-def _clipped(found: ColumnProfile) -> list[Any]:
+def _suggest_clip(found: ColumnProfile) -> list[Any]:
     """Returns a step that keeps a few values far away from all others from outweighing them."""
     about, odd = found.about, outliers.find(found)
     assert about.least is not None and about.greatest is not None
@@ -290,7 +299,7 @@ def _clipped(found: ColumnProfile) -> list[Any]:
     return [{"clip": {n: round(float(x), digits) + 0.0 for n, x in limits.items()}}]
 
 
-def _text_feature(found: ColumnProfile, made: SuggestedColumn) -> None:
+def _suggest_text_feature(found: ColumnProfile, made: SuggestedColumn) -> None:
     if found.lengths:
         return
     if found.different is not None and traits.occurs_once(found):
@@ -301,17 +310,17 @@ def _text_feature(found: ColumnProfile, made: SuggestedColumn) -> None:
             made.rules["vocabulary"] = {}
         made.steps = ["vocabulary"]
     else:
-        _hashed(found, made)
+        _suggest_hash(found, made)
 
 
-def _hashed(found: ColumnProfile, made: SuggestedColumn) -> None:
+def _suggest_hash(found: ColumnProfile, made: SuggestedColumn) -> None:
     """Hashes values to ids, and says how many of them are not told apart."""
     different = found.count_of_different
     buckets = min(2 ** math.ceil(math.log2(_PER_VALUE * different)), _MOST_BUCKETS)
     shared = -math.expm1((different - 1) * math.log1p(-1 / buckets))
     # Other values come, but none that has lost its zeros.
     lengths = {n: limit for n, limit in made.rules.items() if found.codes and "length" in n}
-    _without_limits(made.rules)
+    _drop_limits(made.rules)
     made.rules |= lengths
     made.notes.append(f"hashed to {buckets:,} buckets, {shared:.0%} share theirs with another")
     made.steps = [{"hash": {"buckets": buckets}}]

@@ -10,9 +10,9 @@ import numpy as np
 
 from pipeline import errors, storage
 from pipeline.records import idx
-from preprocessing.schema_inference.detect_kind import kind_of
+from preprocessing.schema_inference.detect_kind import detect_kind
 from preprocessing.schema_inference.suggest_label import LISTED
-from preprocessing.schema_inference.yaml_lines import flow
+from preprocessing.schema_inference.yaml_lines import format_flow
 from preprocessing.sources.image_folder import ENDINGS
 
 # How files of held-out images are called, such as t10k-images-idx3-ubyte.
@@ -21,7 +21,7 @@ _SIDE = 64
 _DIGITS = (28, 28)
 
 
-def of_folder(folder: str, shown: Callable[[str], str]) -> tuple[list[str], str, str]:
+def write_for_folder(folder: str, shown: Callable[[str], str]) -> tuple[list[str], str, str]:
     """Returns the sections below the name, what was seen, and what of that is damaged; paths are
     `shown` there.
 
@@ -45,7 +45,7 @@ def of_folder(folder: str, shown: Callable[[str], str]) -> tuple[list[str], str,
         "    image: {type: image}",
         f"    # {len(classes):,} different: {counts}{', ...' if len(classes) > 8 else ''}",
         # One that is not listed is unknown to a model if train happens to lack it.
-        f"    label: {flow({'type': 'string', **_classes(sorted(classes))})}",
+        f"    label: {format_flow({'type': 'string', **_build_classes(sorted(classes))})}",
         "  label: label",
         "  split: {eval: 0.1, test: 0.1}",
         f"  shards: {{train: {min(8, max(1, len(paths) // 400))}}}",
@@ -53,30 +53,30 @@ def of_folder(folder: str, shown: Callable[[str], str]) -> tuple[list[str], str,
         "",
         "label: {vocabulary: true}",
         "",
-        *_network(len(classes), "decode"),
+        *_write_network(len(classes), "decode"),
     ]
     return lines, f"{len(paths):,} images of {len(classes):,} classes", damage
 
 
-def _classes(names: list[str]) -> dict[str, Any]:
+def _build_classes(names: list[str]) -> dict[str, Any]:
     return {"allowed": names} if len(names) <= LISTED else {"vocabulary": {}}
 
 
-def of_idx(path: str, shown: Callable[[str], str]) -> tuple[list[str], str, str]:
+def write_for_idx(path: str, shown: Callable[[str], str]) -> tuple[list[str], str, str]:
     """The same for IDX files next to the one at `path`, or in that folder.
 
     Raises `DataError` if images have no labels, or not as many, or no images are for training.
     """
     names = storage.listdir(path)
     folder = path if names else storage.parent(path)
-    pairs = _pairs(folder, names or storage.listdir(folder))
+    pairs = _find_pairs(folder, names or storage.listdir(folder))
     if "train" not in pairs:
         raise errors.DataError(
             f"{folder!r}: no pair of IDX files, images and labels with equally many rows"
         )
     images, _ = pairs["train"]
     height, width = images.shape[1:]
-    classes = max(_greatest(labels) + 1 for _, labels in pairs.values())
+    classes = max(_find_greatest(labels) + 1 for _, labels in pairs.values())
     held_out = "" if "eval" in pairs else "eval: 0.1"
     held_out += "" if "test" in pairs else ", test: 0.1"
     lines = ["data:", "  source: idx", "  inputs:"]
@@ -92,23 +92,27 @@ def of_idx(path: str, shown: Callable[[str], str]) -> tuple[list[str], str, str]
         "  label: label",
         f"  split: {{{held_out.removeprefix(', ')}}}",
         "",
-        *(_digits(classes) if (height, width) == _DIGITS else _network(classes, "resize")),
+        *(
+            _write_digits_model(classes)
+            if (height, width) == _DIGITS
+            else _write_network(classes, "resize")
+        ),
     ]
     return lines, f"{sum(i.rows for i, _ in pairs.values()):,} images of {classes} classes", ""
 
 
-def _pairs(folder: str, names: list[str]) -> dict[str, tuple[idx.IdxFile, idx.IdxFile]]:
+def _find_pairs(folder: str, names: list[str]) -> dict[str, tuple[idx.IdxFile, idx.IdxFile]]:
     """Returns images and labels of each split: of equal length, and of the most similar names."""
-    found = [file for name in names if (file := _header(storage.join(folder, name)))]
+    found = [file for name in names if (file := _read_header(storage.join(folder, name)))]
     labels = [file for file in found if len(file.shape) == 1]
     pairs: dict[str, tuple[idx.IdxFile, idx.IdxFile]] = {}
     unlike: dict[str, tuple[idx.IdxFile, idx.IdxFile]] = {}
     for images in (file for file in found if len(file.shape) == 3):
-        split = _split_of(images.path)
-        fitting = [f for f in labels if f.rows == images.rows and _split_of(f.path) == split]
+        split = _find_split(images.path)
+        fitting = [f for f in labels if f.rows == images.rows and _find_split(f.path) == split]
         if fitting:
             pairs.setdefault(split, (images, fitting[0]))
-        elif others := [f for f in labels if _split_of(f.path) == split]:
+        elif others := [f for f in labels if _find_split(f.path) == split]:
             unlike.setdefault(split, (images, others[0]))
     for split, (images, other) in unlike.items():
         if split not in pairs:
@@ -119,16 +123,16 @@ def _pairs(folder: str, names: list[str]) -> dict[str, tuple[idx.IdxFile, idx.Id
     return pairs
 
 
-def _header(path: str) -> idx.IdxFile | None:
+def _read_header(path: str) -> idx.IdxFile | None:
     try:
-        if kind_of(path) != "idx":
+        if detect_kind(path) != "idx":
             return None
         return idx.read_header(path, dimensions=idx.dimensions(path))
     except errors.DataError:
         return None
 
 
-def _split_of(path: str) -> str:
+def _find_split(path: str) -> str:
     name = path.rpartition("/")[2].lower()
     for split, words in _HELD_OUT.items():
         if any(word in name for word in words):
@@ -136,16 +140,16 @@ def _split_of(path: str) -> str:
     return "train"
 
 
-def _greatest(labels: idx.IdxFile) -> int:
+def _find_greatest(labels: idx.IdxFile) -> int:
     with idx.open_rows(labels) as file:
         return int(np.frombuffer(idx.take(file, labels, labels.rows), np.uint8).max())
 
 
-def _digits(classes: int) -> list[str]:
+def _write_digits_model(classes: int) -> list[str]:
     return [f"model: {{name: mnist_cnn, params: {{classes: {max(2, classes)}}}}}", "", *_TRAIN]
 
 
-def _network(classes: int, step: str) -> list[str]:
+def _write_network(classes: int, step: str) -> list[str]:
     """A small network that takes images of any size, as in configs/images.yaml."""
     return [
         "features:",

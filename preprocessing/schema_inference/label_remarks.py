@@ -19,23 +19,23 @@ def find_remarks(name: str, label: ColumnProfile) -> list[str]:
     if different is None:
         return []
     if traits.is_constant(label):
-        one = traits.as_text(next(iter(different)))
+        one = traits.format_value(next(iter(different)))
         return [f"the label {name!r} is always {one!r}: there is nothing to learn"]
     if traits.is_personal(name, label):
         return []
     return [
-        *_task(name, label),
-        *_missing(name, label),
-        *_spellings(name, label),
-        *_single(name, label),
+        *_remark_on_task(name, label),
+        *_remark_on_missing(name, label),
+        *_remark_on_spellings(name, label),
+        *_remark_on_single(name, label),
     ]
 
 
-def _task(name: str, label: ColumnProfile) -> list[str]:
+def _remark_on_task(name: str, label: ColumnProfile) -> list[str]:
     """Returns what whole numbers of many values were taken for, and how to have the other."""
     numbers = f"the label {name!r} has {len(label.different or ())} different whole numbers"
-    if traits.threshold(label) is not None:
-        least, greatest = traits.two_numbers(label)
+    if traits.find_threshold(label) is not None:
+        least, greatest = traits.find_two_numbers(label)
         return [
             f"the label {name!r} has two values: 0 stands for {least:g} in reports and "
             f"predictions, 1 for {greatest:g}"
@@ -53,7 +53,7 @@ def _task(name: str, label: ColumnProfile) -> list[str]:
     if not traits.is_class(label):
         return []
     why = "written like 1.0" if pointed else "and neighbours are not about as frequent"
-    scaled = ", ".join(f"{key}: {value:g}" for key, value in traits.scaling(label).items())
+    scaled = ", ".join(f"{key}: {value:g}" for key, value in traits.compute_scaling(label).items())
     other = (
         "" if traits.is_numbered(label) else f", and remove label and data.columns.{name}.allowed"
     )
@@ -64,9 +64,9 @@ def _task(name: str, label: ColumnProfile) -> list[str]:
     ]
 
 
-def _missing(name: str, label: ColumnProfile) -> list[str]:
+def _remark_on_missing(name: str, label: ColumnProfile) -> list[str]:
     """Returns classes that are what people write where there is no value."""
-    classes = set(label.every_text())
+    classes = set(label.list_texts())
     if label.kind != "string" or not (absent := classes & label.tokens):
         return []
     listed = suggest_label.abbreviate(classes, last=absent)
@@ -78,13 +78,13 @@ def _missing(name: str, label: ColumnProfile) -> list[str]:
     ]
 
 
-def _spellings(name: str, label: ColumnProfile) -> list[str]:
+def _remark_on_spellings(name: str, label: ColumnProfile) -> list[str]:
     """Returns classes that are equal but for case and spaces."""
     if label.kind != "string":
         return []
     groups: dict[str, list[str]] = collections.defaultdict(list)
     for value in label.different or ():
-        text = traits.as_text(value)
+        text = traits.format_value(value)
         groups[" ".join(text.split()).casefold()].append(text)
     alike = [sorted(texts) for texts in groups.values() if len(texts) > 1]
     if not alike:
@@ -97,11 +97,11 @@ def _spellings(name: str, label: ColumnProfile) -> list[str]:
     ]
 
 
-def _single(name: str, label: ColumnProfile) -> list[str]:
+def _remark_on_single(name: str, label: ColumnProfile) -> list[str]:
     """Returns classes that only one of many rows has."""
     if label.values < _MANY or not (label.kind == "string" or traits.is_class(label)):
         return []
-    once = [traits.as_text(value) for value, n in (label.different or {}).items() if n == 1]
+    once = [traits.format_value(value) for value, n in (label.different or {}).items() if n == 1]
     if not once:
         return []
     have = "has" if len(once) == 1 else "have"

@@ -46,29 +46,29 @@ _ALPHABETS: Mapping[str, Sequence[str]] = {
 _ALL, _TOO_FEW, _DIFFERENT = 0.98, 0.95, 3
 
 
-def other_than(western: str, sample: bytes) -> str | None:
+def find_other_encoding(western: str, sample: bytes) -> str | None:
     """Returns the encoding in which text has the letters of one language, if it has not in the
     `western` one."""
     counts = collections.Counter(byte for byte in sample if byte > 127)
     plain = {byte: bytes([byte]).decode(western, "replace") for byte in counts}
-    if _share(counts, plain, _WESTERN, signs=_SIGNS) >= _TOO_FEW:
+    if _compute_share(counts, plain, _WESTERN, signs=_SIGNS) >= _TOO_FEW:
         return None
     for name, alphabets in _ALPHABETS.items():
         letters = {byte: bytes([byte]).decode(name, "replace") for byte in counts}
         apart = {one for byte, one in letters.items() if one != plain[byte] and one.isalpha()}
-        alike = [one for one in alphabets if _share(counts, letters, [one]) >= _ALL]
+        alike = [one for one in alphabets if _compute_share(counts, letters, [one]) >= _ALL]
         if any(len(apart) >= _DIFFERENT or _speaks(apart, alphabet) for alphabet in alike):
             return name
     return None
 
 
-def of_one_language(sample: bytes) -> list[str]:
+def find_encodings(sample: bytes) -> list[str]:
     """Returns the encodings in which all letters of text are those of one language."""
     counts = collections.Counter(byte for byte in sample if byte > 127)
     found = []
     for name, alphabets in _ALPHABETS.items():
         letters = {byte: bytes([byte]).decode(name, "replace") for byte in counts}
-        if _share(counts, letters, alphabets) >= _ALL:
+        if _compute_share(counts, letters, alphabets) >= _ALL:
             found.append(name)
     return found
 
@@ -79,7 +79,7 @@ def _speaks(letters: Collection[str], alphabet: str) -> bool:
     return len(own) > 1 and own <= {one.lower() for one in letters}
 
 
-def _share(
+def _compute_share(
     counts: Mapping[int, int],
     letters: Mapping[int, str],
     alphabets: Sequence[str],

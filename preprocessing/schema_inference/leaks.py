@@ -30,18 +30,18 @@ def find(
 
 def _find(source: Source, label: str, columns: Mapping[str, ColumnProfile]) -> list[str]:
     target = columns[label]
-    is_class = traits.is_class(target) or traits.threshold(target) is not None
-    if not is_class or not _returns(target):
+    is_class = traits.is_class(target) or traits.find_threshold(target) is not None
+    if not is_class or not _occurs_often(target):
         return []
     known: dict[str, set[tuple[object, object]]] = {
-        name: set() for name, found in columns.items() if name != label and _returns(found)
+        name: set() for name, found in columns.items() if name != label and _occurs_often(found)
     }
     read = 0
     source = together.wrap(source)
     for chunk in (chunk for split in source.data.inputs for chunk in source.plan(split)):
         for rows in source.read(chunk):
             for name, pairs in list(known.items()):
-                pairs |= _pairs(rows.batch, name, label)
+                pairs |= _find_pairs(rows.batch, name, label)
                 if len({value for value, _ in pairs}) < len(pairs):
                     del known[name]
             read += rows.batch.num_rows
@@ -50,7 +50,7 @@ def _find(source: Source, label: str, columns: Mapping[str, ColumnProfile]) -> l
     return list(known)
 
 
-def _returns(found: ColumnProfile) -> bool:
+def _occurs_often(found: ColumnProfile) -> bool:
     different = found.different
     if different is None or found.lengths or found.listed:
         return False
@@ -63,7 +63,7 @@ def _decode(array: pa.Array) -> pa.Array:
     return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
 
 
-def _pairs(batch: pa.RecordBatch, name: str, label: str) -> set[tuple[object, object]]:
+def _find_pairs(batch: pa.RecordBatch, name: str, label: str) -> set[tuple[object, object]]:
     """Returns the values of a column that occur, each with its labels; rows without a label are
     left out."""
     table = pa.table({"value": _decode(batch.column(name)), "label": _decode(batch.column(label))})

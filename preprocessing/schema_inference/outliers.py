@@ -42,7 +42,7 @@ def find(found: ColumnProfile) -> Outliers | None:
         return None
     if found.different is None and far**2 < _SHARE * about.finite * about.deviation**2:
         return None
-    values, counts = traits.numbers(found)
+    values, counts = traits.count_numbers(found)
     few = max(1, min(_FEW, int(counts.sum()) // _OF))
     order = np.argsort(np.abs(values - np.median(np.repeat(values, counts))))
     values, counts = values[order], counts[order]
@@ -57,7 +57,7 @@ def find(found: ColumnProfile) -> Outliers | None:
     return Outliers(None if found.different is None else rows, farthest, mean, deviation)
 
 
-def remark(name: str, found: ColumnProfile, *, label: bool) -> list[str]:
+def write_remark(name: str, found: ColumnProfile, *, label: bool) -> list[str]:
     """Returns which column has such numbers, and what to do."""
     if (odd := find(found)) is None:
         return []

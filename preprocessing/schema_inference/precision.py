@@ -76,17 +76,19 @@ def count_exactly(texts: Sequence[str]) -> int:
 
 def are_large(texts: Iterable[str]) -> bool:
     """Tells if texts are whole numbers, of which some are too large for int64."""
-    numbers = [_whole(text) for text in texts]
+    numbers = [_parse_whole(text) for text in texts]
     return None not in numbers and any(n not in INT64 for n in numbers)
 
 
-def others(texts: Sequence[str]) -> list[str]:
+def find_others(texts: Sequence[str]) -> list[str]:
     """Returns the texts that are numbers but not whole ones, of numbers that are mostly whole and
     of which some are too large for int64."""
-    odd = [text for text in texts if _whole(text) is None]
+    odd = [text for text in texts if _parse_whole(text) is None]
     few = 0 < 2 * len(odd) < len(texts) and all(map(csv_numbers.is_number, odd))
-    return odd if few and are_large(text for text in texts if _whole(text) is not None) else []
+    return (
+        odd if few and are_large(text for text in texts if _parse_whole(text) is not None) else []
+    )
 
 
-def _whole(text: str) -> int | None:
+def _parse_whole(text: str) -> int | None:
     return int(text.partition(".")[0]) if _WHOLE.fullmatch(text) else None

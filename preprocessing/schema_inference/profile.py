@@ -110,7 +110,9 @@ class ColumnProfile:
             texts, _ = cast.cast(present, pa.string())
             texts = texts.drop_null()
             as_json = self.separator == JSON
-            present = (lists.of_json(texts) if as_json else lists.cut(texts, self.separator))[0]
+            present = (
+                lists.parse_json(texts) if as_json else lists.split_texts(texts, self.separator)
+            )[0]
             self.missing += present.null_count
             present = present.drop_null()
         if any(is_one(present.type) for is_one in _LISTS):
@@ -118,7 +120,7 @@ class ColumnProfile:
             present = present.flatten()
             self.holes |= present.null_count > 0
             present = present.drop_null()
-        elif not self.separator and (empty := cast.empties(present)) is not None:
+        elif not self.separator and (empty := cast.find_empty_texts(present)) is not None:
             self.empty += pc.sum(empty).as_py()
             self._texts = present.type
             present = present.filter(pc.invert(empty))
@@ -197,11 +199,11 @@ class ColumnProfile:
         """How many different values there are; within 2 % if they are more than `most`."""
         return self.beyond.count if self.different is None else len(self.different)
 
-    def share_of_rare(self, below: int) -> float:
+    def compute_share_of_rare(self, below: int) -> float:
         """Returns the share of the rows whose value occurs less than `below` times; an estimate if
         there are more different ones than `most`."""
         if self.different is None:
-            return min(1.0, self.beyond.rows_of_rare(below) / self.values)
+            return min(1.0, self.beyond.count_rows_of_rare(below) / self.values)
         return sum(n for n in self.different.values() if n < below) / max(1, self.values)
 
     def _look_at_text(self, values: pa.Array) -> None:
@@ -237,7 +239,7 @@ class ColumnProfile:
             bad = np.any([rows for _, rows in faults], axis=0)
             about.refused += int(counts[bad].sum())
             refused = written.filter(pa.array(bad)).slice(0, FEW + 1).to_pylist()
-            about.refused_values |= {_text(value) for value in refused}
+            about.refused_values |= {_format_text(value) for value in refused}
             made, counts = made.filter(pa.array(~bad)), counts[~bad]
         if kind == "int64":
             self.as_dates.see_numbers(made.to_numpy(zero_copy_only=False))
@@ -293,25 +295,25 @@ class ColumnProfile:
         few = len(numbers.refused_values) <= FEW and numbers.refused * 100 < self.values
         return numbers.refused_values if few else set()
 
-    def some(self) -> list[str]:
+    def list_some(self) -> list[str]:
         """Returns the first values, as text."""
         values = self.first if self.different is None else self.different
-        return [_text(value) for value in itertools.islice(values, FIRST)]
+        return [_format_text(value) for value in itertools.islice(values, FIRST)]
 
     @property
     def listed(self) -> bool:
         """Tells if rows have different numbers of values, or may have."""
         return bool(self.separator) or len(self.lengths) > 1 or 0 in self.lengths
 
-    def every_text(self) -> Iterator[str]:
+    def list_texts(self) -> Iterator[str]:
         """Yields all different values as text; of very many the first."""
-        return map(_text, self.first if self.different is None else self.different)
+        return map(_format_text, self.first if self.different is None else self.different)
 
-    def counted_texts(self) -> Iterator[tuple[str, int]]:
+    def count_texts(self) -> Iterator[tuple[str, int]]:
         """Yields all different values as text, and how often each occurs; of very many the first,
         as if each occurred once."""
         counts = dict.fromkeys(self.first, 1) if self.different is None else self.different
-        return ((_text(value), count) for value, count in counts.items())
+        return ((_format_text(value), count) for value, count in counts.items())
 
     @property
     def texts(self) -> set[str]:
@@ -320,10 +322,10 @@ class ColumnProfile:
         if self.kind is None or self.codes or self.lengths:
             return set()
         if self.kind != "string":
-            return set(self.some()) - self.tokens
+            return set(self.list_some()) - self.tokens
         if self.different is None:
             return self.by_kind["float32"].refused_values
-        return {_text(value) for value in self.different} - self.tokens
+        return {_format_text(value) for value in self.different} - self.tokens
 
     @property
     def absent(self) -> set[str]:
@@ -392,5 +394,5 @@ def survey(
     return Survey(read, found, unreadable, first)
 
 
-def _text(value: Any) -> str:
+def _format_text(value: Any) -> str:
     return value.decode(errors="backslashreplace") if isinstance(value, bytes) else str(value)

@@ -33,46 +33,46 @@ def find_remarks(
     `numbers` are those that a model takes as numbers."""
     columns = {n: c for n, c in found.columns.items() if n not in guess.left_out}
     said = list(guess.remarks)
-    said += _left_out(guess.left_out)
+    said += _explain_left_out(guess.left_out)
     delimiter = guess.data().csv.delimiter
     for name, column in found.columns.items():
         if column.lines.is_odd(len(found.columns), delimiter):
-            said.append(stray_quotes.remark(name, column.lines))
+            said.append(stray_quotes.write_remark(name, column.lines))
     for label in labels:
         said += label_remarks.find_remarks(label, columns[label])
-    said += _taken_for_missing(guess, found, labels)
+    said += _remark_on_missing(guess, found, labels)
     rounded = {name for name, column in columns.items() if traits.are_rounded(column)}
-    said += [_rounded(name) for name in columns if name in rounded]
+    said += [_remark_on_rounding(name) for name in columns if name in rounded]
     for name in [name for name in columns if name in numbers and name not in rounded]:
-        if few := traits.merged(columns[name]):
+        if few := traits.count_merged(columns[name]):
             many = columns[name].different is None
             different, apart = (
                 f"about {round(n, 2 - len(str(n))):,}" if many else f"{n:,}" for n in few
             )
-            said.append(_merged(name, different, apart, label=name in labels))
+            said.append(_remark_on_merging(name, different, apart, label=name in labels))
     for name, column in columns.items():
-        said += suggest_dates.remarks(name, column)
-        said += [] if name in labels else suggest_dates.stand_ins(name, column)
+        said += suggest_dates.write_remarks(name, column)
+        said += [] if name in labels else suggest_dates.find_stand_ins(name, column)
         named = traits.is_personal(name, column) or traits.is_identifier(name, column)
         if not named and not (name in labels and traits.is_class(column)):
-            said += sentinels.remark(name, column, csv=guess.source == "csv") or outliers.remark(
-                name, column, label=name in labels
-            )
+            said += sentinels.write_remark(
+                name, column, csv=guess.source == "csv"
+            ) or outliers.write_remark(name, column, label=name in labels)
         if column.kind == "string":
-            said += _of_text(name, column)
+            said += _remark_on_text(name, column)
         else:
-            said += _of_numbers(name, column, label=name in labels)
+            said += _remark_on_numbers(name, column, label=name in labels)
     return said
 
 
-def _rounded(name: str) -> str:
+def _remark_on_rounding(name: str) -> str:
     return (
         f"{name!r} has whole numbers beyond 2^53 as float64, which has not all of these: if they "
         "are ids, some were made equal when the file was written. Write them as int64 or as text"
     )
 
 
-def _merged(name: str, different: str, apart: str, *, label: bool) -> str:
+def _remark_on_merging(name: str, different: str, apart: str, *, label: bool) -> str:
     late = "; model.params.offset does not help, as labels are float32 by then" if label else ""
     return (
         f"{name!r} has {different} different numbers, of which float32 makes {apart}: they are "
@@ -81,7 +81,7 @@ def _merged(name: str, different: str, apart: str, *, label: bool) -> str:
     )
 
 
-def _left_out(columns: Mapping[str, str]) -> list[str]:
+def _explain_left_out(columns: Mapping[str, str]) -> list[str]:
     """Returns why columns are, one by one, or how many others."""
     shown = itertools.islice(columns.items(), _SHOWN)
     said = [f"{name!r} is left out: it {why}" for name, why in shown]
@@ -89,7 +89,7 @@ def _left_out(columns: Mapping[str, str]) -> list[str]:
     return [*said, f"{more:,} more columns are left out; the config says why"] if more else said
 
 
-def nothing(notes: Mapping[str, Collection[str]], path: str) -> str:
+def explain_no_feature(notes: Mapping[str, Collection[str]], path: str) -> str:
     """Returns why no column makes a feature, by the notes on each but label and key; the config is
     written to `path`."""
     why = {
@@ -104,7 +104,7 @@ def nothing(notes: Mapping[str, Collection[str]], path: str) -> str:
     )
 
 
-def unused(columns: Mapping[str, str], said: Collection[str]) -> list[str]:
+def explain_unused(columns: Mapping[str, str], said: Collection[str]) -> list[str]:
     """Returns why no feature is made of columns, by name; not of those about which there is
     something `said` already."""
     left = {n: w for n, w in columns.items() if not any(one.startswith(f"{n!r}") for one in said)}
@@ -115,7 +115,7 @@ def unused(columns: Mapping[str, str], said: Collection[str]) -> list[str]:
     return [*lines, others] if more else lines
 
 
-def _taken_for_missing(guess: Guess, found: Survey, labels: Collection[str]) -> list[str]:
+def _remark_on_missing(guess: Guess, found: Survey, labels: Collection[str]) -> list[str]:
     """Returns which texts that may be values stand for none, a line for each text, and of a label
     one of its own."""
     columns: dict[str, dict[str, int]] = {}
@@ -134,16 +134,16 @@ def _taken_for_missing(guess: Guess, found: Survey, labels: Collection[str]) -> 
         often = f"{sum(counts.values()):,} of {found.rows:,} rows of {listed}"
         if len(counts) > 1:
             often = f"{sum(counts.values()):,} values of {len(counts):,} columns: {listed}{more}"
-        said.append(_missing(text, often, quoted=quoted))
+        said.append(_describe_missing(text, often, quoted=quoted))
     for text, name, count in drops:
         often = (
             f"{count:,} of {found.rows:,} rows of {name!r}, the label, so these rows are dropped"
         )
-        said.append(_missing(text, often, quoted=quoted))
+        said.append(_describe_missing(text, often, quoted=quoted))
     return said
 
 
-def _missing(text: str, often: str, *, quoted: bool) -> str:
+def _describe_missing(text: str, often: str, *, quoted: bool) -> str:
     instead = "take it out of data.csv.missing" if quoted else "put it in quotes in the file"
     return (
         f"{text!r} is taken for missing in {often}. If it is a value, {instead}, or write it "
@@ -151,23 +151,23 @@ def _missing(text: str, often: str, *, quoted: bool) -> str:
     )
 
 
-def _of_text(name: str, column: ColumnProfile) -> list[str]:
+def _remark_on_text(name: str, column: ColumnProfile) -> list[str]:
     """Returns why a column is text, if most of it are numbers."""
     if traits.has_unit(column) and not column.strays:
-        one = traits.some_values(column)[0]
+        one = traits.list_some(column)[0]
         return [f"{name!r} is kept as text: numbers with a sign or unit, such as {one!r}. {_PLAIN}"]
     few = column.different is not None and len(column.different) <= traits.FEW  # all are listed
     if traits.is_code(column) and column.about.least != column.about.greatest and not few:
-        return [_codes(name, column)]
-    if why := suggest_label.too_large(column):
+        return [_describe_codes(name, column)]
+    if why := suggest_label.describe_too_large(column):
         return [f"{name!r} is kept as text: {why}"]
-    if odd := precision.others(list(column.every_text())):
+    if odd := precision.find_others(list(column.list_texts())):
         return [
             f"{name!r} is kept as text: whole numbers of more than 64 bits, of which float32 makes "
             f"too many equal, but not {suggest_label.abbreviate(odd)}. Write all as the whole "
             "numbers they are"
         ]
-    texts = [] if column.strays else _mostly_numbers(column)
+    texts = [] if column.strays else _find_not_numbers(column)
     refused = column.by_kind["float32"].refused_values
     if column.strays or (texts and len(refused) <= profile.FEW):
         why = suggest_label.remark_on_strays(column)
@@ -183,8 +183,8 @@ def _of_text(name: str, column: ColumnProfile) -> list[str]:
     return []
 
 
-def _codes(name: str, column: ColumnProfile) -> str:
-    one = next(text for text in column.some() if text.startswith(("0", "-0")))
+def _describe_codes(name: str, column: ColumnProfile) -> str:
+    one = next(text for text in column.list_some() if text.startswith(("0", "-0")))
     return (
         f"{name!r} is kept as text: digits with leading zeros, such as {one!r}, of "
         f"{column.about.least} to {column.about.greatest} characters. No rule of the config can "
@@ -192,7 +192,7 @@ def _codes(name: str, column: ColumnProfile) -> str:
     )
 
 
-def _mostly_numbers(column: ColumnProfile) -> list[str]:
+def _find_not_numbers(column: ColumnProfile) -> list[str]:
     """Returns the different texts, if most of them are numbers that differ."""
     if "float32" not in column.kinds or not column.by_kind["float32"].refused_values:
         return []
@@ -204,13 +204,13 @@ def _mostly_numbers(column: ColumnProfile) -> list[str]:
         or not column.as_dates.no_dates
     ):
         return []
-    numbers = {text: n for text, n in column.counted_texts() if csv_numbers.is_number(text)}
+    numbers = {text: n for text, n in column.count_texts() if csv_numbers.is_number(text)}
     many = len(numbers) > traits.CATEGORIES
-    texts = dict(column.counted_texts())
+    texts = dict(column.count_texts())
     return list(texts) if many and 2 * sum(numbers.values()) > sum(texts.values()) else []
 
 
-def _of_numbers(name: str, column: ColumnProfile, *, label: bool) -> list[str]:
+def _remark_on_numbers(name: str, column: ColumnProfile, *, label: bool) -> list[str]:
     """Returns that some are not finite; or what they could also mean, if none of them shows it:
     1.234 and 1,234."""
     rules = column.csv
@@ -223,9 +223,9 @@ def _of_numbers(name: str, column: ColumnProfile, *, label: bool) -> list[str]:
         ]
     point = rules.decimal if rules.delimiter == ";" else ""
     mark = rules.thousands if rules.thousands in (".", ",") else point
-    if not mark or not csv_numbers.may_be_groups(column.every_text(), mark):
+    if not mark or not csv_numbers.may_be_groups(column.list_texts(), mark):
         return []
-    one = next(text for text in column.every_text() if mark in text)
+    one = next(text for text in column.list_texts() if mark in text)
     whole, other = one.replace(mark, ""), "," if mark == "." else "."
     if mark == rules.thousands:
         read, meant, said = whole, one.replace(mark, "."), f"decimal {mark!r} and no thousands"

@@ -16,7 +16,7 @@ _CASTS = {-(2.0**15), -(2.0**31), -(2.0**63)}
 _OTHERS = 3
 
 
-def remark(name: str, found: ColumnProfile, *, csv: bool) -> list[str]:
+def write_remark(name: str, found: ColumnProfile, *, csv: bool) -> list[str]:
     """Returns which number may stand for no value, and what to do; of CSV that can be set."""
     if found.kind not in ("int64", "float32") or found.lengths or not found.about.finite:
         return []
@@ -27,14 +27,14 @@ def remark(name: str, found: ColumnProfile, *, csv: bool) -> list[str]:
     ends = [float(text) for text in (str(kind(end or 0)) for end in known) if _is_usual(text)]
     if not ends:
         return []
-    values, counts = traits.numbers(found)
+    values, counts = traits.count_numbers(found)
     for end in ends:
         others = values[values != end]
         if len(others) >= _OTHERS and _is_apart(end, others):
             rows = int(counts[values == end].sum())
             counted = found.different is not None
             often = f"{rows:,} of {found.values:,} values" if counted else "values"
-            text = _written(found, end)
+            text = _format_number(found, end)
             can = f", or add {text!r} to data.csv.missing" if csv else ""
             return [
                 f"{name!r} has {often} {text}, apart from all others, which are from "
@@ -55,9 +55,9 @@ def _is_apart(end: float, others: np.ndarray) -> bool:
     return max(low - end, end - high) > high - low or end < 0 <= low
 
 
-def _written(found: ColumnProfile, end: float) -> str:
+def _format_number(found: ColumnProfile, end: float) -> str:
     """Returns a number as it is written in the raw data, if that is known."""
-    for text in found.every_text():
+    for text in found.list_texts():
         try:
             if float(text) == end:
                 return text

@@ -50,7 +50,7 @@ class Lines:
         place = int(lines.argmax())
         if lines[place] > self.longest.count(b"\n"):
             self.longest = array[place].as_py()
-            self.row, self.file = rows.number(place), rows.file(name, place)
+            self.row, self.file = rows.find_number(place), rows.file(name, place)
 
     @property
     def most(self) -> int:
@@ -68,7 +68,7 @@ class Lines:
         return 0 < _LIKE_ROWS * expected <= self.longest.count(delimiter.encode())
 
 
-def remark(name: str, lines: Lines) -> str:
+def write_remark(name: str, lines: Lines) -> str:
     """Returns what is odd, where it is and what to do."""
     return (
         f"{name!r}: the value in row {lines.row:,} of {lines.file!r} has {lines.most:,} lines, and "

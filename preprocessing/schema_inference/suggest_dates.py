@@ -39,17 +39,17 @@ def find(name: str, found: ColumnProfile) -> tuple[str, dates.DateRange] | None:
             return "ymd", found.as_dates.compact
         called = is_time(name)
         if called or not traits.is_identifier(name, found):
-            return dates.of_numbers(found.about.least, found.about.greatest, called=called)
+            return dates.detect_unix_time(found.about.least, found.about.greatest, called=called)
     return None
 
 
-def _two_digits(form: str, found: ColumnProfile) -> bool:
+def _has_two_digits(form: str, found: ColumnProfile) -> bool:
     """Tells if years have two digits."""
     texts = found.as_dates.examples.values()
     return "yy" in form or (form == "d month y" and not any(map(_FOUR.search, texts)))
 
 
-def rule(form: str, found: ColumnProfile) -> dict[str, str]:
+def build_rule(form: str, found: ColumnProfile) -> dict[str, str]:
     """Returns the rule that later values are written in the same form, if all of these are."""
     known = date_forms.TEXTS if found.kind == "string" else (COMPACT,)
     odd = found.tokens or form in found.as_dates.unreal
@@ -61,7 +61,7 @@ def is_time(name: str) -> bool:
     return _TIME.search(name) is not None
 
 
-def note(form: str, found: ColumnProfile) -> str:
+def write_note(form: str, found: ColumnProfile) -> str:
     """Returns what a person should know of how they were read."""
     if form in EPOCHS:
         return f"{form} since 1970"
@@ -69,19 +69,19 @@ def note(form: str, found: ColumnProfile) -> str:
         return "times of day"
     if found.kind == "string" and (others := found.as_dates.others):
         return f"dates, taken for {form}; if they are not, form: {' or '.join(others)}"
-    if _two_digits(form, found):
+    if _has_two_digits(form, found):
         return f"dates, {form}, of the years 1950 to 2049"
     return "dates" if form == "iso" else f"dates, {form}"
 
 
-def stand_ins(name: str, found: ColumnProfile) -> list[str]:
+def find_stand_ins(name: str, found: ColumnProfile) -> list[str]:
     """Returns which days stand for no date, if some do."""
     times = find(name, found)
-    texts = found.as_dates.stand_ins(times[0]) if times else []
+    texts = found.as_dates.list_stand_ins(times[0]) if times else []
     if times is None or not texts:
         return []
     _, span = times
-    rows = sum(count for text, count in found.counted_texts() if text in texts)
+    rows = sum(count for text, count in found.count_texts() if text in texts)
     often = f"{rows:,} of {found.values:,} values" if found.different is not None else "values"
     return [
         f"{name!r} has {often} such as {', '.join(map(repr, texts))}, far from the others, which "
@@ -90,7 +90,7 @@ def stand_ins(name: str, found: ColumnProfile) -> list[str]:
     ]
 
 
-def remarks(name: str, found: ColumnProfile) -> list[str]:
+def write_remarks(name: str, found: ColumnProfile) -> list[str]:
     """Returns what is in doubt: which of several ways of writing dates is meant, or why none is."""
     if found.lengths or found.kind not in ("string", "int64"):
         return []
@@ -109,7 +109,9 @@ def remarks(name: str, found: ColumnProfile) -> list[str]:
             f"{name!r}: {wrong!r} is no day of the calendar. It counts as -1, and so will any text "
             f"that is no date: correct such days, and schema holds later values to the form {form}"
         ]
-    if _two_digits(form, found) and (span.years >= _TWO_CENTURIES or span.last_day.year > _AHEAD):
+    if _has_two_digits(form, found) and (
+        span.years >= _TWO_CENTURIES or span.last_day.year > _AHEAD
+    ):
         return [
             f"{name!r}: its years have two digits, and are taken for 1950 to 2049, from "
             f"{span.first_day.year} to {span.last_day.year}. Write four digits if that is wrong"
@@ -121,38 +123,41 @@ def remarks(name: str, found: ColumnProfile) -> list[str]:
             f"are not {' or '.join(others)}. If they are, write that as form in the config"
         ]
     if form in EPOCHS and not is_time(name):
+        one = found.list_some()[0]
         return [
-            f"{name!r}: whole numbers such as {found.some()[0]} are taken for {form} since 1970. "
+            f"{name!r}: whole numbers such as {one} are taken for {form} since 1970. "
             f"If they are not, give features.{name} the step z_score"
         ]
     return []
 
 
-def parts(name: str, form: str, span: dates.DateRange, *, rows: int) -> dict[str, list[Any]]:
+def suggest_parts(
+    name: str, form: str, span: dates.DateRange, *, rows: int
+) -> dict[str, list[Any]]:
     """Returns features by name: day of the week, month and hour as categories, the season or the
     time of day, and the day itself in even intervals; only those that differ. Dates of several
     years also make a category of each day of the calendar, if their `rows` are enough to learn
     it."""
     days = span.last - span.first
 
-    def part(what: str) -> dict[str, Any]:
+    def build_part(what: str) -> dict[str, Any]:
         return {"date": {"part": what} | ({} if form == "iso" else {"form": form})}
 
     found = {}
     # Of what is written by the month or year, weekdays are chance.
     if len(span.days) > 1:
-        found[f"{name}_weekday"] = [part("weekday"), {"identity": {"ids": 8}}]
+        found[f"{name}_weekday"] = [build_part("weekday"), {"identity": {"ids": 8}}]
     if days >= _TWO_MONTHS and len(span.months) > 1:
-        found[f"{name}_month"] = [part("month"), {"identity": {"ids": 13}}]
-        found[f"{name}_season"] = [part("day_of_year"), {"cycle": {"period": _YEAR}}]
+        found[f"{name}_month"] = [build_part("month"), {"identity": {"ids": 13}}]
+        found[f"{name}_season"] = [build_part("day_of_year"), {"cycle": {"period": _YEAR}}]
     if days >= _RETURNS * _YEAR and len(span.hours) <= 1 and rows >= _LEARNED * _YEAR:
-        found[f"{name}_day"] = [part("calendar_day"), {"identity": {"ids": 374}}]
+        found[f"{name}_day"] = [build_part("calendar_day"), {"identity": {"ids": 374}}]
     if len(span.hours) > 1:
-        found[f"{name}_hour"] = [part("hour"), {"identity": {"ids": 25}}]
+        found[f"{name}_hour"] = [build_part("hour"), {"identity": {"ids": 25}}]
     if form == "clock":
-        found[f"{name}_time"] = [part("minute_of_day"), {"cycle": {"period": _DAY}}]
+        found[f"{name}_time"] = [build_part("minute_of_day"), {"cycle": {"period": _DAY}}]
     if days:
         count = min(_INTERVALS, days)
         edges = [span.first + days * n // count for n in range(count + 1)]
-        found[f"{name}_trend"] = [part("days"), {"piecewise": {"edges": edges}}]
+        found[f"{name}_trend"] = [build_part("days"), {"piecewise": {"edges": edges}}]
     return found

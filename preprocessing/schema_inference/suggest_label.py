@@ -9,7 +9,7 @@ from typing import Any
 
 from pipeline import errors
 from preprocessing.schema_inference import traits
-from preprocessing.schema_inference.heuristics import SuggestedColumn, numbered
+from preprocessing.schema_inference.heuristics import SuggestedColumn, limit_classes
 from preprocessing.schema_inference.profile import FEW, ColumnProfile, Survey
 from preprocessing.schema_inference.raw_format import Guess
 from preprocessing.sources import csv_numbers
@@ -35,22 +35,22 @@ _CALENDAR = re.compile(
 )
 
 
-def key(columns: Mapping[str, ColumnProfile], rows: int) -> str | None:
+def suggest_key(columns: Mapping[str, ColumnProfile], rows: int) -> str | None:
     """Returns the column that names rows, if one is called so and does."""
     named = (n for n, found in columns.items() if traits.is_key(n, found, rows))
     return next(named, None)
 
 
-def label(columns: Mapping[str, ColumnProfile], rows: int) -> tuple[str, str]:
+def suggest_label(columns: Mapping[str, ColumnProfile], rows: int) -> tuple[str, str]:
     """Returns the column that is most likely to be predicted, and why it is."""
     single = {n: f for n, f in columns.items() if not f.lengths} or dict(columns)
     usable = {
         n: f
         for n, f in single.items()
-        if not (traits.is_personal(n, f) or _CALENDAR.search(n) or _no_label(f))
+        if not (traits.is_personal(n, f) or _CALENDAR.search(n) or _explain_no_label(f))
     }
     classes = [
-        n for n, f in usable.items() if traits.is_class(f) or traits.threshold(f) is not None
+        n for n, f in usable.items() if traits.is_class(f) or traits.find_threshold(f) is not None
     ]
     pairs = [
         n for n in classes if not traits.is_class(f := usable[n]) or len(f.different or ()) == 2
@@ -69,7 +69,7 @@ def label(columns: Mapping[str, ColumnProfile], rows: int) -> tuple[str, str]:
     ):
         if found:
             return found[0], f"a guess: {why}"
-    last = [n for n, f in single.items() if not _no_label(f)] or list(single)
+    last = [n for n, f in single.items() if not _explain_no_label(f)] or list(single)
     return last[-1], "a guess: the last column"
 
 
@@ -94,18 +94,18 @@ def choose(guess: Guess, found: Survey, chosen: str = "") -> Choice:
     are written as 1.0 are whole numbers from here on. Raises
     `UsageError` for a column that cannot be a label."""
     columns = {n: c for n, c in found.columns.items() if n not in guess.left_out}
-    row_key = key(columns, found.rows)
+    row_key = suggest_key(columns, found.rows)
     if not chosen:
         single = {n: c for n, c in columns.items() if not c.listed}
         others = {n: c for n, c in single.items() if n != row_key} or single
-        guessed, why = label(others, found.rows)
+        guessed, why = suggest_label(others, found.rows)
         _refuse(f"label {guessed!r} ({why})", columns[guessed], guess)
-        found.columns[guessed] = traits.as_classes(columns[guessed])
+        found.columns[guessed] = traits.convert_to_classes(columns[guessed])
         return Choice(guessed, why, row_key)
     names = parse_labels(chosen, columns)
     for name in names:
         _check_chosen(name, guess, columns, rows=found.rows)
-        found.columns[name] = traits.as_classes(columns[name])
+        found.columns[name] = traits.convert_to_classes(columns[name])
     row_key = None if row_key in names else row_key
     return Choice(names[0], "chosen by LABEL=", row_key, names[1:])
 
@@ -138,10 +138,10 @@ def parse_labels(chosen: str, columns: Collection[str]) -> tuple[str, ...]:
     return names
 
 
-def _no_label(found: ColumnProfile) -> str:
+def _explain_no_label(found: ColumnProfile) -> str:
     """Returns why values are neither numbers nor classes, if they are none."""
     if found.count_of_different <= traits.FEW or not (
-        one := next(iter(traits.some_values(found)), "")
+        one := next(iter(traits.list_some(found)), "")
     ):
         return ""
     dates = found.as_dates
@@ -150,7 +150,7 @@ def _no_label(found: ColumnProfile) -> str:
             f"dates, such as {one!r}; to predict when, write the days from a fixed one as a "
             "number, else a class such as the month"
         )
-    if large := too_large(found):
+    if large := describe_too_large(found):
         return large
     if traits.has_unit(found):
         return (
@@ -161,7 +161,7 @@ def _no_label(found: ColumnProfile) -> str:
 
 def _refuse(where: str, label: ColumnProfile, guess: Guess) -> None:
     """Raises `UsageError` for values that could be a label if they were written otherwise."""
-    if why := _no_label(label):
+    if why := _explain_no_label(label):
         raise errors.UsageError(f"{where}: {why}")
     if label.strays:
         what = remark_on_strays(label)
@@ -177,7 +177,7 @@ def remark_on_strays(column: ColumnProfile) -> str:
     return f"{numbers.refused:,} of {column.values:,} values cannot be read as float32: {wrong}"
 
 
-def too_large(column: ColumnProfile) -> str:
+def describe_too_large(column: ColumnProfile) -> str:
     """Returns which numbers float32 cannot hold, if it is for many such that a column is text."""
     refused = column.by_kind["float32"].refused_values
     if len(refused) <= FEW or not all(map(_is_too_large, refused)):
@@ -235,21 +235,23 @@ def list_classes(made: SuggestedColumn, found: ColumnProfile) -> None:
     """
     made.rules.pop("vocabulary", None)
     if traits.is_numbered(found):
-        made.rules |= numbered(found)
+        made.rules |= limit_classes(found)
     if found.kind != "string" and not traits.is_class(found):
         return
     few = found.different is not None and len(found.different) <= LISTED and not found.lengths
     if few and not traits.is_numbered(found) and "sensitive" not in made.rules:
-        made.rules["allowed"] = sorted({_value(value, found) for value in found.different or ()})
+        made.rules["allowed"] = sorted(
+            {_parse_value(value, found) for value in found.different or ()}
+        )
     elif "allowed" not in made.rules:
         made.rules["vocabulary"] = {}
 
 
-def _value(value: Any, found: ColumnProfile) -> int | str:
+def _parse_value(value: Any, found: ColumnProfile) -> int | str:
     """Returns a text, or the whole number that a text stands for."""
-    text = traits.as_text(value)
+    text = traits.format_value(value)
     if found.kind == "string":
         return text
     if not isinstance(value, bytes):
         return int(value)
-    return int(csv_numbers.plain_text(text, found.csv).partition(".")[0])
+    return int(csv_numbers.normalize_text(text, found.csv).partition(".")[0])

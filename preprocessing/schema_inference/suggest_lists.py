@@ -26,22 +26,22 @@ _WIDEST = 16
 _LEAST = -(2**63)
 
 
-def separator(found: ColumnProfile) -> str | None:
+def find_separator(found: ColumnProfile) -> str | None:
     """Returns what stands between the items of texts, if these are lists: of different lengths, of
     items that occur again, without spaces around what separates them; of arrays of JSON `json`."""
     if found.kind != "string" or found.lengths or found.as_dates.form:
         return None
-    counts = {text: n for text, n in found.counted_texts() if text}
+    counts = {text: n for text, n in found.count_texts() if text}
     arrays = [text for text in counts if not lists.is_null(text)]
     if arrays and all(text.startswith("[") for text in arrays):
-        _, no_arrays = lists.of_json(pa.array(arrays, pa.string()))
+        _, no_arrays = lists.parse_json(pa.array(arrays, pa.string()))
         if not no_arrays.any():
             return JSON
     there = {text: n for text, n in counts.items() if text not in found.tokens}
-    return next((one for one in _SEPARATORS if _separates(one, there)), None)
+    return next((one for one in _SEPARATORS if _is_separator(one, there)), None)
 
 
-def _separates(mark: str, counts: Mapping[str, int]) -> bool:
+def _is_separator(mark: str, counts: Mapping[str, int]) -> bool:
     parts = [text.split(mark) for text in counts]
     having = sum(n for text, n in counts.items() if mark in text)
     rare = having * _ONE_IN < sum(counts.values())
@@ -56,7 +56,7 @@ def _separates(mark: str, counts: Mapping[str, int]) -> bool:
     return different_lengths and items.total() >= _REPEATED * len(items)
 
 
-def rules(found: ColumnProfile) -> dict[str, Any]:
+def suggest_rules(found: ColumnProfile) -> dict[str, Any]:
     """Returns the keys of a column that is a list."""
     # Tomorrow's rows may have longer ones.
     made: dict[str, Any] = {"list": True, "max_items": max(1, *found.lengths)}
@@ -73,7 +73,7 @@ def rules(found: ColumnProfile) -> dict[str, Any]:
     return made
 
 
-def feature(found: ColumnProfile) -> tuple[list[Any], dict[str, Any] | None, str]:
+def suggest_feature(found: ColumnProfile) -> tuple[list[Any], dict[str, Any] | None, str]:
     """Returns the steps of a list, its embedding if it has ids, and a note about it."""
     longest = max(found.lengths)
     note = f"lists of {min(found.lengths):,} to {longest:,} items; of a longer one the first stay"

@@ -64,7 +64,7 @@ def is_personal(name: str, found: ColumnProfile) -> bool:
     return _PERSONAL.search(name) is not None and not flag
 
 
-def merged(found: ColumnProfile) -> tuple[int, int] | None:
+def count_merged(found: ColumnProfile) -> tuple[int, int] | None:
     """Returns how many different numbers there are, and how many of them float32 tells apart, if it
     makes too many of them equal; both are estimates if there are very many."""
     if found.kind not in ("int64", "float32") or (found.kind == "int64" and not found.is_wide):
@@ -72,7 +72,7 @@ def merged(found: ColumnProfile) -> tuple[int, int] | None:
     if found.different is None:
         different, apart = found.apart.exact.count, found.apart.single.count
     else:
-        values = numbers(found)[0]
+        values = count_numbers(found)[0]
         texts = _format_numbers(found).cast(pa.string()).to_pylist()
         whole = found.kind == "int64"
         different = len(np.unique(values)) if whole else precision.count_exactly(texts)
@@ -87,7 +87,7 @@ def are_rounded(found: ColumnProfile) -> bool:
         return False
     about = found.about
     largest = max(abs(about.least or 0), abs(about.greatest or 0))
-    return largest > precision.EXACT and merged(found) is not None
+    return largest > precision.EXACT and count_merged(found) is not None
 
 
 def is_constant(found: ColumnProfile) -> bool:
@@ -100,10 +100,10 @@ def is_constant(found: ColumnProfile) -> bool:
     about = found.about
     if found.kind == "string" or about.not_finite or about.least != about.greatest:
         return False
-    return len(np.unique(numbers(found)[0])) == 1
+    return len(np.unique(count_numbers(found)[0])) == 1
 
 
-def numbers(found: ColumnProfile) -> tuple[np.ndarray, np.ndarray]:
+def count_numbers(found: ColumnProfile) -> tuple[np.ndarray, np.ndarray]:
     """Returns the finite ones of different numbers, int64 or float64, and how often each occurs; of
     very many the first, as if each occurred once."""
     counted = dict.fromkeys(found.first, 1) if found.different is None else found.different
@@ -120,7 +120,7 @@ def numbers(found: ColumnProfile) -> tuple[np.ndarray, np.ndarray]:
 def _format_numbers(found: ColumnProfile) -> pa.Array:
     """Returns different numbers as texts that Arrow reads; of very many the first."""
     counted = found.first if found.different is None else found.different
-    texts = [v if isinstance(v, bytes) else as_text(v).encode() for v in counted]
+    texts = [v if isinstance(v, bytes) else format_value(v).encode() for v in counted]
     return csv_numbers.normalize(pa.array(texts, pa.binary()), found.csv)
 
 
@@ -152,27 +152,27 @@ def is_identifier(name: str, found: ColumnProfile) -> bool:
     return bool(called) and found.kind in ("int64", "string") and not found.lengths
 
 
-def unlearnt_share(found: ColumnProfile) -> float | None:
+def compute_unlearnt_share(found: ColumnProfile) -> float | None:
     """Returns the share of the rows whose identifier is too rare to learn what it stands for, if
     that is most of them: a long tail behind the frequent ones does no harm."""
-    share = found.share_of_rare(LEARNT)
+    share = found.compute_share_of_rare(LEARNT)
     return share if share > _MOST_RARE else None
 
 
 def is_code(found: ColumnProfile) -> bool:
     """Tells if texts are digits, of which some begin with zeros that numbers would lose."""
     text = found.kind == "string" and found.codes and not found.lengths
-    return text and not found.as_dates.form and all(map(_NUMERIC.fullmatch, found.some()))
+    return text and not found.as_dates.form and all(map(_NUMERIC.fullmatch, found.list_some()))
 
 
-def some_values(found: ColumnProfile) -> list[str]:
+def list_some(found: ColumnProfile) -> list[str]:
     """Returns the first values, as text, without what people write where there is none."""
-    return [text for text in found.some() if text not in found.tokens]
+    return [text for text in found.list_some() if text not in found.tokens]
 
 
 def has_unit(found: ColumnProfile) -> bool:
     """Tells if texts are numbers with a sign or unit, such as $5 and 7 EUR."""
-    some = some_values(found)
+    some = list_some(found)
     text = found.kind == "string" and not found.codes and not found.lengths and bool(some)
     if not text or found.as_dates.form or not all(map(_AMOUNT.fullmatch, some)):
         return False
@@ -190,7 +190,7 @@ def is_prose(found: ColumnProfile) -> bool:
     many = found.different is None or len(found.different) > _SENTENCES
     if not many or found.lengths or found.kind != "string":
         return False
-    some = [len(value.split()) for value in found.some()]
+    some = [len(value.split()) for value in found.list_some()]
     return sum(some) >= _WORDS * len(some)
 
 
@@ -214,7 +214,7 @@ def is_amount(found: ColumnProfile) -> bool:
         return False
     counts: collections.Counter[int] = collections.Counter()
     for value, count in found.different.items():
-        text = csv_numbers.plain_text(as_text(value), found.csv)
+        text = csv_numbers.normalize_text(format_value(value), found.csv)
         counts[int(text.partition(".")[0])] += count
     often = np.log([counts[number] for number in sorted(counts)])
     if np.ptp(often) < math.log(_UNEVEN):
@@ -229,7 +229,7 @@ def occurs_once(found: ColumnProfile) -> bool:
     return not found.lengths and found.values < 2 * different > CATEGORIES
 
 
-def as_classes(found: ColumnProfile) -> ColumnProfile:
+def convert_to_classes(found: ColumnProfile) -> ColumnProfile:
     """Returns a column of whole numbers that are written as 1.0, because some are missing, as if
     they were written as 1, if they are classes then; any other as it is."""
     if found.kind != "float32" or not found.pointed or found.different is None:
@@ -238,29 +238,29 @@ def as_classes(found: ColumnProfile) -> ColumnProfile:
         return found
     counts: collections.Counter[bytes] = collections.Counter()
     for value, count in found.different.items():
-        whole = int(csv_numbers.plain_text(as_text(value), found.csv).partition(".")[0])
+        whole = int(csv_numbers.normalize_text(format_value(value), found.csv).partition(".")[0])
         counts[str(whole).encode()] += count
     made = dataclasses.replace(found, classes=True, different=counts)
     return made if is_class(made) else found
 
 
-def threshold(found: ColumnProfile) -> float | None:
+def find_threshold(found: ColumnProfile) -> float | None:
     """Returns the middle of the two numbers, such as 0.0 and 1.0, that are all values there are."""
     few = found.different is not None and len(found.different) <= FEW
     if not few or found.kind != "float32" or found.lengths or found.about.not_finite:
         return None
-    values = two_numbers(found)
+    values = find_two_numbers(found)
     return sum(values) / 2 if values else None
 
 
-def two_numbers(found: ColumnProfile) -> list[float]:
+def find_two_numbers(found: ColumnProfile) -> list[float]:
     """Returns the two numbers that are all values there are; of more or fewer none."""
-    texts = map(as_text, found.different or ())
-    values = sorted({float(csv_numbers.plain_text(text, found.csv)) for text in texts})
+    texts = map(format_value, found.different or ())
+    values = sorted({float(csv_numbers.normalize_text(text, found.csv)) for text in texts})
     return values if len(values) == 2 else []
 
 
-def scaling(found: ColumnProfile) -> dict[str, float]:
+def compute_scaling(found: ColumnProfile) -> dict[str, float]:
     """Returns an offset and a scale that make numbers ones about 1, in few digits."""
     about = found.about
     if not about.finite:
@@ -278,7 +278,7 @@ def is_numbered(found: ColumnProfile) -> bool:
     return found.kind == "int64" and (found.about.least, found.about.greatest) == (0, count - 1)
 
 
-def as_text(value: Any) -> str:
+def format_value(value: Any) -> str:
     """Returns a value that was counted as text; whole floats as int64 is written."""
     if isinstance(value, float) and precision.EXACT <= abs(value) < precision.INT64.stop:
         return f"{value:.0f}"  # and not with an exponent

@@ -29,7 +29,7 @@ from preprocessing.schema_inference import (
 )
 from preprocessing.schema_inference.profile import Survey
 from preprocessing.schema_inference.raw_format import Guess
-from preprocessing.schema_inference.yaml_lines import flow, scalar
+from preprocessing.schema_inference.yaml_lines import format_flow, format_scalar
 from preprocessing.sources import csv_numbers
 from preprocessing.sources.base import MissingColumn
 
@@ -66,19 +66,19 @@ def propose(path: str, out: str, label: str = "", *, has_header: bool | None = N
     data that no source reads, or without rows or columns; `UsageError` for a `label` that is not
     among these.
     """
-    name = name_of(out)
+    name = build_name(out)
     if path.startswith(("/dev/", "/proc/")):
         raise errors.UsageError(f"DATA={path}: exists only while this command runs; name a file")
     storage.is_remote(path)  # raises for a place that is not supported, before patterns are made
-    if (images := _images(path)) and label not in ("", "label"):
+    if (images := _find_image_config(path)) and label not in ("", "label"):
         raise errors.UsageError(f"LABEL={label}: images have one label, {'label'!r}")
     if not images:
         guess, found = explore(path, label, has_header=has_header)
         choice = suggest_label.choose(guess, found, label)
         made = _suggest_columns(guess, found, choice)
-        text = _text(guess, found, choice, made=made, name=name, path=out)
+        text = _write_text(guess, found, choice, made=made, name=name, path=out)
         seen = f"{len(found.columns)} columns of {found.rows:,} rows"
-        bad, _ = damage.of_rows(found, set(found.columns) - set(guess.left_out))
+        bad, _ = damage.describe_bad_rows(found, set(found.columns) - set(guess.left_out))
         columns = {n: c for n, c in found.columns.items() if n not in guess.left_out}
         recode = ", set data.csv.encoding" if " encoding" in bad and guess.source == "csv" else ""
         telling = leaks.find(sources.choose(guess.data()), choice.labels, columns)
@@ -88,12 +88,12 @@ def propose(path: str, out: str, label: str = "", *, has_header: bool | None = N
             numbers.discard(name)
             numbers |= set() if traits.is_class(found.columns[name]) else {name}
         said = remarks.find_remarks(guess, found, choice.labels, numbers=numbers)
-        features = _features(made, choice)
+        features = _select_features(made, choice)
         if any(column.steps or column.parts for column in features.values()):
             nothing = ""
-            said += remarks.unused({n: c.unused for n, c in made.items() if c.unused}, said)
+            said += remarks.explain_unused({n: c.unused for n, c in made.items() if c.unused}, said)
         else:
-            nothing = remarks.nothing({n: c.notes for n, c in features.items()}, out)
+            nothing = remarks.explain_no_feature({n: c.notes for n, c in features.items()}, out)
         return Proposal(
             text,
             seen,
@@ -105,17 +105,19 @@ def propose(path: str, out: str, label: str = "", *, has_header: bool | None = N
             remarks=tuple(said),
             nothing=nothing,
         )
-    lines, seen, bad = images(path, lambda found: scalar(_from(out, found)))
-    text = "\n".join([*_head(seen, path=out, name=name, pattern=path), *lines])
+    lines, seen, bad = images(path, lambda found: format_scalar(_make_relative(out, found)))
+    text = "\n".join([*_write_head(seen, path=out, name=name, pattern=path), *lines])
     config_file.validate(yaml.load(text, yaml.CSafeLoader), where=out)
     return Proposal(text + "\n", seen, bad)
 
 
-def _images(path: str) -> Callable[[str, Callable[[str], str]], tuple[list[str], str, str]] | None:
+def _find_image_config(
+    path: str,
+) -> Callable[[str, Callable[[str], str]], tuple[list[str], str, str]] | None:
     """Returns what makes a config for images, if it is these that lie at `path`."""
     if detect_kind.is_image_folder(path):
-        return image_config.of_folder
-    return image_config.of_idx if detect_kind.is_idx(path) else None
+        return image_config.write_for_folder
+    return image_config.write_for_idx if detect_kind.is_idx(path) else None
 
 
 def explore(path: str, label: str = "", *, has_header: bool | None = None) -> tuple[Guess, Survey]:
@@ -131,11 +133,11 @@ def explore(path: str, label: str = "", *, has_header: bool | None = None) -> tu
         suggest_label.check_label(name, guess, guess.kinds)
     known_form = False
     while True:
-        found = _surveyed(guess)
+        found = _survey(guess)
         refused = any(
             column.kind == "string" and column.about.refused for column in found.columns.values()
         )
-        if refused and (other := detect_format.recoded(guess, found.rows)):
+        if refused and (other := detect_format.sniff_recoded(guess, found.rows)):
             guess = other
             continue
         known = set(guess.data().csv.missing)
@@ -151,7 +153,7 @@ def explore(path: str, label: str = "", *, has_header: bool | None = None) -> tu
             texts = [column.texts for column in found.columns.values()]
             written = csv_numbers.detect_format(texts, guess.data().csv.delimiter)
             known_form = True
-        separators = _separators(guess, found, labels)
+        separators = _find_separators(guess, found, labels)
         guess.separators |= separators
         if guess.source != "csv" or not (absent or written):
             if separators:
@@ -161,10 +163,10 @@ def explore(path: str, label: str = "", *, has_header: bool | None = None) -> tu
             guess.csv["missing"] = [*guess.data().csv.missing, *sorted(absent)]
         guess.csv |= written
     if not found.rows:
-        raise errors.DataError(f"{path!r}: no rows{_unreadable(guess, found)}")
+        raise errors.DataError(f"{path!r}: no rows{_describe_unreadable(guess, found)}")
     by_place = guess.csv.get("header") is False
     for name, column in found.columns.items():
-        if why := damage.unusable(column, guess.source):
+        if why := damage.explain_unusable(column, guess.source):
             if by_place and column.values:
                 raise errors.DataError(
                     f"{path!r}: {name} {why}, and without a header none can be left out"
@@ -178,17 +180,17 @@ def explore(path: str, label: str = "", *, has_header: bool | None = None) -> tu
     return guess, found
 
 
-def _unreadable(guess: Guess, found: Survey) -> str:
+def _describe_unreadable(guess: Guess, found: Survey) -> str:
     """Says how many rows could not be read, and why the first could not; nothing without any."""
     first = found.first_unreadable
     if first is None:
         return ""
     bad = f" but {found.unreadable.total():,} unreadable ones; "
     bad += f"row {first.row} {first.problem}" if first.row >= 0 else first.problem
-    return bad + _of_one_more(first.problem, guess.data().csv.delimiter)
+    return bad + _advise_one_more(first.problem, guess.data().csv.delimiter)
 
 
-def _surveyed(guess: Guess) -> Survey:
+def _survey(guess: Guess) -> Survey:
     """Reads the data. Columns are those of the first file, not yet of a config."""
     try:
         return profile.survey(sources.choose(guess.data()), guess.kinds, guess.separators)
@@ -197,16 +199,16 @@ def _surveyed(guess: Guess) -> Survey:
         raise MissingColumn(error.path, error.name, what_to_do, owner="the first file") from None
 
 
-def _separators(guess: Guess, found: Survey, labels: Sequence[str]) -> dict[str, str]:
+def _find_separators(guess: Guess, found: Survey, labels: Sequence[str]) -> dict[str, str]:
     """Returns what separates the items of texts that are lists, by column, where that is new."""
     if SOURCES[guess.source].typed:
         return {}
     others = {n: c for n, c in found.columns.items() if n not in (*labels, *guess.separators)}
-    marks = {name: suggest_lists.separator(column) for name, column in others.items()}
+    marks = {name: suggest_lists.find_separator(column) for name, column in others.items()}
     return {name: mark for name, mark in marks.items() if mark}
 
 
-def _of_one_more(problem: str, delimiter: str) -> str:
+def _advise_one_more(problem: str, delimiter: str) -> str:
     """Returns what to do about rows that have one value more than the header has names."""
     found = re.fullmatch(r"has (\d+) values for (\d+) columns(, the last of them empty)?", problem)
     if found is None or int(found[1]) != int(found[2]) + 1:
@@ -216,7 +218,7 @@ def _of_one_more(problem: str, delimiter: str) -> str:
     return ". If the first is the name of the row, as R writes it, give it a name in the header"
 
 
-def name_of(path: str) -> str:
+def build_name(path: str) -> str:
     """Returns the name of a job that reads `path`."""
     last = _ENDINGS.sub("", path.rstrip("/").rpartition("/")[2])
     if not re.search(r"[A-Za-z0-9]", last) and "/" in path:
@@ -232,10 +234,10 @@ def render(guess: Guess, found: Survey, *, name: str, path: str, chosen: str = "
     """
     choice = suggest_label.choose(guess, found, chosen)
     made = _suggest_columns(guess, found, choice)
-    return _text(guess, found, choice, made=made, name=name, path=path)
+    return _write_text(guess, found, choice, made=made, name=name, path=path)
 
 
-def _text(
+def _write_text(
     guess: Guess,
     found: Survey,
     choice: suggest_label.Choice,
@@ -248,13 +250,13 @@ def _text(
     labels = {name: found.columns[name] for name in choice.labels}
     text = "\n".join(
         [
-            *_head(f"{found.rows:,} rows", path=path, name=name, pattern=guess.pattern),
-            *_data_section(guess, found, choice, path=path, made=made),
+            *_write_head(f"{found.rows:,} rows", path=path, name=name, pattern=guess.pattern),
+            *_write_data(guess, found, choice, path=path, made=made),
             "",
-            *suggest_model.lines(
+            *suggest_model.write_lines(
                 labels,
-                _features(made, choice),
-                round(found.rows * (1 - 2 * _share(found.rows))),
+                _select_features(made, choice),
+                round(found.rows * (1 - 2 * _estimate_share(found.rows))),
             ),
         ]
     )
@@ -268,7 +270,7 @@ def _suggest_columns(
     """Returns what the config has of each column."""
     columns = {n: c for n, c in found.columns.items() if n not in guess.left_out}
     wide = len(columns) > _WIDE
-    made = {n: heuristics.column(n, c, found.rows, wide=wide) for n, c in columns.items()}
+    made = {n: heuristics.suggest_column(n, c, found.rows, wide=wide) for n, c in columns.items()}
     for column in guess.absent.keys() & made.keys():
         texts = ", ".join(map(repr, sorted(guess.absent[column])))
         made[column].notes.append(f"{texts}: taken for missing")
@@ -277,11 +279,11 @@ def _suggest_columns(
     for one in filter(None, (*choice.labels, choice.key)):
         made[one].unused = ""
         made[one].rules.pop("dates", None)
-    _tell_apart(_features(made, choice))
+    _tell_apart(_select_features(made, choice))
     return made
 
 
-def _features(
+def _select_features(
     made: dict[str, heuristics.SuggestedColumn], choice: suggest_label.Choice
 ) -> dict[str, heuristics.SuggestedColumn]:
     """Returns the columns but for labels and key."""
@@ -301,20 +303,20 @@ def _tell_apart(made: dict[str, heuristics.SuggestedColumn]) -> None:
             column.unused = f"TensorFlow has one name for it and {other!r}: rename it in the data"
 
 
-def _head(seen: str, *, path: str, name: str, pattern: str) -> list[str]:
+def _write_head(seen: str, *, path: str, name: str, pattern: str) -> list[str]:
     shipped = storage.make_absolute(path) == str(config_file.SHIPPED / f"{name}.yaml")
     return [
-        f"# A first config for {scalar(pattern)}, from {seen}. Look it over:",
+        f"# A first config for {format_scalar(pattern)}, from {seen}. Look it over:",
         "# its rules let pass all that was read, and numbers as far again on both sides; label,",
         "# key and features are guesses. What is not known when predicting must not be a feature.",
         "#",
         f"#   make train CONFIG={name if shipped else path}",
-        f"name: {scalar(name)}",
+        f"name: {format_scalar(name)}",
         "",
     ]
 
 
-def _data_section(
+def _write_data(
     guess: Guess,
     found: Survey,
     choice: suggest_label.Choice,
@@ -323,42 +325,44 @@ def _data_section(
     made: dict[str, heuristics.SuggestedColumn],
 ) -> list[str]:
     lines = ["data:", f"  source: {guess.source}", "  inputs:"]
-    lines.append(f"    train: {flow({'files': _from(path, guess.pattern)})}")
+    lines.append(f"    train: {format_flow({'files': _make_relative(path, guess.pattern)})}")
     if guess.csv:
         # That of text with a byte order mark is certain.
         doubt = "" if guess.data().csv.encoding.startswith("utf") else "  # encoding: a guess"
-        lines.append(f"  csv: {flow(guess.csv)}{doubt}")
+        lines.append(f"  csv: {format_flow(guess.csv)}{doubt}")
     lines.append("  columns:")
     # Without a header, columns are told by their place.
     listed = found.columns if guess.csv.get("header") is False else made
     for name in listed:
         if name not in made:
-            lines.append(f"    {scalar(name)}: {{type: string, missing: allow}}  # no values")
+            lines.append(
+                f"    {format_scalar(name)}: {{type: string, missing: allow}}  # no values"
+            )
             continue
         column = made[name]
         if name in choice.labels:
             suggest_label.list_classes(column, found.columns[name])
         lines.append(f"    # {', '.join(column.notes)}")
-        lines.append(f"    {scalar(name)}: {flow(column.rules)}")
+        lines.append(f"    {format_scalar(name)}: {format_flow(column.rules)}")
     left_out = {n: why for n, why in guess.left_out.items() if n not in listed}
-    lines += [f"    # left out: {scalar(n)} {why}" for n, why in left_out.items()]
+    lines += [f"    # left out: {format_scalar(n)} {why}" for n, why in left_out.items()]
     if not choice.others:
         why = f"{choice.why}; another: make schema LABEL="
-        lines.append(f"  label: {scalar(choice.label)}  # {why}")
+        lines.append(f"  label: {format_scalar(choice.label)}  # {why}")
     if choice.key is not None:
-        lines.append(f"  key: {flow([choice.key])}  # no two rows agree in it")
-    share = _share(found.rows)
-    lines.append(f"  split: {flow({'eval': share, 'test': share})}")
-    return lines + _budget(found, set(made))
+        lines.append(f"  key: {format_flow([choice.key])}  # no two rows agree in it")
+    share = _estimate_share(found.rows)
+    lines.append(f"  split: {format_flow({'eval': share, 'test': share})}")
+    return lines + _write_budget(found, set(made))
 
 
-def _share(rows: int) -> float:
+def _estimate_share(rows: int) -> float:
     return _SHARE if rows >= _MANY else _SHARE_OF_FEW
 
 
-def _budget(found: Survey, names: set[str]) -> list[str]:
+def _write_budget(found: Survey, names: set[str]) -> list[str]:
     """Returns the budget that would allow the bad rows, as a comment: people decide on it."""
-    bad, budget = damage.of_rows(found, names)
+    bad, budget = damage.describe_bad_rows(found, names)
     return [f"  # error_budget: {budget}  # {bad}"] if bad else []
 
 
@@ -371,7 +375,7 @@ def write(path: str, text: str) -> None:
         storage.write_text(path, text)
 
 
-def _from(config_path: str, pattern: str) -> str:
+def _make_relative(config_path: str, pattern: str) -> str:
     """Returns a pattern as the config must have it: relative ones start at the config's folder.
 
     If the two do not lie in the working folder, which may be moved as a whole, it is absolute.

@@ -33,7 +33,7 @@ _OneLine.add_representer(str, _represent)
 _Quick.add_representer(str, _represent)
 
 
-def flow(value: Any) -> str:
+def format_flow(value: Any) -> str:
     """Returns a value as YAML on one line."""
     plain = str(value).isascii()
     text = yaml.dump(
@@ -47,6 +47,6 @@ def flow(value: Any) -> str:
     return str(text).strip()
 
 
-def scalar(text: str) -> str:
+def format_scalar(text: str) -> str:
     """Returns a text as it may stand in such a value, and as a key."""
-    return flow([text])[1:-1]
+    return format_flow([text])[1:-1]

@@ -48,12 +48,12 @@ Prefix = Callable[[int], bytes]
 def frame(payloads: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
     """Returns payloads as TFRecords, ready to be written one after the other."""
     crc = google_crc32c.value
-    short = len(binary.data(payloads)) < _SHORT_BYTES * len(payloads)
-    cut = binary.copies if short else binary.views
+    short = len(binary.view_data(payloads)) < _SHORT_BYTES * len(payloads)
+    cut = binary.iterate_copies if short else binary.iterate_views
     crcs = np.fromiter(map(crc, cut(payloads)), np.uint32, len(payloads))
     masked = ((crcs >> np.uint32(15)) | (crcs << np.uint32(17))) + np.uint32(tfrecord.MASK_DELTA)
     footers = binary.cut(masked.astype("<u4"), np.full(len(masked), tfrecord.FOOTER_BYTES))
-    return _join(_by_length(_lengths(payloads), tfrecord.header), payloads, footers)
+    return _join(_make_by_length(_measure_lengths(payloads), tfrecord.header), payloads, footers)
 
 
 def encode(batch: pa.RecordBatch, columns: Mapping[str, config.Column]) -> pa.LargeBinaryArray:
@@ -65,39 +65,39 @@ def encode(batch: pa.RecordBatch, columns: Mapping[str, config.Column]) -> pa.La
     parts: list[pa.Array | pa.Scalar] = []
     # A deterministic map is written in the order of its keys.
     for name in sorted(columns, key=str.encode):
-        parts += _entries(batch.column(name), name, columns[name])
-    total = sum((_lengths(part) for part in parts), np.zeros(1, np.int64))
-    return _join(_by_length(total, lambda size: _FIELD_1 + varint(size)), *parts)
+        parts += _build_entry(batch.column(name), name, columns[name])
+    total = sum((_measure_lengths(part) for part in parts), np.zeros(1, np.int64))
+    return _join(_make_by_length(total, lambda size: _FIELD_1 + encode_varint(size)), *parts)
 
 
-def _entries(array: pa.Array, name: str, column: config.Column) -> list[pa.Array | pa.Scalar]:
+def _build_entry(array: pa.Array, name: str, column: config.Column) -> list[pa.Array | pa.Scalar]:
     """Returns parts that together are the column's entry of the map; nothing where it is null."""
     if column.shape or column.list or column.is_image:
-        return _parts(array, name, column)
+        return _build_parts(array, name, column)
     # As bits, since 0.0 and -0.0 are equal but not the same record.
     bits = array.view(pa.int32()) if column.type == "float32" else array
     first = bits.slice(0, _FIRST)
     if len(first.unique()) > len(first) // _FEW:
-        return _parts(array, name, column)
+        return _build_parts(array, name, column)
     encoded = bits.dictionary_encode()
     # Every different value is encoded once.
     different = encoded.dictionary.view(array.type)
-    entries = _join(*_parts(different, name, column)).take(encoded.indices)
+    entries = _join(*_build_parts(different, name, column)).take(encoded.indices)
     return [entries.fill_null(b"") if array.null_count else entries]
 
 
-def _parts(array: pa.Array, name: str, column: config.Column) -> list[pa.Array | pa.Scalar]:
-    content, inner = _content(_filled(array, column), column)
-    prefix = _entry_prefix(name.encode(), _LIST[column.type], inner)
-    lengths = _lengths(content)
+def _build_parts(array: pa.Array, name: str, column: config.Column) -> list[pa.Array | pa.Scalar]:
+    content, inner = _encode_values(_fill_nulls(array, column), column)
+    prefix = _make_entry_prefix(name.encode(), _LIST[column.type], inner)
+    lengths = _measure_lengths(content)
     if array.null_count:
         present = array.is_valid()
         content = pc.if_else(present, content, _NOTHING)
         lengths = np.where(present.to_numpy(zero_copy_only=False), lengths, _ABSENT)
-    return [_by_length(lengths, prefix), content]
+    return [_make_by_length(lengths, prefix), content]
 
 
-def varint(number: int) -> bytes:
+def encode_varint(number: int) -> bytes:
     """Returns a non-negative number as a protobuf varint."""
     out = bytearray()
     while number > 0x7F:
@@ -107,23 +107,23 @@ def varint(number: int) -> bytes:
     return bytes(out)
 
 
-def _entry_prefix(name: bytes, list_tag: bytes, head: Prefix) -> Prefix:
+def _make_entry_prefix(name: bytes, list_tag: bytes, head: Prefix) -> Prefix:
     """Returns what makes, for content of a given length, all that precedes it in its entry.
 
     `head` gives the innermost part, that of the list's values.
     """
-    key = _FIELD_1 + varint(len(name)) + name
+    key = _FIELD_1 + encode_varint(len(name)) + name
 
     def prefix(size: int) -> bytes:
         inner = head(size)
-        feature_head = list_tag + varint(len(inner) + size) + inner
-        value_head = _FIELD_2 + varint(len(feature_head) + size) + feature_head
-        return _FIELD_1 + varint(len(key) + len(value_head) + size) + key + value_head
+        feature_head = list_tag + encode_varint(len(inner) + size) + inner
+        value_head = _FIELD_2 + encode_varint(len(feature_head) + size) + feature_head
+        return _FIELD_1 + encode_varint(len(key) + len(value_head) + size) + key + value_head
 
     return prefix
 
 
-def _filled(array: pa.Array, column: config.Column) -> pa.Array:
+def _fill_nulls(array: pa.Array, column: config.Column) -> pa.Array:
     """Puts any value where there is none, so that the column can be worked on as a whole."""
     if not array.null_count or column.list:
         return array  # a list that is null has no items
@@ -133,48 +133,56 @@ def _filled(array: pa.Array, column: config.Column) -> pa.Array:
     return array.fill_null(_SOME[column.type])
 
 
-def _content(array: pa.Array, column: config.Column) -> tuple[pa.LargeBinaryArray, Prefix]:
+def _encode_values(array: pa.Array, column: config.Column) -> tuple[pa.LargeBinaryArray, Prefix]:
     """Returns the values of each row as they lie in their list, and what makes their head."""
     many = column.list or bool(column.shape)
     if column.type in ("string", "image"):
         flat = (array.flatten() if many else array).cast(pa.large_binary())
         # Every string has a head of its own, so the list has none.
-        return (_strings(flat, _counts(array, column)), _no_head) if many else (flat, _value_head)
+        return (
+            (_encode_strings(flat, _count_values(array, column)), _make_no_head)
+            if many
+            else (flat, _make_value_head)
+        )
     if column.type == "int64":
         numbers = array.flatten().to_numpy() if many else array.to_numpy()
-        return _varints(numbers, _counts(array, column)), _packed_head
+        return _encode_varints(numbers, _count_values(array, column)), _make_packed_head
     if column.list:
         items = array.flatten().to_numpy().astype("<f4")
-        return binary.cut(items, _counts(array, column) * items.itemsize), _packed_head
-    numbers = arrow_types.values(array, column).astype("u1" if column.type == "uint8" else "<f4")
-    return binary.cut(numbers, np.full(len(array), column.size * numbers.itemsize)), _value_head
+        return binary.cut(items, _count_values(array, column) * items.itemsize), _make_packed_head
+    numbers = arrow_types.extract_numbers(array, column).astype(
+        "u1" if column.type == "uint8" else "<f4"
+    )
+    return binary.cut(
+        numbers, np.full(len(array), column.size * numbers.itemsize)
+    ), _make_value_head
 
 
-def _value_head(size: int) -> bytes:
-    return _FIELD_1 + varint(size)
+def _make_value_head(size: int) -> bytes:
+    return _FIELD_1 + encode_varint(size)
 
 
-def _packed_head(size: int) -> bytes:
+def _make_packed_head(size: int) -> bytes:
     """As protobuf writes numbers: nothing if there are none."""
-    return _value_head(size) if size else b""
+    return _make_value_head(size) if size else b""
 
 
-def _counts(array: pa.Array, column: config.Column) -> np.ndarray:
+def _count_values(array: pa.Array, column: config.Column) -> np.ndarray:
     """Returns how many values each row has, `[rows]`."""
-    return lists.lengths(array) if column.list else np.full(len(array), column.size)
+    return lists.count_items(array) if column.list else np.full(len(array), column.size)
 
 
-def _no_head(size: int) -> bytes:
+def _make_no_head(size: int) -> bytes:
     return b""
 
 
-def _strings(flat: pa.LargeBinaryArray, counts: np.ndarray) -> pa.LargeBinaryArray:
+def _encode_strings(flat: pa.LargeBinaryArray, counts: np.ndarray) -> pa.LargeBinaryArray:
     """Returns `counts` strings of each row with their heads, one after the other."""
-    framed = _join(_by_length(_lengths(flat), _value_head), flat)
-    return binary.cut(binary.data(framed), lists.summed(_lengths(framed), counts))
+    framed = _join(_make_by_length(_measure_lengths(flat), _make_value_head), flat)
+    return binary.cut(binary.view_data(framed), lists.sum_items(_measure_lengths(framed), counts))
 
 
-def _varints(numbers: np.ndarray, counts: np.ndarray) -> pa.LargeBinaryArray:
+def _encode_varints(numbers: np.ndarray, counts: np.ndarray) -> pa.LargeBinaryArray:
     """Returns the varints of `counts` numbers of each row, int64, one after the other.
 
     Negative numbers take ten bytes, as protobuf's int64 does.
@@ -185,10 +193,10 @@ def _varints(numbers: np.ndarray, counts: np.ndarray) -> pa.LargeBinaryArray:
     places = np.arange(sizes.max(initial=1))
     groups = ((unsigned >> (7 * places).astype(np.uint64)) & np.uint64(0x7F)).astype(np.uint8)
     groups[places < sizes[:, None] - 1] |= 0x80
-    return binary.cut(groups[places < sizes[:, None]], lists.summed(sizes, counts))
+    return binary.cut(groups[places < sizes[:, None]], lists.sum_items(sizes, counts))
 
 
-def _by_length(lengths: np.ndarray, make: Prefix) -> pa.Array | pa.Scalar:
+def _make_by_length(lengths: np.ndarray, make: Prefix) -> pa.Array | pa.Scalar:
     """Returns `make(length)` for each row, calling it once per different length; none if absent.
 
     It is a scalar if all lengths are the same, which joins much faster.
@@ -204,9 +212,13 @@ def _make_prefix(make: Prefix, size: int) -> bytes:
     return b"" if size == _ABSENT else make(size)
 
 
-def _lengths(part: pa.Array | pa.Scalar) -> np.ndarray:
+def _measure_lengths(part: pa.Array | pa.Scalar) -> np.ndarray:
     """Returns the length of each value; of a scalar, an array that broadcasts."""
-    return np.array([len(part.as_py())]) if isinstance(part, pa.Scalar) else binary.lengths(part)
+    return (
+        np.array([len(part.as_py())])
+        if isinstance(part, pa.Scalar)
+        else binary.compute_lengths(part)
+    )
 
 
 def _join(*parts: pa.Array | pa.Scalar) -> pa.LargeBinaryArray:

@@ -66,7 +66,7 @@ def write_shard(
     repeated: list[tuple[str, int]] = []
     with storage.open_file(path, "wb") as file:
         ordered = sorted(segments, key=lambda s: s.origin)
-        windows = _windows(
+        windows = _merge_windows(
             ordered,
             -(-sum(s.bytes for s in segments) // window_bytes),
             unique=unique,
@@ -74,10 +74,10 @@ def write_shard(
             elsewhere=elsewhere,
         )
         for window in prefetch(windows):
-            data = binary.data(window.records)
+            data = binary.view_data(window.records)
             checksum.update(data)
             file.write(data)
-            lengths = binary.lengths(window.records).astype(np.int64)
+            lengths = binary.compute_lengths(window.records).astype(np.int64)
             starts = size + np.cumsum(lengths) - lengths
             # What is kept of a shard grows with its blocks, not with its records.
             blocks += starts[-count % block_records :: block_records].tolist()
@@ -95,7 +95,7 @@ def write_shard(
     return shard, repeated
 
 
-def _windows(
+def _merge_windows(
     segments: list[spill.Segment],
     count: int,
     *,
@@ -107,7 +107,7 @@ def _windows(
     parts = spill.read_all(segments)
     starts = [0] * len(parts)
     for window in range(1, count + 1):
-        ends = [part.rows_below(window, count) for part in parts]
+        ends = [part.count_below(window, count) for part in parts]
         found = list(map(spill.SegmentRows.slice, parts, starts, ends))
         orders = np.concatenate([part.orders for part in found])
         records = pa.concat_arrays([part.records for part in found])
@@ -118,16 +118,16 @@ def _windows(
         repeated: list[tuple[str, int]] = []
         if not unique:
             copies = np.repeat([s.copies for s in segments], [len(part.orders) for part in found])
-            rows = _without_repeated(rows, orders, copies)
+            rows = _drop_repeated(rows, orders, copies)
         else:
             again = np.zeros(len(rows), bool)
             again[1:] = orders[rows[1:]] == orders[rows[:-1]]
             if elsewhere is not None:
                 again |= np.isin(orders[rows], elsewhere)
-            repeated = _rows_at(np.sort(rows[again]), found, segments)
+            repeated = _locate_rows(np.sort(rows[again]), found, segments)
             rows = rows[~again]
         kept = pa.array(rows)
-        columns = [part.optional("columns") for part in found]
+        columns = [part.find_field("columns") for part in found]
         taken = None if None in columns else pa.concat_arrays(columns).take(kept)
         yield MergedRecords(records.take(kept), repeated, taken)
         starts = ends
@@ -146,7 +146,7 @@ def _sort_equal(rows: np.ndarray, orders: np.ndarray, records: pa.LargeBinaryArr
         rows[places] = found[pc.sort_indices(table, sort_keys=by).to_numpy()]
 
 
-def _without_repeated(rows: np.ndarray, orders: np.ndarray, copies: np.ndarray) -> np.ndarray:
+def _drop_repeated(rows: np.ndarray, orders: np.ndarray, copies: np.ndarray) -> np.ndarray:
     """Leaves out those of the sorted `rows` that have the order of one before them, but for
     `copies`."""
     own = rows[~copies[rows]]
@@ -158,7 +158,7 @@ def _without_repeated(rows: np.ndarray, orders: np.ndarray, copies: np.ndarray) 
     return rows[kept[rows]]
 
 
-def _rows_at(
+def _locate_rows(
     places: np.ndarray, parts: list[spill.SegmentRows], segments: list[spill.Segment]
 ) -> list[tuple[str, int]]:
     """Returns file and row number of what lies at `places` of the segments put together."""
@@ -167,7 +167,7 @@ def _rows_at(
     owners = np.searchsorted(ends, places, side="right")
     found = []
     for owner, row in zip(owners.tolist(), places - (ends - counts)[owners], strict=True):
-        files = parts[owner].optional("file")
+        files = parts[owner].find_field("file")
         file = segments[owner].file if files is None else files[int(row)].as_py()
         found.append((file, parts[owner].fields.column("number")[int(row)].as_py()))
     return found

@@ -58,7 +58,7 @@ class Piece:
     files: summed.Sums
     statistics: str | None
 
-    def learned(self) -> Partials | None:
+    def read_learned(self) -> Partials | None:
         """Returns what was learned of the columns, if it was learned with the piece."""
         if self.statistics is None:
             return None
@@ -73,7 +73,7 @@ class Piece:
         )
 
 
-def key(chunk: Chunk) -> str:
+def name_piece(chunk: Chunk) -> str:
     """Returns the name of a piece within a run."""
     return f"{chunk.split}-{chunk.index:06d}"
 
@@ -89,7 +89,7 @@ def finish(
     """Writes the marker of a piece, of whose files `sums` has all; and before it `learned`."""
     statistics = None
     if learned is not None:
-        statistics = f"{key(chunk)}.statistics.arrow"
+        statistics = f"{name_piece(chunk)}.statistics.arrow"
         with summed.create(storage.join(folder, statistics), sums) as file:
             partials_file.write(learned, file)
     _write(Piece(folder, list(segments), sums, statistics), chunk)
@@ -101,39 +101,39 @@ def _write(piece: Piece, chunk: Chunk) -> None:
         for place, segment in piece.segments
     ]
     values = {
-        "chunk": _digest(chunk),
+        "chunk": _hash_chunk(chunk),
         "segments": found,
         "files": {name: [one.bytes, one.crc32c] for name, one in piece.files.items()},
         "statistics": piece.statistics,
     }
     text = strict_json.dumps(values)
-    marker = strict_json.dumps({"crc32c": summed.of_text(text).crc32c, "piece": values})
-    storage.write_text(storage.join(piece.folder, key(chunk) + _MARKER), marker)
+    marker = strict_json.dumps({"crc32c": summed.sum_text(text).crc32c, "piece": values})
+    storage.write_text(storage.join(piece.folder, name_piece(chunk) + _MARKER), marker)
 
 
 def read(folder: str, chunk: Chunk) -> Piece | None:
     """Returns the piece of a chunk, if a marker in `folder` is of this very chunk; its files are
     not looked at."""
     try:
-        marker = json.loads(storage.read_text(storage.join(folder, key(chunk) + _MARKER)))
+        marker = json.loads(storage.read_text(storage.join(folder, name_piece(chunk) + _MARKER)))
         values = marker["piece"]
-        if summed.of_text(strict_json.dumps(values)).crc32c != marker["crc32c"]:
+        if summed.sum_text(strict_json.dumps(values)).crc32c != marker["crc32c"]:
             return None
-        if values["chunk"] != _digest(chunk):
+        if values["chunk"] != _hash_chunk(chunk):
             return None
-        segments = [_segment(folder, of_segment) for of_segment in values["segments"]]
+        segments = [_make_segment(folder, of_segment) for of_segment in values["segments"]]
         files = {name: summed.Sum(*of_file) for name, of_file in values["files"].items()}
         return Piece(folder, segments, files, values["statistics"])
     except (FileNotFoundError, errors.DataError, ValueError, KeyError, TypeError):
         return None
 
 
-def _segment(folder: str, values: Sequence[Any]) -> tuple[tuple[str, int], spill.Segment]:
+def _make_segment(folder: str, values: Sequence[Any]) -> tuple[tuple[str, int], spill.Segment]:
     split, shard, name, batch, (chunk, part), *rest = values
     return (split, shard), spill.Segment(storage.join(folder, name), batch, (chunk, part), *rest)
 
 
-def _digest(chunk: Chunk) -> str:
+def _hash_chunk(chunk: Chunk) -> str:
     """Returns a hash of all that is planned of a chunk; the plans of our sources are plain values,
     with the same `repr` in every process."""
     return hashlib.sha256(repr(chunk).encode()).hexdigest()
@@ -144,11 +144,11 @@ def count_finished(folder: str) -> int:
     return sum(name.endswith(_MARKER) for name in storage.listdir(folder))
 
 
-def take(folders: Sequence[str], chunks: Sequence[Chunk], target: str) -> frozenset[str]:
+def move_finished(folders: Sequence[str], chunks: Sequence[Chunk], target: str) -> frozenset[str]:
     """Moves finished pieces of `chunks` from the folders of killed runs to `target`; returns the
     keys of those whose checksums are right. What else is in the folders stays there."""
 
-    def of_chunk(chunk: Chunk) -> str | None:
+    def move_piece(chunk: Chunk) -> str | None:
         found = (read(folder, chunk) for folder in folders)
         whole = next((piece for piece in found if piece and piece.is_whole()), None)
         if whole is None:
@@ -156,7 +156,7 @@ def take(folders: Sequence[str], chunks: Sequence[Chunk], target: str) -> frozen
         for name in whole.files:
             storage.move(storage.join(whole.folder, name), storage.join(target, name))
         _write(dataclasses.replace(whole, folder=target), chunk)
-        return key(chunk)
+        return name_piece(chunk)
 
     with concurrent.futures.ThreadPoolExecutor(_AT_ONCE) as pool:
-        return frozenset(filter(None, pool.map(of_chunk, chunks)))
+        return frozenset(filter(None, pool.map(move_piece, chunks)))

@@ -63,7 +63,7 @@ class Folders:
         """Holds what is gone at the end of the run."""
         return storage.join(self.records, self.temporary_name)
 
-    def shard_name(self, split: str, index: int, shards: int) -> str:
+    def name_shard(self, split: str, index: int, shards: int) -> str:
         """Returns the path of a shard as the manifest has it, relative to `build`."""
         return f"{split}-{index:05d}-of-{shards:05d}.tfrecord"
 
@@ -72,7 +72,7 @@ class Folders:
         name = f"{split}-{index:05d}.rows{shard.records}.json"
         storage.write_text(storage.join(self.temporary, name), shard.model_dump_json())
 
-    def receipts(self) -> dict[tuple[str, int], manifest.Shard]:
+    def read_receipts(self) -> dict[tuple[str, int], manifest.Shard]:
         """Returns the finished shards."""
         found = {}
         for name in storage.listdir(self.temporary):
@@ -82,7 +82,7 @@ class Folders:
                 found[match["split"], int(match["index"])] = shard
         return found
 
-    def rows_finished(self) -> int:
+    def count_finished_rows(self) -> int:
         """Returns how many records the finished shards hold, by their receipts' names."""
         found = (_RECEIPT.match(name) for name in storage.listdir(self.temporary))
         return sum(int(match["rows"]) for match in found if match)
@@ -92,7 +92,7 @@ class Folders:
         values = {split: of_split.model_dump(mode="json") for split, of_split in found.items()}
         storage.write_text(storage.join(self.temporary, _STATISTICS), strict_json.dumps(values))
 
-    def statistics(self) -> dict[str, manifest.Statistics]:
+    def read_statistics(self) -> dict[str, manifest.Statistics]:
         """Returns what was kept."""
         values = strict_json.loads(storage.read_text(storage.join(self.temporary, _STATISTICS)))
         return {split: manifest.Statistics(**of_split) for split, of_split in values.items()}
@@ -101,7 +101,7 @@ class Folders:
 def prepare(records: str, base: str, used: Sequence[str] = ()) -> Folders:
     """Creates the folders of a run; `base` is 12 hex digits. The folder of the build is none of
     those that were `used` before, in which a process that is just ending may still write."""
-    taken = map(builds.number_of, (*numbered(records, base), *used))
+    taken = map(builds.number_of, (*list_builds(records, base), *used))
     number = max(taken, default=0) + 1
     name = f"{base}-{number}" if number > 1 else base
     folders = Folders(records, name, f"{_TEMPORARY}{base}-{secrets.token_hex(4)}")
@@ -110,7 +110,7 @@ def prepare(records: str, base: str, used: Sequence[str] = ()) -> Folders:
     return folders
 
 
-def numbered(records: str, base: str) -> list[str]:
+def list_builds(records: str, base: str) -> list[str]:
     """Returns the folders of all builds of a base, finished or not, the newest first."""
     names = [name for name in storage.listdir(records) if builds.base_of(name) == base]
     return sorted(names, key=builds.number_of, reverse=True)
@@ -127,7 +127,7 @@ def adopt(records: str) -> None:
         return
     found = manifest.read(records)
     splits = {
-        name: split.model_copy(update={"shards": tuple(map(_within_build, split.shards))})
+        name: split.model_copy(update={"shards": tuple(map(_drop_build_folder, split.shards))})
         for name, split in found.splits.items()
     }
     own = found.model_copy(update={"splits": splits})
@@ -136,7 +136,7 @@ def adopt(records: str) -> None:
         builds.make_current(records, build)
 
 
-def _within_build(shard: manifest.Shard) -> manifest.Shard:
+def _drop_build_folder(shard: manifest.Shard) -> manifest.Shard:
     return shard.model_copy(update={"path": shard.path.partition("/")[2]})
 
 
@@ -147,9 +147,9 @@ def sweep(records: str, base: str | None = None, used: Sequence[str] = ()) -> No
     Finished builds stay, and so does what another run is making. Dead letters of failed runs
     with other settings stay too: people may be correcting them.
     """
-    kept = of_jobs_elsewhere(records)
+    kept = find_folders_of_jobs(records)
     for name in storage.listdir(records):
-        owner = _owner(name)
+        owner = _find_owner(name)
         if owner is None or name in kept or builds.is_published(records, name):
             continue
         if storage.join(records, name) in used:
@@ -157,7 +157,7 @@ def sweep(records: str, base: str | None = None, used: Sequence[str] = ()) -> No
         if owner == base:
             remove(storage.join(records, name))
         elif base is None or not storage.is_remote(records):  # where a lock may take a minute
-            with free(records, owner) as is_free:
+            with try_lock(records, owner) as is_free:
                 if is_free and not builds.is_published(records, name):
                     abandon(storage.join(records, name))
     for name in storage.listdir(records):
@@ -167,21 +167,21 @@ def sweep(records: str, base: str | None = None, used: Sequence[str] = ()) -> No
 
 def find_leftovers(records: str, base: str) -> list[str]:
     """Returns the temporary folders of runs that were killed. The lock of `base` must be held."""
-    kept = of_jobs_elsewhere(records)
+    kept = find_folders_of_jobs(records)
     return [
         storage.join(records, name)
         for name in storage.listdir(records)
-        if _OF_RUN.match(name) and _owner(name) == base and name not in kept
+        if _OF_RUN.match(name) and _find_owner(name) == base and name not in kept
     ]
 
 
-def left_by_others(records: str, base: str) -> list[str]:
+def list_left_by_others(records: str, base: str) -> list[str]:
     """Returns the names of the temporary folders of runs that made, or make, another build."""
-    kept = of_jobs_elsewhere(records)
+    kept = find_folders_of_jobs(records)
     return [
         name
         for name in storage.listdir(records)
-        if _OF_RUN.match(name) and _owner(name) != base and name not in kept
+        if _OF_RUN.match(name) and _find_owner(name) != base and name not in kept
     ]
 
 
@@ -202,7 +202,7 @@ def remove(path: str) -> None:
         storage.remove(path)
 
 
-def _owner(name: str) -> str | None:
+def _find_owner(name: str) -> str | None:
     """Returns the base of the run that a folder belongs to; empty for one of earlier versions."""
     if match := _OF_RUN.match(name):
         return match["base"] or ""
@@ -215,13 +215,13 @@ def _is_old(path: str) -> bool:
     return False
 
 
-def job_file(records: str, base: str) -> str:
+def name_job_file(records: str, base: str) -> str:
     """Returns the file that names the job which makes the records, and its folders, while one does
     so without us. See `preprocessing.runners.dataflow_job`."""
     return storage.join(records, f"dataflow-{base}.json")
 
 
-def of_jobs_elsewhere(records: str) -> set[str]:
+def find_folders_of_jobs(records: str) -> set[str]:
     """Returns the folders that jobs without us work in."""
     found: set[str] = set()
     for name in storage.listdir(records):
@@ -232,10 +232,10 @@ def of_jobs_elsewhere(records: str) -> set[str]:
     return found
 
 
-def letters(records: str, base: str) -> list[str]:
+def find_letters(records: str, base: str) -> list[str]:
     """Returns the files of dead letters of the newest build of `base`, finished or failed. If there
     is none, of the current build and of failed ones."""
-    names = numbered(records, base)[:1] or [
+    names = list_builds(records, base)[:1] or [
         name
         for name in storage.listdir(records)
         if name == builds.find_current_name(records)
@@ -251,20 +251,20 @@ def letters(records: str, base: str) -> list[str]:
 
 
 @contextlib.contextmanager
-def free(records: str, base: str) -> Iterator[bool]:
+def try_lock(records: str, base: str) -> Iterator[bool]:
     """Holds the lock of a base if no other process does; yields whether it is held. On a file
     system without locks it never is: another process may be running.
     """
     if storage.is_remote(records):
         with contextlib.ExitStack() as stack:
             try:
-                stack.enter_context(run_lock.hold_shared(_lock(records, base), repr(records)))
+                stack.enter_context(run_lock.hold_shared(_name_lock(records, base), repr(records)))
             except errors.UsageError:
                 yield False
                 return
             yield True
         return
-    descriptor = os.open(_lock(records, base), os.O_RDWR | os.O_CREAT, 0o644)
+    descriptor = os.open(_name_lock(records, base), os.O_RDWR | os.O_CREAT, 0o644)
     is_free = True
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -276,18 +276,18 @@ def free(records: str, base: str) -> Iterator[bool]:
         os.close(descriptor)
 
 
-def _lock(records: str, base: str) -> str:
+def _name_lock(records: str, base: str) -> str:
     return storage.join(records, f"{_LOCK}-{base}" if base else _LOCK)
 
 
 @contextlib.contextmanager
-def locked(records: str, base: str = "") -> Iterator[None]:
+def hold_lock(records: str, base: str = "") -> Iterator[None]:
     """Lets only one run at a time make builds of a base; without one, change the corrections.
 
     Waits for another run to end, and says so. On gs://, where the other may be on any host, raises
     `UsageError` naming it.
     """
-    path = _lock(records, base)
+    path = _name_lock(records, base)
     if storage.is_remote(records):
         with run_lock.hold_shared(path, repr(records)):
             yield

@@ -36,7 +36,7 @@ class Scanning:
     """Leaves a note whenever some of the files of a chunk have been read."""
 
     def __init__(self, folder: str, chunk: Chunk) -> None:
-        self._folder, self._key = folder, pieces.key(chunk)
+        self._folder, self._key = folder, pieces.name_piece(chunk)
         self._unsaid = self._notes = 0
 
     def advance(self, count: int) -> None:
@@ -52,14 +52,14 @@ def write(folder: str, chunk: Chunk, found: list[ScannedFile], *, sums: summed.S
     """Writes down the shards of a chunk; notes in `sums` what the file is."""
     size = sum(one.shard.bytes for one in found)
     values = [[one.version, one.shard.model_dump(mode="json")] for one in found]
-    path = storage.join(folder, f"{pieces.key(chunk)}.bytes{size}.{_DONE}")
+    path = storage.join(folder, f"{pieces.name_piece(chunk)}.bytes{size}.{_DONE}")
     summed.write_text(path, strict_json.dumps(values), sums)
 
 
 def read(folder: str) -> dict[str, list[ScannedFile]]:
     """Returns by split what was found, in the order of the files."""
     found: dict[str, list[ScannedFile]] = {}
-    for name, match in sorted(_names(folder)):
+    for name, match in sorted(_match_names(folder)):
         if match["kind"] == _DONE:
             for version, shard in strict_json.loads(storage.read_text(storage.join(folder, name))):
                 one = ScannedFile(manifest.Shard.model_validate(shard), version)
@@ -67,18 +67,18 @@ def read(folder: str) -> dict[str, list[ScannedFile]]:
     return found
 
 
-def bytes_read(folder: str) -> int:
+def count_bytes_read(folder: str) -> int:
     """Returns how much has been read, by the names of the files in `folder`."""
     done: dict[tuple[str, str], int] = {}
     under_way: dict[tuple[str, str], int] = {}
-    for _, match in _names(folder):
+    for _, match in _match_names(folder):
         kind = done if match["kind"] == _DONE else under_way
         key = (match["split"], match["chunk"])
         kind[key] = kind.get(key, 0) + int(match["bytes"])
     return sum((under_way | done).values())
 
 
-def _names(folder: str) -> Iterator[tuple[str, re.Match[str]]]:
+def _match_names(folder: str) -> Iterator[tuple[str, re.Match[str]]]:
     found = ((name, _NAME.match(name)) for name in storage.listdir(folder))
     return ((name, match) for name, match in found if match)
 

@@ -98,13 +98,13 @@ class SegmentRows:
             return np.ones(self.fields.num_rows, np.int64)
         return self.fields.column("count").to_numpy()
 
-    def rows_below(self, window: int, count: int) -> int:
+    def count_below(self, window: int, count: int) -> int:
         """Returns how many rows have an order in the first `window` of `count` equal ranges."""
         if window == count:
             return self.fields.num_rows
         return int(np.searchsorted(self.orders, np.uint64(window * 2**64 // count)))
 
-    def optional(self, name: str) -> pa.Array | None:
+    def find_field(self, name: str) -> pa.Array | None:
         """Returns a field that may not have been spilled."""
         return self.fields.column(name) if name in self.fields.schema.names else None
 
@@ -150,14 +150,14 @@ def write_file(
         rows, counts = rows[counts > 0], counts[counts > 0]
     group = places.split[rows].astype(np.int64) << 32 | places.shard[rows]
     ends = [*(np.flatnonzero(np.diff(group)) + 1).tolist(), len(rows)]
-    everything = _table(encoded, rows, counts)
+    everything = _build_table(encoded, rows, counts)
     with summed.create(path, sums) as file, pa.ipc.new_file(file, everything.schema) as writer:
         start = 0
         for batch, end in enumerate(ends):
             cut = everything.slice(start, end - start)
             writer.write_batch(cut)
             split_index, shard = divmod(int(group[start]), 1 << 32)
-            size = int(binary.lengths(cut.column("record")).sum())
+            size = int(binary.compute_lengths(cut.column("record")).sum())
             segment = Segment(path, batch, origin, end - start, size, encoded.file, copies)
             yield (SPLITS[split_index], shard), segment
             start = end
@@ -179,7 +179,7 @@ def _count_repeats(encoded: Encoded, rows: np.ndarray) -> np.ndarray | None:
     return counts
 
 
-def _table(encoded: Encoded, rows: np.ndarray, counts: np.ndarray | None) -> pa.RecordBatch:
+def _build_table(encoded: Encoded, rows: np.ndarray, counts: np.ndarray | None) -> pa.RecordBatch:
     """Returns all that is spilled of `rows`, in this order."""
     taken = pa.array(rows)
     fields = {"order": pa.array(encoded.places.order[rows]), "record": encoded.framed.take(taken)}
@@ -217,7 +217,7 @@ def read(segment: Segment) -> SegmentRows:
     return SegmentRows(batch, mapped)
 
 
-def rows_written(folder: str) -> int:
+def count_rows_written(folder: str) -> int:
     """Returns how many rows the spill files in `folder` hold or are about to."""
     found = (_NAME.match(name) for name in storage.listdir(folder))
     return sum(int(match["rows"]) for match in found if match)

@@ -19,11 +19,11 @@ from preprocessing.shards import spill
 WINDOW_ROWS = 1 << 22
 
 
-def possible(data: config.Data) -> bool:
+def are_possible(data: config.Data) -> bool:
     """Tells if rows of one key may be in several splits: those of several inputs, or if something
     else than the key decides."""
     apart = len(data.inputs) > 1 or not set(data.split.columns) <= set(data.key)
-    return bool(data.key) and apart and len(split.existing(data)) > 1
+    return bool(data.key) and apart and len(split.list_splits(data)) > 1
 
 
 def find(segments: Sequence[tuple[SplitName, spill.Segment]]) -> dict[SplitName, np.ndarray]:
@@ -36,7 +36,7 @@ def find(segments: Sequence[tuple[SplitName, spill.Segment]]) -> dict[SplitName,
         bounds = np.array([window, window + 1], object) * 2**64 // windows
         held_out = np.zeros(0, np.uint64)
         for name in reversed(SPLITS):
-            parts = [between(part.orders, *bounds) for of, part in rows if of == name]
+            parts = [slice_between(part.orders, *bounds) for of, part in rows if of == name]
             here = np.unique(np.concatenate(parts)) if parts else held_out[:0]
             found.setdefault(name, []).append(np.intersect1d(here, held_out))
             held_out = np.union1d(held_out, here)
@@ -46,7 +46,7 @@ def find(segments: Sequence[tuple[SplitName, spill.Segment]]) -> dict[SplitName,
     return {name: parts for name, parts in joined.items() if len(parts)}
 
 
-def between(orders: np.ndarray, low: int, high: int) -> np.ndarray:
+def slice_between(orders: np.ndarray, low: int, high: int) -> np.ndarray:
     """Returns those of the ascending `orders` from `low` to below `high`, which may be 2**64."""
     start = np.searchsorted(orders, np.uint64(low))
     end = len(orders) if high == 2**64 else np.searchsorted(orders, np.uint64(high))

@@ -61,17 +61,17 @@ def create(path: str, sums: Sums | None) -> Iterator[Any]:
         writing = file if sums is None else _SummingFile(file)
         yield writing
     if sums is not None:
-        sums[_name(path)] = writing.sum
+        sums[_shorten_name(path)] = writing.sum
 
 
 def write_text(path: str, text: str, sums: Sums | None) -> None:
     """Writes a small file as `storage.write_text` does; notes what it is in `sums`."""
     storage.write_text(path, text)
     if sums is not None:
-        sums[_name(path)] = of_text(text)
+        sums[_shorten_name(path)] = sum_text(text)
 
 
-def of_text(text: str) -> Sum:
+def sum_text(text: str) -> Sum:
     """Returns what a file that holds `text` is."""
     content = text.encode()
     return Sum(len(content), google_crc32c.Checksum(content).hexdigest().decode())
@@ -93,5 +93,5 @@ def is_whole(path: str, wanted: Sum) -> bool:
     return Sum(size, checksum.hexdigest().decode()) == wanted
 
 
-def _name(path: str) -> str:
+def _shorten_name(path: str) -> str:
     return path.rpartition("/")[2]

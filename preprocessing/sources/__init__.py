@@ -18,7 +18,7 @@ from pipeline import config, errors, packages
 from pipeline.source_table import SOURCES
 from preprocessing.sources import partitions
 from preprocessing.sources.base import SIZES, Sizes, Source
-from preprocessing.sources.quiet_imports import quiet
+from preprocessing.sources.quiet_imports import silence_imports
 
 
 def choose(data: config.Data, sizes: Sizes = SIZES) -> Source:
@@ -36,7 +36,7 @@ def choose(data: config.Data, sizes: Sizes = SIZES) -> Source:
             f"{errors.suggest(name, SOURCES)}, nor package.module:Class of your own"
         )
     try:
-        with quiet():  # a module of one's own imports Beam
+        with silence_imports():  # a module of one's own imports Beam
             found = getattr(packages.import_module(module_name, attribute), attribute)
     except (ImportError, AttributeError) as error:
         raise errors.UsageError(f"data.source: cannot load {name!r}: {error}") from None

@@ -74,18 +74,18 @@ class AvroSource(base.Source):
         """Returns the files of each split, by the order of their names."""
         return [file for split in sorted(self.data.inputs) for file in files.find(self.data, split)]
 
-    def names(self, file: base.RawFile) -> tuple[str, ...]:
+    def read_names(self, file: base.RawFile) -> tuple[str, ...]:
         """Returns the columns of the file's schema."""
-        return tuple(schema(file.path).names)
+        return tuple(read_schema(file.path).names)
 
     def plan(self, split: SplitName) -> list[base.Chunk]:
         """Reads the schema of each file; one that lacks a column is a `DataError`."""
         found = files.find(self.data, split)
         for file in found:
-            known = schema(file.path)
+            known = read_schema(file.path)
             base.check_names(known.names, list(self.data.columns), file.path, holder="it")
             for name in self.data.columns:
-                _check(known.field(name), file.path)
+                _check_field(known.field(name), file.path)
         return [
             base.Chunk(split, index, None, Whole(file), storage.size(file.path))
             for index, file in enumerate(found)
@@ -94,11 +94,11 @@ class AvroSource(base.Source):
     def read(self, chunk: base.Chunk) -> Iterator[base.Rows]:
         """Yields the rows of a file as the Parquet source does those of a row group."""
         file, wanted = chunk.details.file, self.data.columns
-        known, first = schema(file.path), 0
-        for rows in self._rows(file.path):
+        known, first = read_schema(file.path), 0
+        for rows in self._read_rows(file.path):
             with _name_file(file.path):
                 arrays = [
-                    plain_types.readable(_array(rows, known.field(name)), column.type)
+                    plain_types.to_readable(_build_array(rows, known.field(name)), column.type)
                     for name, column in wanted.items()
                 ]
             yield base.Rows(
@@ -109,11 +109,11 @@ class AvroSource(base.Source):
             )
             first += len(rows)
 
-    def _rows(self, path: str) -> Iterator[list[dict[str, Any]]]:
+    def _read_rows(self, path: str) -> Iterator[list[dict[str, Any]]]:
         """Yields some rows at a time; a file is read block by block."""
         rows: list[dict[str, Any]] = []
         size = 0
-        with _opened(path) as blocks, _name_file(path):
+        with _open_file(path) as blocks, _name_file(path):
             for block in blocks:
                 each = max(
                     1, min(_ROWS, self.read_bytes * block.num_records // _estimate_bytes(block))
@@ -131,31 +131,33 @@ class AvroSource(base.Source):
             yield rows
 
 
-def schema(path: str) -> pa.Schema:
+def read_schema(path: str) -> pa.Schema:
     """Returns the columns of a file; those that are neither values nor lists are structs. Raises
     `DataError` if it is not readable as Avro, or holds no records."""
-    with _opened(path) as blocks:
+    with _open_file(path) as blocks:
         of_file = blocks.writer_schema
     if not isinstance(of_file, dict) or of_file.get("type") != "record":
         raise errors.DataError(f"{path!r}: holds values that are not records and have no columns")
     known: dict[str, pa.DataType] = {}
     with _name_file(path):
-        return pa.schema([(one["name"], _type(one["type"], known)) for one in of_file["fields"]])
+        return pa.schema(
+            [(one["name"], _convert_type(one["type"], known)) for one in of_file["fields"]]
+        )
 
 
-def _type(of: Any, known: dict[str, pa.DataType]) -> pa.DataType:
+def _convert_type(of: Any, known: dict[str, pa.DataType]) -> pa.DataType:
     """Returns the type of Arrow for one of a schema. `known` are the types that have names."""
     if isinstance(of, str):
         return _PRIMITIVES.get(of) or known.get(of, pa.struct([]))
     if isinstance(of, list):
         # A type defined within a union has its name from there on.
-        types = [_type(one, known) for one in of if one != "null"]
+        types = [_convert_type(one, known) for one in of if one != "null"]
         return types[0] if len(types) == 1 else pa.struct([]) if types else pa.null()
     kind, logical = of["type"], of.get("logicalType")
     if isinstance(kind, dict | list):
-        return _type(kind, known)
+        return _convert_type(kind, known)
     if kind == "array":
-        return pa.list_(_type(of["items"], known))
+        return pa.list_(_convert_type(of["items"], known))
     found = _LOGICAL.get((kind, logical)) or _PRIMITIVES.get(kind) or pa.struct([])
     if logical == "decimal" and kind in ("bytes", "fixed"):
         exact = pa.decimal128 if of["precision"] <= 38 else pa.decimal256
@@ -165,7 +167,7 @@ def _type(of: Any, known: dict[str, pa.DataType]) -> pa.DataType:
     return found
 
 
-def _check(field: pa.Field, path: str) -> None:
+def _check_field(field: pa.Field, path: str) -> None:
     kind = field.type.value_type if pa.types.is_list(field.type) else field.type
     if pa.types.is_nested(kind):
         raise errors.DataError(
@@ -174,19 +176,21 @@ def _check(field: pa.Field, path: str) -> None:
         )
 
 
-def _array(rows: Sequence[dict[str, Any]], field: pa.Field) -> pa.Array:
+def _build_array(rows: Sequence[dict[str, Any]], field: pa.Field) -> pa.Array:
     values = [row[field.name] for row in rows]
     listed = pa.types.is_list(field.type)
     if (field.type.value_type if listed else field.type) != pa.string():
         return pa.array(values, field.type)
     # What the library makes of bytes that are no UTF-8 becomes these again, to refuse single rows.
     if listed:
-        lists = [None if items is None else [_bytes(item) for item in items] for items in values]
+        lists = [
+            None if items is None else [_encode_bytes(item) for item in items] for items in values
+        ]
         return pa.array(lists, pa.list_(pa.binary()))
-    return pa.array([_bytes(value) for value in values], pa.binary())
+    return pa.array([_encode_bytes(value) for value in values], pa.binary())
 
 
-def _bytes(value: Any) -> bytes | None:
+def _encode_bytes(value: Any) -> bytes | None:
     return None if value is None else str(value).encode("utf-8", "surrogateescape")
 
 
@@ -196,8 +200,8 @@ def _estimate_bytes(block: Any) -> int:
 
 
 @contextlib.contextmanager
-def _opened(path: str) -> Iterator[Any]:
-    with files.translated(path), storage.open_file(path) as raw:
+def _open_file(path: str) -> Iterator[Any]:
+    with files.translate_errors(path), storage.open_file(path) as raw:
         with _name_file(path):
             blocks = fastavro.block_reader(raw, handle_unicode_errors="surrogateescape")
         yield blocks

@@ -32,7 +32,7 @@ class Sizes:
     read: int = 4 << 20
     chunk: int = 32 << 20
 
-    def chunk_of(self, size: int) -> int:
+    def choose_chunk_size(self, size: int) -> int:
         """Returns how many of the `size` bytes of a file that can be cut anywhere go into a chunk:
         all, or a multiple of eight chunks that are as equal as rows let them be, so that 2, 4 or 8
         processes have the same to do."""
@@ -131,27 +131,27 @@ class Rows:
     def file(self, column: str, row: int = 0) -> str:
         """Returns the file that a column of the row at `row` of `batch` was read from."""
         if self.stretches:
-            return self.stretches[int(self.owners(np.array([row]))[0])].file.path
+            return self.stretches[int(self.find_owners(np.array([row]))[0])].file.path
         return self.each[row].path if self.each else self.files.get(column, "input")
 
-    def owners(self, rows: np.ndarray) -> np.ndarray:
+    def find_owners(self, rows: np.ndarray) -> np.ndarray:
         """Returns which of the `stretches` each of some rows of `batch` is in."""
         starts = [stretch.start for stretch in self.stretches]
         return np.searchsorted(starts, rows, side="right") - 1
 
-    def paths(self, rows: np.ndarray) -> pa.DictionaryArray | None:
+    def find_paths(self, rows: np.ndarray) -> pa.DictionaryArray | None:
         """Returns the file of each of some rows of `batch`; `None` if it is the same for all."""
         if not self.stretches:
             return None
         paths = pa.array([stretch.file.path for stretch in self.stretches])
-        owners = self.owners(rows).astype(np.int32)
+        owners = self.find_owners(rows).astype(np.int32)
         return pa.DictionaryArray.from_arrays(pa.array(owners), paths)
 
-    def number(self, row: int) -> int:
+    def find_number(self, row: int) -> int:
         """Returns which row of its file the one at `row` of `batch` is."""
         return self.first_row + row if self.numbers is None else int(self.numbers[row])
 
-    def all_numbers(self) -> np.ndarray:
+    def list_numbers(self) -> np.ndarray:
         """Returns which row of its file each of `batch` is."""
         if self.numbers is not None:
             return self.numbers
@@ -176,7 +176,7 @@ def check_names(names: Sequence[str], wanted: Sequence[str], path: str, *, holde
     for name in wanted:
         if there[name] == 1:
             continue
-        listed = f"; {holder} has {_listed(names)}"
+        listed = f"; {holder} has {_format_names(names)}"
         if name not in there:
             raise MissingColumn(path, name, errors.suggest(name, names) + listed)
         raise errors.DataError(
@@ -184,7 +184,7 @@ def check_names(names: Sequence[str], wanted: Sequence[str], path: str, *, holde
         )
 
 
-def _listed(names: Sequence[str]) -> str:
+def _format_names(names: Sequence[str]) -> str:
     """Returns names for a message: the first ones, none of them long, in one line."""
     shown = [name if name.isprintable() else repr(name)[1:-1] for name in names[:_LISTED]]
     shown = [name if len(name) <= _LONG else f"{name[:_LONG]}…" for name in shown]
@@ -216,12 +216,12 @@ class Source(abc.ABC):
     def files(self) -> list[RawFile]:
         """Returns every file that is read, in an order that depends on the config alone."""
 
-    def names(self, file: RawFile) -> tuple[str, ...] | None:
+    def read_names(self, file: RawFile) -> tuple[str, ...] | None:
         """Returns the columns that a file says it has; `None` where each row says that for itself,
         and lacks what it does not have."""
         return None
 
-    def changes(self) -> str:
+    def hash_changes(self) -> str:
         """Returns a hash of what was changed in the rows of the files as they are read, if any."""
         return ""
 

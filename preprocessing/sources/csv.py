@@ -49,10 +49,10 @@ class CsvSource(base.Source):
         """Returns the files of each split, by the order of their names."""
         return [file for split in sorted(self.data.inputs) for file in files.find(self.data, split)]
 
-    def names(self, file: base.RawFile) -> tuple[str, ...]:
+    def read_names(self, file: base.RawFile) -> tuple[str, ...]:
         """Returns the columns of the header; without one, those of the config, or all but the label
         if the first row has one value less."""
-        found, _ = self._first_row(file)
+        found, _ = self._read_first_row(file)
         if self.data.csv.header:
             return found
         every = tuple(self.data.columns)
@@ -63,13 +63,15 @@ class CsvSource(base.Source):
         """Reads the header of each file, and cuts plain ones into ranges of whole rows."""
         found: list[tuple[CsvChunk, int | None]] = []
         for file in files.find(self.data, split):
-            whole = self._whole(file)
+            whole = self._read_header(file)
             if files.can_be_cut(file.path, self.data.csv.encoding):
-                found += self._ranges(whole)
+                found += self._cut_ranges(whole)
             else:
                 found.append((whole, None))
         return [
-            base.Chunk(split, i, rows, part, part.length or files.unpacked_size(part.file.path))
+            base.Chunk(
+                split, i, rows, part, part.length or files.estimate_unpacked_size(part.file.path)
+            )
             for i, (part, rows) in enumerate(found)
         ]
 
@@ -80,15 +82,15 @@ class CsvSource(base.Source):
         with files.open_unpacked(part.file.path, self.data.csv.encoding, part.offset) as stream:
             limited = stream if part.length is None else csv_lines.Limited(stream, part.length)
             path = part.file.path
-            for block in csv_lines.blocks(limited, self.read_bytes, path, **self._rules):
-                yield self._rows(block, part, first)
+            for block in csv_lines.read_blocks(limited, self.read_bytes, path, **self._rules):
+                yield self._parse_rows(block, part, first)
                 first += block.rows
 
-    def _whole(self, file: base.RawFile) -> CsvChunk:
+    def _read_header(self, file: base.RawFile) -> CsvChunk:
         """Reads the header. Raises `DataError` if it lacks a column or has one twice."""
         if not self.data.csv.header:
             return CsvChunk(file, tuple(self.data.columns), 0)
-        names, end = self._first_row(file)
+        names, end = self._read_first_row(file)
         wanted = self.data.columns
         base.check_names(names, list(wanted), file.path, holder="its header")
         # Columns that are not read may share their name; no column of a config has one with a NUL.
@@ -96,25 +98,25 @@ class CsvSource(base.Source):
             file, tuple(n if n in wanted else f"\0{i}" for i, n in enumerate(names)), end
         )
 
-    def _first_row(self, file: base.RawFile) -> tuple[tuple[str, ...], int]:
+    def _read_first_row(self, file: base.RawFile) -> tuple[tuple[str, ...], int]:
         """Returns the values of the first row, and how many bytes it ends after."""
         with files.open_unpacked(file.path, self.data.csv.encoding) as stream:
             start = stream.read(self.sizes.read)
-        ends = self._row_ends(start + b"\n")
+        ends = self._find_row_ends(start + b"\n")
         if not start.strip():
             expected = "a header was" if self.data.csv.header else "rows were"
             raise errors.DataError(f"{file.path!r}: is empty; {expected} expected")
         # Empty rows above the header do not count.
         ends = ends[ends > len(start) - len(start.lstrip(b"\r\n"))]
         end = min(int(ends[0]), len(start)) if len(ends) else len(start)
-        return _names(self._trimmed(start[:end]), self.data.csv, file.path), end
+        return _decode_names(self._trim(start[:end]), self.data.csv, file.path), end
 
-    def _ranges(self, whole: CsvChunk) -> Iterator[tuple[CsvChunk, int]]:
+    def _cut_ranges(self, whole: CsvChunk) -> Iterator[tuple[CsvChunk, int]]:
         """Cuts a plain file; reads it once, at the speed of the disk unless it has quotes."""
         first, path = 0, whole.file.path
-        size = self.sizes.chunk_of(storage.size(path) - whole.offset)
+        size = self.sizes.choose_chunk_size(storage.size(path) - whole.offset)
         with files.open_unpacked(path, offset=whole.offset) as stream:
-            for found in csv_lines.ranges(stream, size, path, **self._rules):
+            for found in csv_lines.find_ranges(stream, size, path, **self._rules):
                 offset = whole.offset + found.offset
                 part = dataclasses.replace(whole, offset=offset, length=found.length, first=first)
                 yield part, found.rows
@@ -126,45 +128,49 @@ class CsvSource(base.Source):
         rules = self.data.csv
         return {"quote": rules.quote, "delimiter": rules.delimiter, "trim": rules.trim}
 
-    def _row_ends(self, data: bytes) -> np.ndarray:
-        return csv_lines.row_ends(data, **self._rules)
+    def _find_row_ends(self, data: bytes) -> np.ndarray:
+        return csv_lines.find_row_ends(data, **self._rules)
 
-    def _trimmed(self, data: bytes) -> bytes:
+    def _trim(self, data: bytes) -> bytes:
         rules = self.data.csv
-        return csv_lines.trimmed(data, rules.quote, rules.delimiter) if rules.trim else data
+        return csv_lines.trim_values(data, rules.quote, rules.delimiter) if rules.trim else data
 
-    def _rows(self, block: csv_lines.RawRows, part: CsvChunk, first: int) -> base.Rows:
+    def _parse_rows(self, block: csv_lines.RawRows, part: CsvChunk, first: int) -> base.Rows:
         bad: list[pa_csv.InvalidRow] = []
 
         def keep(row: pa_csv.InvalidRow) -> str:
             bad.append(row)
             return "skip"
 
-        data = self._trimmed(block.data)
+        data = self._trim(block.data)
         try:
             table = self._parse(data, part.names, keep)
         except pa.ArrowInvalid:
             # The handler is not called for a row whose bytes are no UTF-8: find out which they are.
             bad.clear()
             self._parse(data.decode("latin-1").encode(), part.names, keep)
-            data = csv_lines.without(data, self._row_ends(data), [row.number - 1 for row in bad])
+            data = csv_lines.drop_rows(
+                data, self._find_row_ends(data), [row.number - 1 for row in bad]
+            )
             table = self._parse(data, part.names, keep)
         rows = np.delete(np.arange(first, first + block.rows), [row.number - 1 for row in bad])
         if len(rows) != len(table):
             raise errors.DataError(f"{part.file.path!r}: was changed while it was read")
         top = 2 if self.data.csv.header else 1
         return base.Rows(
-            self._numbers(self._without_quoted(_one_batch(table))),
+            self._normalize_numbers(self._null_quoted(_combine(table))),
             files=dict.fromkeys(self.data.columns, part.file.path),
             numbers=rows + top,
             name=part.file.name,
             letters=tuple(
-                _letter(row, part.file.path, first=first + top, delimiter=self.data.csv.delimiter)
+                _write_letter(
+                    row, part.file.path, first=first + top, delimiter=self.data.csv.delimiter
+                )
                 for row in bad
             ),
         )
 
-    def _without_quoted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def _null_quoted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Returns nulls for quoted texts that stand for a missing value, if such do."""
         texts = [text.encode() for text in self.data.csv.missing if text]
         if not (self.data.csv.quoted_missing and texts):
@@ -173,14 +179,14 @@ class CsvSource(base.Source):
         arrays = [pc.if_else(pc.is_in(array, listed), none, array) for array in batch.columns]
         return pa.record_batch(arrays, batch.schema)
 
-    def _numbers(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def _normalize_numbers(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Writes numbers as `preprocessing.arrow.cast` reads them, if the files do otherwise."""
         rules = self.data.csv
         as_is = (rules.decimal, rules.thousands) == (".", "")
         arrays = []
         for array, column in zip(batch.columns, self.data.columns.values(), strict=True):
             if column.type == "string":
-                array = number_texts.without_point(array)
+                array = number_texts.drop_decimal_points(array)
             elif column.type in ("int64", "float32") and not as_is:
                 array = csv_numbers.normalize(array, rules)
             arrays.append(array)
@@ -195,7 +201,7 @@ class CsvSource(base.Source):
         return pa_csv.read_csv(
             pa.BufferReader(data),
             pa_csv.ReadOptions(use_threads=False, block_size=len(data) + 1, column_names=names),
-            _parse_options(rules, data, handler),
+            _build_parse_options(rules, data, handler),
             pa_csv.ConvertOptions(
                 include_columns=list(types),
                 column_types=types,
@@ -207,12 +213,14 @@ class CsvSource(base.Source):
         )
 
 
-def _one_batch(table: pa.Table) -> pa.RecordBatch:
+def _combine(table: pa.Table) -> pa.RecordBatch:
     batches = table.combine_chunks().to_batches()
     return batches[0] if batches else pa.RecordBatch.from_pylist([], table.schema)
 
 
-def _parse_options(rules: config.Csv, data: bytes, handler: object = None) -> pa_csv.ParseOptions:
+def _build_parse_options(
+    rules: config.Csv, data: bytes, handler: object = None
+) -> pa_csv.ParseOptions:
     return pa_csv.ParseOptions(
         delimiter=rules.delimiter,
         quote_char=rules.quote or False,
@@ -221,18 +229,18 @@ def _parse_options(rules: config.Csv, data: bytes, handler: object = None) -> pa
     )
 
 
-def _names(header: bytes, rules: config.Csv, path: str) -> tuple[str, ...]:
+def _decode_names(header: bytes, rules: config.Csv, path: str) -> tuple[str, ...]:
     """Returns the column names of a header. Raises `DataError` if they are no text."""
     try:
-        return _parsed(header, rules.delimiter, rules.quote)
+        return _parse_row(header, rules.delimiter, rules.quote)
     except (pa.ArrowInvalid, UnicodeDecodeError):
         raise errors.DataError(
             f"{path!r}: its header cannot be read: it begins with {header[:_SHOWN_BYTES]!r}"
-            f"{_other_encoding(header)}"
+            f"{_advise_encoding(header)}"
         ) from None
 
 
-def _other_encoding(header: bytes) -> str:
+def _advise_encoding(header: bytes) -> str:
     """Returns what to do about a header that is not UTF-8, to end an error with."""
     if mark := file_kinds.detect_encoding(header):
         return f", the mark of {mark}. Set data.csv.encoding to {mark}"
@@ -244,17 +252,17 @@ def _other_encoding(header: bytes) -> str:
 
 
 @functools.lru_cache
-def _parsed(header: bytes, delimiter: str, quote: str) -> tuple[str, ...]:
+def _parse_row(header: bytes, delimiter: str, quote: str) -> tuple[str, ...]:
     """Returns the values of a row. Many files have the same header."""
     table = pa_csv.read_csv(
         pa.BufferReader(header),
         pa_csv.ReadOptions(use_threads=False, block_size=len(header) + 1),
-        _parse_options(config.Csv(delimiter=delimiter, quote=quote), header),
+        _build_parse_options(config.Csv(delimiter=delimiter, quote=quote), header),
     )
     return tuple(table.column_names)
 
 
-def _letter(row: pa_csv.InvalidRow, path: str, *, first: int, delimiter: str) -> base.Letter:
+def _write_letter(row: pa_csv.InvalidRow, path: str, *, first: int, delimiter: str) -> base.Letter:
     more = row.actual_columns > row.expected_columns
     empty = more and row.text.rstrip("\r\n").endswith(delimiter)
     return base.Letter(

@@ -53,7 +53,7 @@ class RawRows:
     offset: int
 
 
-def blocks(
+def read_blocks(
     file: Readable,
     size: int,
     path: str,
@@ -71,7 +71,7 @@ def blocks(
     carry, offset, rows = b"", 0, 0
     while fresh := file.read(size):
         data = carry + fresh
-        ends = row_ends(data, quote, delimiter, trim=trim)
+        ends = find_row_ends(data, quote, delimiter, trim=trim)
         last = int(ends[-1]) if len(ends) else 0
         carry = data[last:]
         if len(carry) > MAX_ROW_BYTES:
@@ -85,7 +85,7 @@ def blocks(
             yield block
     if carry:
         # A newline of our own ends the last row, unless it would stand between quotes.
-        ends = row_ends(carry + b"\n", quote, delimiter, trim=trim)
+        ends = find_row_ends(carry + b"\n", quote, delimiter, trim=trim)
         if not len(ends) or ends[-1] <= len(carry):
             raise errors.DataError(f"{path!r}: row {rows + 1}: a quote is opened and never closed")
         yield RawRows(carry, count(carry + b"\n", ends), offset)
@@ -100,12 +100,12 @@ class RowSpan:
     rows: int
 
 
-def ranges(file: Readable, size: int, path: str, **rules: Any) -> Iterator[RowSpan]:
+def find_ranges(file: Readable, size: int, path: str, **rules: Any) -> Iterator[RowSpan]:
     """Yields ranges that end with a row, not far behind each multiple of `size` bytes. They begin
-    where `file` stands, with offset 0; `rules` and errors are those of `blocks`."""
+    where `file` stands, with offset 0; `rules` and errors are those of `read_blocks`."""
     start, length, rows = 0, 0, 0
     scanned = min(max(1, size // _PIECES), _SCANNED_BYTES)
-    for block in blocks(file, scanned, path, **rules):
+    for block in read_blocks(file, scanned, path, **rules):
         length, rows = length + len(block.data), rows + block.rows
         if (start + length) // size > start // size:
             yield RowSpan(start, length, rows)
@@ -114,7 +114,7 @@ def ranges(file: Readable, size: int, path: str, **rules: Any) -> Iterator[RowSp
         yield RowSpan(start, length, rows)
 
 
-def row_ends(data: bytes, quote: str, delimiter: str, *, trim: bool = False) -> np.ndarray:
+def find_row_ends(data: bytes, quote: str, delimiter: str, *, trim: bool = False) -> np.ndarray:
     """Returns the offset behind each row of `data`, which begins with a row.
 
     With `trim`, a quote after spaces opens too. A \\r at the very end is no end yet: a \\n may
@@ -143,15 +143,15 @@ def count(data: bytes, ends: np.ndarray) -> int:
     if not len(ends):
         return 0
     lengths = np.diff(ends, prepend=0)
-    return len(ends) - int((lengths == 1).sum()) - _empty_with_return(data, ends, lengths)
+    return len(ends) - int((lengths == 1).sum()) - _count_empty_with_return(data, ends, lengths)
 
 
-def _empty_with_return(data: bytes, ends: np.ndarray, lengths: np.ndarray) -> int:
+def _count_empty_with_return(data: bytes, ends: np.ndarray, lengths: np.ndarray) -> int:
     starts = (ends - 2)[lengths == 2]
     return sum(data[start : start + 2] == b"\r\n" for start in starts.tolist())
 
 
-def without(data: bytes, ends: np.ndarray, numbers: list[int]) -> bytes:
+def drop_rows(data: bytes, ends: np.ndarray, numbers: list[int]) -> bytes:
     """Returns `data` without its rows `numbers`, counted from 0 over rows that are not empty."""
     gone, kept, start, number = set(numbers), [], 0, 0
     for end in [*ends.tolist(), len(data)]:
@@ -164,7 +164,7 @@ def without(data: bytes, ends: np.ndarray, numbers: list[int]) -> bytes:
     return b"".join(kept)
 
 
-def trimmed(data: bytes, quote: str, delimiter: str) -> bytes:
+def trim_values(data: bytes, quote: str, delimiter: str) -> bytes:
     """Returns whole rows without spaces around their values, but those between quotes.
 
     A row that is nothing but spaces stays, and so stays a row.

@@ -51,7 +51,7 @@ def normalize(array: pa.Array, rules: config.Csv) -> pa.Array:
     return array
 
 
-def plain_text(text: str, rules: config.Csv) -> str:
+def normalize_text(text: str, rules: config.Csv) -> str:
     """Returns the same of one text."""
     made: str = normalize(pa.array([text.encode()], pa.binary()), rules)[0].as_py().decode()
     return made
@@ -62,10 +62,10 @@ def detect_format(columns: Iterable[Iterable[str]], delimiter: str) -> dict[str,
 
     `1,234` alone may be either; it has a decimal comma in files that do without commas elsewhere.
     """
-    plain = [list(map(number_texts.plain_text, column)) for column in columns]
+    plain = [list(map(number_texts.normalize_text, column)) for column in columns]
     marked = [texts for texts in plain if any(map(_MARKED.search, texts))]
     shares = {
-        marks: [_share(texts, *marks) for texts in marked]
+        marks: [_compute_share(texts, *marks) for texts in marked]
         for marks in (_COMMAS if delimiter == "," else _OTHERS)
     }
     default = shares[".", ""]
@@ -84,8 +84,8 @@ def detect_format(columns: Iterable[Iterable[str]], delimiter: str) -> dict[str,
 
 def is_number(text: str) -> bool:
     """Tells if a text is a number in one of the ways that `data.csv` can name."""
-    plain = number_texts.plain_text(text)
-    return any(_number(*marks).fullmatch(plain) for marks in _COMMAS)
+    plain = number_texts.normalize_text(text)
+    return any(_build_pattern(*marks).fullmatch(plain) for marks in _COMMAS)
 
 
 def may_be_groups(texts: Iterable[str], mark: str) -> bool:
@@ -96,13 +96,13 @@ def may_be_groups(texts: Iterable[str], mark: str) -> bool:
     return bool(marked) and all(map(one.fullmatch, marked))
 
 
-def _share(texts: list[str], decimal: str, thousands: str) -> float:
+def _compute_share(texts: list[str], decimal: str, thousands: str) -> float:
     """Returns which share of texts are numbers; 0 if they are too few."""
-    found = sum(map(bool, map(_number(decimal, thousands).fullmatch, texts))) / len(texts)
+    found = sum(map(bool, map(_build_pattern(decimal, thousands).fullmatch, texts))) / len(texts)
     return found if found >= _NEARLY_ALL else 0.0
 
 
-def _number(decimal: str, thousands: str) -> re.Pattern[str]:
+def _build_pattern(decimal: str, thousands: str) -> re.Pattern[str]:
     between = "[" + re.escape(thousands) + "".join(_VARIANTS.get(thousands, ())) + "]"
     grouped = rf"|[1-9]\d{{0,2}}({between}\d{{3}})+" if thousands else ""
     whole = rf"(?=\S*\d)[+-]?(\d*{grouped})"

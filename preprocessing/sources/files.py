@@ -28,7 +28,7 @@ _OF_DATA = tuple(suffix for kind in SOURCES.values() for suffix in kind.suffixes
 _AS_IT_IS = ("utf-8", "utf-8-sig", "ascii")
 
 
-def likely(endings: Iterable[str]) -> str:
+def choose_ending(endings: Iterable[str]) -> str:
     """Returns of the endings of files the one that data have: a known one, of most of the files."""
     counts = collections.Counter(endings)
     return max(sorted(counts), key=lambda one: (one.lower().endswith(_OF_DATA), counts[one]))
@@ -40,9 +40,9 @@ def find(data: config.Data, split: SplitName) -> list[RawFile]:
     Raises `DataError` for a pattern that no file fits; a plain path is not looked for.
     """
     return [
-        RawFile(f"{split}/{role}/{path[_above(pattern) :]}", path)
+        RawFile(f"{split}/{role}/{path[_measure_above(pattern) :]}", path)
         for role, pattern in sorted(data.inputs[split].items())
-        for path in _matches(pattern)
+        for path in _find_matches(pattern)
     ]
 
 
@@ -54,7 +54,7 @@ def open_unpacked(path: str, encoding: str = "utf-8", offset: int = 0) -> Iterat
     `DataError` naming it for whatever is wrong with it, while it is read too. Bytes that are not
     UTF-8 pass if that is the `encoding`, so that single rows can be refused.
     """
-    with translated(path), storage.open_file(path) as raw, unpacked(raw, path) as stream:
+    with translate_errors(path), storage.open_file(path) as raw, unpack(raw, path) as stream:
         name = codecs.lookup(encoding).name
         if name not in _AS_IT_IS:
             stream = io.BufferedReader(_Recoded(stream, name))
@@ -68,20 +68,20 @@ def open_unpacked(path: str, encoding: str = "utf-8", offset: int = 0) -> Iterat
 
 def can_be_cut(path: str, encoding: str = "utf-8") -> bool:
     """Tells if reading can begin anywhere: to get to an offset costs nothing."""
-    with translated(path), storage.open_file(path) as raw:
+    with translate_errors(path), storage.open_file(path) as raw:
         kind = file_kinds.detect(raw.read(file_kinds.HEAD_BYTES))
     packed = kind in (file_kinds.GZIP, file_kinds.ZIP)
     return not packed and codecs.lookup(encoding).name in _AS_IT_IS
 
 
-def unpacked_size(path: str) -> int:
+def estimate_unpacked_size(path: str) -> int:
     """Returns about how many bytes a packed file holds."""
-    with translated(path):
+    with translate_errors(path):
         return storage.size(path) * _PACKED
 
 
 @contextlib.contextmanager
-def translated(path: str) -> Iterator[None]:
+def translate_errors(path: str) -> Iterator[None]:
     """Turns what reading a file can raise into a `DataError` that names it."""
     try:
         yield
@@ -130,7 +130,7 @@ class _Recoded(io.RawIOBase):
 
 
 @contextlib.contextmanager
-def unpacked(raw: IO[bytes], path: str) -> Iterator[IO[bytes]]:
+def unpack(raw: IO[bytes], path: str) -> Iterator[IO[bytes]]:
     """Gives the bytes of an open file, which may be gz, or a zip of one file."""
     kind = file_kinds.detect(raw.read(file_kinds.HEAD_BYTES))
     raw.seek(0)
@@ -147,25 +147,25 @@ def unpacked(raw: IO[bytes], path: str) -> Iterator[IO[bytes]]:
                 )
             if members[0].flag_bits & _ENCRYPTED:
                 raise errors.DataError(f"{path!r}: the zip is encrypted; unpack it first")
-            with _member(archive, members[0], path) as member:
+            with _open_member(archive, members[0], path) as member:
                 yield member
     else:
         yield raw
 
 
-def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: str) -> IO[bytes]:
+def _open_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: str) -> IO[bytes]:
     try:
         return archive.open(member)
     except NotImplementedError as error:
         raise errors.DataError(f"{path!r}: cannot be unpacked: {error}") from None
 
 
-def escaped(path: str) -> str:
+def escape(path: str) -> str:
     """Returns a pattern that only `path` fits."""
     return glob.escape(path)
 
 
-def _above(pattern: str) -> int:
+def _measure_above(pattern: str) -> int:
     """Returns the length of what is left out of names: the folders above the first wildcard, and
     above those that name a column of the file, such as `day=2024-06-01`."""
     above = storage.split_at_wildcard(pattern)[0]
@@ -174,7 +174,7 @@ def _above(pattern: str) -> int:
     return len(above)
 
 
-def _matches(pattern: str) -> list[str]:
+def _find_matches(pattern: str) -> list[str]:
     if not storage.has_wildcard(pattern):
         return [pattern]
     found = storage.glob(pattern)

@@ -40,7 +40,7 @@ class IdxSource(base.Source):
 
     def __init__(self, data: config.Data) -> None:
         super().__init__(data)
-        self._image = _image_column(data)
+        self._image = _find_image_column(data)
         self._roles = _ROLES if data.label in data.columns else _ROLES[:1]
         for split, inputs in data.inputs.items():
             if sorted(inputs) != sorted(self._roles):
@@ -52,7 +52,7 @@ class IdxSource(base.Source):
     def files(self) -> list[base.RawFile]:
         """Returns images and labels of each split."""
         return [
-            base.RawFile(_name(split, role, inputs[role]), inputs[role])
+            base.RawFile(_build_name(split, role, inputs[role]), inputs[role])
             for split, inputs in sorted(self.data.inputs.items())
             for role in self._roles
         ]
@@ -60,11 +60,11 @@ class IdxSource(base.Source):
     def plan(self, split: SplitName) -> list[base.Chunk]:
         """Reads both headers, compares them, and cuts the rows into chunks."""
         inputs = self.data.inputs[split]
-        images = idx.read_header(inputs["images"], dimensions=len(self._shape()) + 1)
+        images = idx.read_header(inputs["images"], dimensions=len(self._find_shape()) + 1)
         labels = idx.read_header(inputs["labels"], dimensions=1) if "labels" in inputs else None
         self._check(images, labels)
         packed = images.compressed or (labels is not None and labels.compressed)
-        at_once = images.rows if packed else _rows_in(images, self.sizes.chunk)
+        at_once = images.rows if packed else _count_rows_in(images, self.sizes.chunk)
         return [
             base.Chunk(split, index, rows, IdxChunk(images, labels, first, rows))
             for index, first in enumerate(range(0, images.rows, at_once))
@@ -79,15 +79,15 @@ class IdxSource(base.Source):
             headers[self.data.label] = part.labels
         files = {column: header.path for column, header in headers.items()}
         wanted = arrow_types.arrow_schema(self.data.columns)
-        name = _name(chunk.split, "images", part.images.path)
+        name = _build_name(chunk.split, "images", part.images.path)
         with contextlib.ExitStack() as stack:
             streams = {
                 column: stack.enter_context(idx.open_rows(header, part.first))
                 for column, header in headers.items()
             }
-            for first, count in _steps(part, _rows_in(part.images, self.sizes.read)):
+            for first, count in _cut_steps(part, _count_rows_in(part.images, self.sizes.read)):
                 found = {n: idx.take(streams[n], header, count) for n, header in headers.items()}
-                columns = {self._image: _fixed_size(found[self._image], part.images.row_bytes)}
+                columns = {self._image: _wrap_fixed_size(found[self._image], part.images.row_bytes)}
                 if part.labels is not None:
                     codes = np.frombuffer(found[self.data.label], np.uint8)
                     columns[self.data.label] = pa.array(codes.astype(np.int64))
@@ -97,16 +97,16 @@ class IdxSource(base.Source):
                 for column, header in headers.items():
                     idx.check_end(streams[column], header)
 
-    def _shape(self) -> tuple[int, ...]:
+    def _find_shape(self) -> tuple[int, ...]:
         """The dimensions of an image in the file: the column's, without one grey channel."""
         shape = self.data.columns[self._image].shape
         return shape[:-1] if len(shape) == 3 and shape[-1] == 1 else shape
 
     def _check(self, images: IdxFile, labels: IdxFile | None) -> None:
-        if images.shape[1:] != self._shape():
+        if images.shape[1:] != self._find_shape():
             raise errors.DataError(
-                f"{images.path!r}: images of {_times(images.shape[1:])}, "
-                f"column {self._image!r} of the config has {_times(self._shape())}"
+                f"{images.path!r}: images of {_format_shape(images.shape[1:])}, "
+                f"column {self._image!r} of the config has {_format_shape(self._find_shape())}"
             )
         if labels is not None and images.rows != labels.rows:
             raise errors.DataError(
@@ -115,11 +115,11 @@ class IdxSource(base.Source):
             )
 
 
-def _name(split: str, role: str, path: str) -> str:
+def _build_name(split: str, role: str, path: str) -> str:
     return f"{split}/{role}/{path.rpartition('/')[2]}"
 
 
-def _image_column(data: config.Data) -> str:
+def _find_image_column(data: config.Data) -> str:
     others = [name for name in data.columns if name != data.label]
     label = data.columns.get(data.label)
     if len(others) != 1 or data.columns[others[0]].type != "uint8":
@@ -132,21 +132,21 @@ def _image_column(data: config.Data) -> str:
     return others[0]
 
 
-def _rows_in(images: IdxFile, size: int) -> int:
+def _count_rows_in(images: IdxFile, size: int) -> int:
     return max(1, size // images.row_bytes)
 
 
-def _steps(part: IdxChunk, rows: int) -> Iterator[tuple[int, int]]:
+def _cut_steps(part: IdxChunk, rows: int) -> Iterator[tuple[int, int]]:
     for first in range(part.first, part.first + part.rows, rows):
         yield first, min(rows, part.first + part.rows - first)
 
 
-def _fixed_size(data: bytes, row_bytes: int) -> pa.FixedSizeBinaryArray:
+def _wrap_fixed_size(data: bytes, row_bytes: int) -> pa.FixedSizeBinaryArray:
     buffers = [None, pa.py_buffer(data)]
     return pa.FixedSizeBinaryArray.from_buffers(
         pa.binary(row_bytes), len(data) // row_bytes, buffers
     )
 
 
-def _times(shape: tuple[int, ...]) -> str:
+def _format_shape(shape: tuple[int, ...]) -> str:
     return "x".join(map(str, shape)) or "1"

@@ -59,34 +59,38 @@ class PicturesSource(base.Source):
         letters: list[base.Letter] = []
         size = 0
         for file in chunk.details:
-            with files.translated(file.path), storage.open_file(file.path) as stream:
+            with files.translate_errors(file.path), storage.open_file(file.path) as stream:
                 content = stream.read()
             try:
-                ready.append(_Picture(file, self._value(content)))
+                ready.append(_Picture(file, self._decode_value(content)))
             except ValueError as error:
                 problem = str(error)
                 problem = problem if problem.startswith("is ") else f"is not an image: {problem}"
                 letters.append(base.Letter(file.path, 1, self._image, "image", None, problem))
             size += len(content)
             if size >= self.sizes.read:
-                yield self._rows(ready, letters)
+                yield self._build_rows(ready, letters)
                 ready, letters, size = [], [], 0
         if ready or letters:
-            yield self._rows(ready, letters)
+            yield self._build_rows(ready, letters)
 
-    def _value(self, content: bytes) -> bytes:
+    def _decode_value(self, content: bytes) -> bytes:
         column = self.data.columns[self._image]
-        return content if column.type == "image" else image_values.pixels(content, column.shape)
+        return (
+            content
+            if column.type == "image"
+            else image_values.extract_pixels(content, column.shape)
+        )
 
     def _find(self, split: SplitName) -> list[base.RawFile]:
         return files.find(self.data, split)
 
-    def _rows(self, ready: Sequence[_Picture], letters: Sequence[base.Letter]) -> base.Rows:
+    def _build_rows(self, ready: Sequence[_Picture], letters: Sequence[base.Letter]) -> base.Rows:
         paths = [picture.file.path for picture in ready]
         binary = pa.binary()
         values = {
             self._image: pa.array([picture.value for picture in ready], binary),
-            self.data.label: pa.array([folder_of(path) for path in paths], pa.string()),
+            self.data.label: pa.array([find_folder(path) for path in paths], pa.string()),
             PATH: pa.array(paths, pa.string()),
         }
         names = list(self.data.columns)
@@ -98,6 +102,6 @@ class PicturesSource(base.Source):
         )
 
 
-def folder_of(path: str) -> str:
+def find_folder(path: str) -> str:
     """Returns the name of the folder a file lies in."""
     return storage.parent(path).rpartition("/")[2]

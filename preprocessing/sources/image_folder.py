@@ -62,15 +62,18 @@ class ImageFolderSource(base.Source):
         ready: list[tuple[Picture, bytes]] = []
         size = 0
         for picture in chunk.details:
-            with files.translated(picture.file.path), storage.open_file(picture.file.path) as file:
+            with (
+                files.translate_errors(picture.file.path),
+                storage.open_file(picture.file.path) as file,
+            ):
                 content = file.read()
             ready.append((picture, content))
             size += len(content)
             if size >= self.sizes.read:
-                yield self._rows(ready)
+                yield self._build_rows(ready)
                 ready, size = [], 0
         if ready:
-            yield self._rows(ready)
+            yield self._build_rows(ready)
 
     def _find(self, split: SplitName) -> list[Picture]:
         found = []
@@ -91,7 +94,7 @@ class ImageFolderSource(base.Source):
             ]
         return found
 
-    def _rows(self, ready: Sequence[tuple[Picture, bytes]]) -> base.Rows:
+    def _build_rows(self, ready: Sequence[tuple[Picture, bytes]]) -> base.Rows:
         pictures = [picture for picture, _ in ready]
         values = {
             self._image: pa.array([content for _, content in ready], pa.binary()),

@@ -41,7 +41,7 @@ class InPlaceSource(TfrecordSource):
                 )
         return [base.RawFile(f"{split}/{path}", path) for path in found]
 
-    def changes(self) -> str:
+    def hash_changes(self) -> str:
         """Tells scans that read values from those that do not."""
         return "values" if self._values else ""
 
@@ -49,7 +49,7 @@ class InPlaceSource(TfrecordSource):
         """Makes a chunk of each file. Raises `DataError` for one that is not there."""
         chunks = []
         for index, file in enumerate(self.find(split)):
-            with files.translated(file.path):
+            with files.translate_errors(file.path):
                 size = storage.size(file.path)
             part = TfrecordChunk(file, bytes=size)
             weight = max(size, self.read_bytes // _TOGETHER)
@@ -57,13 +57,13 @@ class InPlaceSource(TfrecordSource):
         return chunks
 
 
-def split_of(file: base.RawFile) -> str:
+def find_split(file: base.RawFile) -> str:
     """Returns the split whose inputs name a file."""
     return file.name.partition("/")[0]
 
 
 def _refuse_twice(first: base.RawFile, second: base.RawFile) -> None:
-    one, other = sorted((split_of(first), split_of(second)))
+    one, other = sorted((find_split(first), find_split(second)))
     if one == other:
         raise errors.DataError(
             f"{second.path!r}: named twice in data.inputs.{one}; name each file once"

@@ -57,7 +57,7 @@ def refuse(head: bytes, path: str, *, one_row: bool = False) -> None:
         )
 
 
-def why_no_object(line: bytes) -> str:
+def explain_no_object(line: bytes) -> str:
     """Returns why a line is not a JSON object, and what to do about it."""
     text = line.strip()
     if text.endswith(b",") and _is_object(text[:-1]):

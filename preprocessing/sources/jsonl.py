@@ -62,11 +62,13 @@ class JsonlSource(base.Source):
         found: list[tuple[JsonlChunk, int | None]] = []
         for file in files.find(self.data, split):
             if files.can_be_cut(file.path):
-                found += self._ranges(file)
+                found += self._cut_ranges(file)
             else:
                 found.append((JsonlChunk(file), None))
         return [
-            base.Chunk(split, i, rows, part, part.length or files.unpacked_size(part.file.path))
+            base.Chunk(
+                split, i, rows, part, part.length or files.estimate_unpacked_size(part.file.path)
+            )
             for i, (part, rows) in enumerate(found)
         ]
 
@@ -77,28 +79,28 @@ class JsonlSource(base.Source):
         first = part.first
         with files.open_unpacked(part.file.path, offset=part.offset) as stream:
             limited = stream if part.length is None else csv_lines.Limited(stream, part.length)
-            for block in csv_lines.blocks(limited, self.read_bytes, part.file.path):
-                yield self._rows(block, part, first)
+            for block in csv_lines.read_blocks(limited, self.read_bytes, part.file.path):
+                yield self._parse_rows(block, part, first)
                 first += block.rows
 
-    def _ranges(self, file: base.RawFile) -> Iterator[tuple[JsonlChunk, int]]:
-        first, size = 0, self.sizes.chunk_of(storage.size(file.path))
+    def _cut_ranges(self, file: base.RawFile) -> Iterator[tuple[JsonlChunk, int]]:
+        first, size = 0, self.sizes.choose_chunk_size(storage.size(file.path))
         with files.open_unpacked(file.path) as stream:
-            for found in csv_lines.ranges(stream, size, file.path):
+            for found in csv_lines.find_ranges(stream, size, file.path):
                 yield JsonlChunk(file, found.offset, found.length, first), found.rows
                 first += found.rows
 
-    def _rows(self, block: csv_lines.RawRows, part: JsonlChunk, first: int) -> base.Rows:
-        wanted = pa.schema([(n, _json_type(c)) for n, c in self.data.columns.items()])
+    def _parse_rows(self, block: csv_lines.RawRows, part: JsonlChunk, first: int) -> base.Rows:
+        wanted = pa.schema([(n, _choose_json_type(c)) for n, c in self.data.columns.items()])
         bad: dict[int, str] = {}
         try:
             table = _parse(block.data, wanted, block.rows)
         except pa.ArrowInvalid:
             texts = [row for row in re.split(rb"[\r\n]+", block.data) if row]
-            tables = _halved(texts, wanted, 0, bad=bad)
+            tables = _parse_halves(texts, wanted, 0, bad=bad)
             table = pa.concat_tables([wanted.empty_table(), *tables])
             letters = [
-                self._letter(part.file.path, first + 1 + n, texts[n], why=why)
+                self._write_letter(part.file.path, first + 1 + n, texts[n], why=why)
                 for n, why in bad.items()
             ]
         numbers = np.delete(np.arange(first, first + block.rows), list(bad))
@@ -112,7 +114,7 @@ class JsonlSource(base.Source):
             for column in plain
         ]
         arrays = [
-            plain_types.readable(array, column.type)
+            plain_types.to_readable(array, column.type)
             for array, column in zip(arrays, self.data.columns.values(), strict=True)
         ]
         return base.Rows(
@@ -123,13 +125,13 @@ class JsonlSource(base.Source):
             letters=tuple(letters) if bad else (),
         )
 
-    def _letter(self, path: str, number: int, text: bytes, *, why: str) -> base.Letter:
+    def _write_letter(self, path: str, number: int, text: bytes, *, why: str) -> base.Letter:
         """Tells a value of another type from a line that is no JSON."""
         value = text[:_SHOWN].decode(errors="backslashreplace")
         if column := _COLUMN.search(why):
             change = why[why.index("changed from") :].partition(" in row")[0]
             return base.Letter(path, number, column[1], "type", value, f"has {change}")
-        if (found := _NO_INT64.search(why)) and (name := self._holder(text, found[1])):
+        if (found := _NO_INT64.search(why)) and (name := self._find_holder(text, found[1])):
             problem = "has a number that is not an int64"
             return base.Letter(path, number, name, "type", value, problem)
         problem = "is not one JSON object"
@@ -139,7 +141,7 @@ class JsonlSource(base.Source):
             problem = "has one half of a surrogate pair, which is not text"
         return base.Letter(path, number, None, "json", value, problem)
 
-    def _holder(self, text: bytes, number: str) -> str | None:
+    def _find_holder(self, text: bytes, number: str) -> str | None:
         """Returns the column of whole numbers in which a line has a number written so."""
         try:
             row = json.loads(text, parse_int=str, parse_float=str)
@@ -154,7 +156,7 @@ class JsonlSource(base.Source):
         return None
 
 
-def _json_type(column: config.Column) -> pa.DataType:
+def _choose_json_type(column: config.Column) -> pa.DataType:
     many = column.shape or column.list
     return pa.list_(_TYPES[column.type]) if many else _TYPES[column.type]
 
@@ -166,7 +168,7 @@ def _parse(data: bytes, wanted: pa.Schema, rows: int) -> pa.Table:
     try:
         table = _read(data, wanted).cast(wanted)
     except pa.ArrowInvalid:
-        plain = _with_whole_numbers(data, wanted)
+        plain = _rewrite_whole_numbers(data, wanted)
         if plain == data:
             raise
         table = _read(plain, wanted).cast(wanted)
@@ -191,7 +193,7 @@ def _read(data: bytes, wanted: pa.Schema) -> pa.Table:
     return _read(data, wanted.set(place, wanted.field(place).with_type(pa.bool_())))
 
 
-def _with_whole_numbers(data: bytes, wanted: pa.Schema) -> bytes:
+def _rewrite_whole_numbers(data: bytes, wanted: pa.Schema) -> bytes:
     """Returns lines whose whole numbers pyarrow takes: in columns of text as text, as ids of more
     than 64 bits must be; also in columns of whole numbers without `.0`. What is NaN in one of
     these, as Python writes what is missing, becomes null."""
@@ -228,7 +230,7 @@ def _has_null_row(data: bytes) -> bool:
     return indented and _INDENTED_NULL.search(data) is not None
 
 
-def _halved(
+def _parse_halves(
     texts: list[bytes], wanted: pa.Schema, first: int, *, bad: dict[int, str]
 ) -> list[pa.Table]:
     """Returns what can be parsed, and notes in `bad` why single lines cannot."""
@@ -241,5 +243,5 @@ def _halved(
             bad[first] = str(error)
             return []
     half = len(texts) // 2
-    tables = _halved(texts[:half], wanted, first, bad=bad)
-    return tables + _halved(texts[half:], wanted, first + half, bad=bad)
+    tables = _parse_halves(texts[:half], wanted, first, bad=bad)
+    return tables + _parse_halves(texts[half:], wanted, first + half, bad=bad)

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 
-def of_columns(batch: pa.RecordBatch, names: tuple[str, ...]) -> pa.BinaryArray:
+def join_columns(batch: pa.RecordBatch, names: tuple[str, ...]) -> pa.BinaryArray:
     """Joins the values of columns. No text holds a NUL, so two different keys are never one."""
     texts = [batch.column(name).cast(pa.string()).cast(pa.binary()) for name in names]
     filled = [text.fill_null(b"") for text in texts]

@@ -17,7 +17,7 @@ def refuse(folders: Iterable[str]) -> None:
     for folder in map(storage.make_absolute, folders):
         while folder not in seen:
             seen.add(folder)
-            if kind := _kind(folder):
+            if kind := _find_kind(folder):
                 raise errors.DataError(
                     f"{folder!r}: is {kind} table: a log says which of its files count, and some "
                     "were removed or replaced. Read it with a library of that format, write the "
@@ -28,7 +28,7 @@ def refuse(folders: Iterable[str]) -> None:
             folder = storage.parent(folder)
 
 
-def _kind(folder: str) -> str | None:
+def _find_kind(folder: str) -> str | None:
     if storage.exists(storage.join(folder, "_delta_log")):
         return "a Delta"
     if storage.exists(storage.join(folder, ".hoodie")):

@@ -31,13 +31,13 @@ class OrcSource(base.Source):
         """Returns the files of each split, by the order of their names."""
         return [file for split in sorted(self.data.inputs) for file in self._find(split)]
 
-    def names(self, file: base.RawFile) -> tuple[str, ...]:
+    def read_names(self, file: base.RawFile) -> tuple[str, ...]:
         """Returns the columns of the file's schema."""
-        return tuple(schema(file.path).names)
+        return tuple(read_schema(file.path).names)
 
     def plan(self, split: SplitName) -> list[base.Chunk]:
         """Counts the rows of each stripe; a file that lacks a column is a `DataError`."""
-        found = [stripe for file in self._find(split) for stripe in self._stripes(file)]
+        found = [stripe for file in self._find(split) for stripe in self._list_stripes(file)]
         return [
             base.Chunk(split, index, rows, stripe, size)
             for index, (stripe, rows, size) in enumerate(found)
@@ -47,13 +47,13 @@ class OrcSource(base.Source):
         """Yields the rows of a stripe as the Parquet source does those of a row group."""
         stripe: Stripe = chunk.details
         path, wanted = stripe.file.path, list(self.data.columns)
-        with _opened(path) as file:
-            batch = _read(file, stripe.index, wanted)
+        with _open_file(path) as file:
+            batch = _read_stripe(file, stripe.index, wanted)
         at_once = max(1, self.read_bytes * batch.num_rows // max(1, batch.nbytes))
         for start in range(0, batch.num_rows, at_once):
             part = batch.slice(start, at_once)
             arrays = [
-                plain_types.readable(part.column(name), self.data.columns[name].type)
+                plain_types.to_readable(part.column(name), self.data.columns[name].type)
                 for name in wanted
             ]
             yield base.Rows(
@@ -68,35 +68,35 @@ class OrcSource(base.Source):
         lakes.refuse({storage.parent(file.path) for file in found})
         return found
 
-    def _stripes(self, file: base.RawFile) -> Iterator[tuple[Stripe, int, int]]:
+    def _list_stripes(self, file: base.RawFile) -> Iterator[tuple[Stripe, int, int]]:
         """Yields each stripe with rows, how many, and about how many bytes it has in the file."""
         wanted, first = list(self.data.columns), 0
-        with _opened(file.path) as content:
+        with _open_file(file.path) as content:
             base.check_names(tuple(content.schema.names), wanted, file.path, holder="it")
             size = storage.size(file.path) // max(1, content.nstripes)
             for index in range(content.nstripes):
                 # The file says how many rows there are, but not in which stripe.
-                rows = _read(content, index, wanted[:1]).num_rows
+                rows = _read_stripe(content, index, wanted[:1]).num_rows
                 if rows:
                     yield Stripe(file, index, first), rows, size
                 first += rows
 
 
-def schema(path: str) -> pa.Schema:
+def read_schema(path: str) -> pa.Schema:
     """Returns the columns of a file. Raises `DataError` if it is not readable as ORC."""
-    with _opened(path) as file:
+    with _open_file(path) as file:
         return file.schema
 
 
-def _read(file: pyarrow.orc.ORCFile, index: int, wanted: Sequence[str]) -> pa.RecordBatch:
+def _read_stripe(file: pyarrow.orc.ORCFile, index: int, wanted: Sequence[str]) -> pa.RecordBatch:
     # To the library a dot in a name is the way to a part of a column.
     names = None if any("." in name for name in wanted) else list(wanted)
     return file.read_stripe(index, names)
 
 
 @contextlib.contextmanager
-def _opened(path: str) -> Iterator[pyarrow.orc.ORCFile]:
-    with files.translated(path), storage.open_file(path) as raw:
+def _open_file(path: str) -> Iterator[pyarrow.orc.ORCFile]:
+    with files.translate_errors(path), storage.open_file(path) as raw:
         try:
             yield pyarrow.orc.ORCFile(raw)
         except (pa.ArrowException, OSError) as error:

@@ -36,14 +36,14 @@ class ParquetSource(base.Source):
         """Returns the files of each split, by the order of their names."""
         return [file for split in sorted(self.data.inputs) for file in self._find(split)]
 
-    def names(self, file: base.RawFile) -> tuple[str, ...]:
+    def read_names(self, file: base.RawFile) -> tuple[str, ...]:
         """Returns the columns of the file's schema."""
-        with _opened(file.path) as content:
+        with _open_file(file.path) as content:
             return tuple(content.schema_arrow.names)
 
     def plan(self, split: SplitName) -> list[base.Chunk]:
         """Reads the metadata of each file; one that lacks a column is a `DataError`."""
-        groups = [group for file in self._find(split) for group in self._groups(file)]
+        groups = [group for file in self._find(split) for group in self._list_groups(file)]
         return [base.Chunk(split, index, g.rows, g, g.bytes) for index, g in enumerate(groups)]
 
     def read(self, chunk: base.Chunk) -> Iterator[base.Rows]:
@@ -54,10 +54,10 @@ class ParquetSource(base.Source):
         path, wanted = group.file.path, list(self.data.columns)
         at_once = min(_ROWS, max(1, self.read_bytes * group.rows // max(1, group.bytes)))
         first = group.first
-        with _opened(path) as file:
+        with _open_file(path) as file:
             for batch in file.iter_batches(at_once, [group.index], wanted, use_threads=False):
                 arrays = [
-                    plain_types.readable(batch.column(name), self.data.columns[name].type)
+                    plain_types.to_readable(batch.column(name), self.data.columns[name].type)
                     for name in wanted
                 ]
                 yield base.Rows(
@@ -73,8 +73,8 @@ class ParquetSource(base.Source):
         lakes.refuse({storage.parent(file.path) for file in found})
         return found
 
-    def _groups(self, file: base.RawFile) -> Iterator[Group]:
-        with _opened(file.path) as content:
+    def _list_groups(self, file: base.RawFile) -> Iterator[Group]:
+        with _open_file(file.path) as content:
             base.check_names(
                 tuple(content.schema_arrow.names), list(self.data.columns), file.path, holder="it"
             )
@@ -86,15 +86,15 @@ class ParquetSource(base.Source):
                 first += found.num_rows
 
 
-def schema(path: str) -> pa.Schema:
+def read_schema(path: str) -> pa.Schema:
     """Returns the columns of a file. Raises `DataError` if it is not readable as Parquet."""
-    with _opened(path) as file:
+    with _open_file(path) as file:
         return file.schema_arrow
 
 
 @contextlib.contextmanager
-def _opened(path: str) -> Iterator[pq.ParquetFile]:
-    with files.translated(path), storage.open_file(path) as raw:
+def _open_file(path: str) -> Iterator[pq.ParquetFile]:
+    with files.translate_errors(path), storage.open_file(path) as raw:
         try:
             yield pq.ParquetFile(raw)
         except (pa.ArrowInvalid, pa.ArrowException) as error:

@@ -33,13 +33,13 @@ def read_columns(path: str) -> dict[str, str | None]:
     return dict(reversed(found))
 
 
-def common(paths: Iterable[str]) -> list[str]:
+def find_common(paths: Iterable[str]) -> list[str]:
     """Returns the columns that stand in the path of every file."""
     every = [read_columns(path) for path in paths]
     return [name for name in (every[0] if every else {}) if all(name in found for found in every)]
 
 
-def below(folder: str) -> tuple[str, list[str]]:
+def list_below(folder: str) -> tuple[str, list[str]]:
     """Returns what is in a folder, as a pattern of folders and the paths in them.
 
     That are the folder itself and its names; or, if these are all like `day=2024-06-01`, those
@@ -49,7 +49,7 @@ def below(folder: str) -> tuple[str, list[str]]:
     if not names or not all(map(_FOLDER.fullmatch, names)):
         return folder, [storage.join(folder, name) for name in names]
     top = len(folder.rstrip("/")) + 1
-    every = storage.glob(storage.join(files.escaped(folder), "**"))
+    every = storage.glob(storage.join(files.escape(folder), "**"))
     paths = [path for path in every if not re.search(r"/[._]", f"/{path[top:]}")]
     levels = {tuple(path[top:].split("/")[:-1]) for path in paths}
     columns = {tuple(name.partition("=")[0] for name in level) for level in levels}
@@ -69,9 +69,9 @@ def wrap(make: Callable[[config.Data], base.Source], data: config.Data) -> base.
         found = [file for split in sorted(data.inputs) for file in files.find(data, split)]
     except errors.DataError:  # which the source will say when it reads
         return make(data)
-    named = [name for name in common(file.path for file in found) if name in data.columns]
+    named = [name for name in find_common(file.path for file in found) if name in data.columns]
     if named and (data.source != "csv" or data.csv.header):
-        own = make(data).names(found[0]) or ()
+        own = make(data).read_names(found[0]) or ()
         named = [name for name in named if name not in own]
     rest = {name: column for name, column in data.columns.items() if name not in named}
     if not named or not rest:
@@ -91,9 +91,9 @@ class Partitioned(base.Source):
         """Returns the files of the source."""
         return self._source.files()
 
-    def names(self, file: base.RawFile) -> tuple[str, ...] | None:
+    def read_names(self, file: base.RawFile) -> tuple[str, ...] | None:
         """Returns the columns of a file and of its path."""
-        own = self._source.names(file)
+        own = self._source.read_names(file)
         return None if own is None else (*own, *self._columns)
 
     def plan(self, split: SplitName) -> list[base.Chunk]:

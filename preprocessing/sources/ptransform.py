@@ -59,10 +59,10 @@ class TransformSource(base.Source):
         return [base.Chunk(split, 0)]
 
     def read(self, chunk: base.Chunk) -> Iterator[base.Rows]:
-        """Is not how a transform is read: see `batches`."""
+        """Is not how a transform is read: see `read_batches`."""
         raise NotImplementedError("rows of a transform come through the pipeline")
 
-    def transform(self, split: SplitName) -> beam.PTransform:
+    def build_transform(self, split: SplitName) -> beam.PTransform:
         """Returns the transform for one split. Raises `UsageError` if it cannot be built."""
         try:
             return self._kind(dict(self.data.inputs[split]))
@@ -90,40 +90,40 @@ class Gather(beam.DoFn):
         else:
             self._rows.append(element)
             if len(self._rows) == BATCH_ROWS:
-                yield self._gathered()
+                yield self._take_gathered()
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
         """Gives what is left."""
         if self._rows:
             window = GlobalWindow()
-            yield WindowedValue(self._gathered(), window.max_timestamp(), (window,))
+            yield WindowedValue(self._take_gathered(), window.max_timestamp(), (window,))
 
-    def _gathered(self) -> Found:
+    def _take_gathered(self) -> Found:
         rows, self._rows = self._rows, []
         return self._split, pa.record_batch(
-            {name: _array([row.get(name) for row in rows]) for name in self._names}
+            {name: _build_array([row.get(name) for row in rows]) for name in self._names}
         )
 
 
-def batches(pipeline: beam.Pipeline, source: TransformSource) -> PCollection:
+def read_batches(pipeline: beam.Pipeline, source: TransformSource) -> PCollection:
     """Applies the transform to the inputs of all splits; returns a collection of `Found`."""
     names = tuple(source.data.columns)
     parts = [
         pipeline
-        | f"Own {split}" >> source.transform(split)
+        | f"Own {split}" >> source.build_transform(split)
         | f"Gather {split}" >> beam.ParDo(Gather(split, names))
         for split in sorted(source.data.inputs)
     ]
     return parts | "All splits" >> beam.Flatten()
 
 
-def number_of(batch: pa.RecordBatch) -> int:
+def hash_batch(batch: pa.RecordBatch) -> int:
     """Names a batch by what is in it, so that a repeated bundle writes the same files again."""
     digest = hashlib.blake2b(batch.serialize(), digest_size=6).digest()
     return int.from_bytes(digest, "big")
 
 
-def rows_of(batch: pa.RecordBatch, data: config.Data) -> base.Rows:
+def build_rows(batch: pa.RecordBatch, data: config.Data) -> base.Rows:
     """Returns a batch as a source gives it. Raises `DataError` if it lacks a column."""
     names = list(data.columns)
     base.check_names(batch.schema.names, names, data.source, holder="a batch")
@@ -142,14 +142,14 @@ def _is_file(path: str) -> bool:
     return bool(storage.glob(path)) or storage.exists(path)
 
 
-def _array(values: list[Any]) -> pa.Array:
+def _build_array(values: list[Any]) -> pa.Array:
     """Makes values an array; where their types differ they become text, which `cast` checks."""
     plain = [value.ravel() if isinstance(value, np.ndarray) else value for value in values]
     try:
         return pa.array(plain)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-        return pa.array([None if v is None else _text(v) for v in plain], pa.binary())
+        return pa.array([None if v is None else _encode_text(v) for v in plain], pa.binary())
 
 
-def _text(value: Any) -> bytes:
+def _encode_text(value: Any) -> bytes:
     return value if isinstance(value, bytes) else str(value).encode()

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 
 @contextlib.contextmanager
-def quiet() -> Iterator[None]:
+def silence_imports() -> Iterator[None]:
     """Lets imports say nothing of what is old, or could be had besides."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

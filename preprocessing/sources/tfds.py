@@ -42,12 +42,12 @@ class TfdsSource(TfrecordSource):
             self._check_columns(_read(storage.join(folder, _FEATURES)), folder)
             found += [
                 base.RawFile(f"{split}/{role}/{shard}", storage.join(folder, shard))
-                for shard in _shards(info, name, folder)
+                for shard in _list_shards(info, name, folder)
             ]
         return found
 
     def _check_columns(self, tree: Mapping[str, Any], folder: str) -> None:
-        features = dict(_flat(tree, ""))
+        features = dict(_flatten(tree, ""))
         base.check_names(list(features), list(self.data.columns), folder, holder="the dataset")
         for name, column in self.data.columns.items():
             kind = features[name]
@@ -74,7 +74,7 @@ def _read(path: str) -> dict[str, Any]:
     return found
 
 
-def _shards(info: Mapping[str, Any], name: str, folder: str) -> Iterator[str]:
+def _list_shards(info: Mapping[str, Any], name: str, folder: str) -> Iterator[str]:
     """Yields the names of the files of a split."""
     splits = {split["name"]: split for split in info.get("splits", [])}
     if name not in splits:
@@ -93,22 +93,26 @@ def _shards(info: Mapping[str, Any], name: str, folder: str) -> Iterator[str]:
         yield splits[name].get("filepathTemplate", _TEMPLATE).format(**known, **numbers, **both)
 
 
-def _flat(feature: Mapping[str, Any], name: str) -> Iterator[tuple[str, str]]:
+def _flatten(feature: Mapping[str, Any], name: str) -> Iterator[tuple[str, str]]:
     """Yields name and kind of each feature that is no dictionary of others."""
     kind = str(feature.get("pythonClassName", "")).rpartition(".")[2]
     nested = feature.get("featuresDict", {}).get("features")
     if kind == "FeaturesDict" or nested:
         for child, inner in (nested or {}).items():
-            yield from _flat(inner, f"{name}/{child}" if name else child)
+            yield from _flatten(inner, f"{name}/{child}" if name else child)
     elif kind in _KINDS:
         yield name, _KINDS[kind]
     else:
         tensor = feature.get("tensor", {}) if kind in ("Tensor", "Scalar") else {}
         plain = tensor.get("encoding", "none") == "none"
-        yield name, (plain and _kind_of_tensor(tensor.get("dtype", ""))) or _unreadable(kind, plain)
+        yield (
+            name,
+            (plain and _find_tensor_kind(tensor.get("dtype", "")))
+            or _explain_unreadable(kind, plain),
+        )
 
 
-def _kind_of_tensor(dtype: str) -> str:
+def _find_tensor_kind(dtype: str) -> str:
     """Returns how TensorFlow Datasets stores a tensor in an Example."""
     if dtype.startswith(("int", "uint", "bool")):
         return "int64"
@@ -117,5 +121,5 @@ def _kind_of_tensor(dtype: str) -> str:
     return "string" if dtype in ("string", "object") else dtype
 
 
-def _unreadable(kind: str, plain: bool) -> str:
+def _explain_unreadable(kind: str, plain: bool) -> str:
     return f"a {kind or 'feature of no class'}" if plain else f"a packed {kind}"

@@ -57,32 +57,32 @@ class TfrecordSource(base.Source):
 
     def plan(self, split: SplitName) -> list[base.Chunk]:
         """Cuts plain local files into ranges of records."""
-        parts = [part for file in self.find(split) for part in _parts(file, self.sizes.chunk)]
+        parts = [part for file in self.find(split) for part in _cut_parts(file, self.sizes.chunk)]
         return [base.Chunk(split, i, part.count, part, part.bytes) for i, part in enumerate(parts)]
 
     def read(self, chunk: base.Chunk) -> Iterator[base.Rows]:
         """Yields the features of records; those that cannot be read, or are of another kind than
         the column, are letters."""
         part: TfrecordChunk = chunk.details
-        with _opened(part.file.path) as stream:
+        with _open_file(part.file.path) as stream:
             stream.seek(part.offset)
-            for block in _blocks(stream, part, self.read_bytes):
-                yield self._rows(block, part.file)
+            for block in _read_blocks(stream, part, self.read_bytes):
+                yield self._parse_rows(block, part.file)
 
-    def payloads(self, chunk: base.Chunk) -> Iterator[bytes]:
+    def read_payloads(self, chunk: base.Chunk) -> Iterator[bytes]:
         """Yields the payloads of records as they are."""
         part: TfrecordChunk = chunk.details
-        with _opened(part.file.path) as stream:
+        with _open_file(part.file.path) as stream:
             stream.seek(part.offset)
-            for block in _blocks(stream, part, self.read_bytes):
+            for block in _read_blocks(stream, part, self.read_bytes):
                 yield from block.payloads
 
-    def _rows(self, block: PayloadBatch, file: base.RawFile) -> base.Rows:
+    def _parse_rows(self, block: PayloadBatch, file: base.RawFile) -> base.Rows:
         for row, payload in enumerate(block.payloads):
             if row not in block.bad and examples.is_sequence(payload):
                 number = block.first + row + 1
                 raise errors.DataError(f"{file.path!r}: record {number} {examples.SEQUENCE}")
-        batch, bad = examples.columns_of(block.payloads, self.data.columns, block.bad)
+        batch, bad = examples.parse_columns(block.payloads, self.data.columns, block.bad)
         numbers = np.arange(block.first, block.first + len(block.payloads))
         letters = [
             base.Letter(file.path, block.first + row + 1, column, reason, value, problem)
@@ -98,17 +98,17 @@ class TfrecordSource(base.Source):
         )
 
 
-def _parts(file: base.RawFile, most: int) -> Iterator[TfrecordChunk]:
+def _cut_parts(file: base.RawFile, most: int) -> Iterator[TfrecordChunk]:
     """Cuts a plain local file into parts of about `most` bytes, by the lengths in it. Raises
     `DataError` where it is damaged."""
-    with _opened(file.path) as stream:
+    with _open_file(file.path) as stream:
         if not isinstance(stream, mmap.mmap):
-            yield TfrecordChunk(file, bytes=files.unpacked_size(file.path))
+            yield TfrecordChunk(file, bytes=files.estimate_unpacked_size(file.path))
             return
         first = number = offset = start = 0
         size = len(stream)
         while offset < size:
-            with _located(file.path, number, offset):
+            with _locate_errors(file.path, number, offset):
                 length = tfrecord.length_in(stream[offset : offset + tfrecord.HEADER_BYTES])
                 end = offset + tfrecord.HEADER_BYTES + length + tfrecord.FOOTER_BYTES
                 if end > size:
@@ -121,12 +121,12 @@ def _parts(file: base.RawFile, most: int) -> Iterator[TfrecordChunk]:
             yield TfrecordChunk(file, start, number - first, first, offset - start)
 
 
-def _blocks(
+def _read_blocks(
     stream: IO[bytes] | mmap.mmap, part: TfrecordChunk, most: int
 ) -> Iterator[PayloadBatch]:
     block, size, number, offset = PayloadBatch(part.first), 0, part.first, part.offset
     while part.count is None or number < part.first + part.count:
-        with _located(part.file.path, number, offset):
+        with _locate_errors(part.file.path, number, offset):
             head = stream.read(tfrecord.HEADER_BYTES)
             if not head:
                 break
@@ -150,7 +150,7 @@ def _blocks(
 
 
 @contextlib.contextmanager
-def _located(path: str, number: int, offset: int) -> Iterator[None]:
+def _locate_errors(path: str, number: int, offset: int) -> Iterator[None]:
     try:
         yield
     except tfrecord.CorruptRecord as broken:
@@ -160,18 +160,18 @@ def _located(path: str, number: int, offset: int) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _opened(path: str) -> Iterator[IO[bytes] | mmap.mmap]:
+def _open_file(path: str) -> Iterator[IO[bytes] | mmap.mmap]:
     """Opens a file of records, mapped if it is plain and local. An empty one holds none.
 
     What it begins with does not decide: a length may look like gzip's magic.
     """
-    with files.translated(path), storage.open_file(path) as raw:
+    with files.translate_errors(path), storage.open_file(path) as raw:
         head = raw.read(tfrecord.HEADER_BYTES)
         raw.seek(0)
         try:
             tfrecord.length_in(head)
         except tfrecord.CorruptRecord:
-            with files.unpacked(raw, path) as stream:
+            with files.unpack(raw, path) as stream:
                 yield stream
             return
         if storage.is_remote(path):

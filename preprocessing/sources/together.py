@@ -33,13 +33,13 @@ class Together(base.Source):
         """Returns the files of the source."""
         return self._source.files()
 
-    def names(self, file: base.RawFile) -> tuple[str, ...] | None:
+    def read_names(self, file: base.RawFile) -> tuple[str, ...] | None:
         """Returns the columns that a file says it has."""
-        return self._source.names(file)
+        return self._source.read_names(file)
 
-    def changes(self) -> str:
+    def hash_changes(self) -> str:
         """Returns what the source does."""
-        return self._source.changes()
+        return self._source.hash_changes()
 
     def plan(self, split: SplitName) -> list[base.Chunk]:
         """Puts chunks that follow one another together, up to `read_bytes`."""
@@ -53,7 +53,7 @@ class Together(base.Source):
             groups[-1].append(chunk)
             size += length
         return [
-            base.Chunk(split, index, _rows_of(group), tuple(group))
+            base.Chunk(split, index, _count_rows(group), tuple(group))
             for index, group in enumerate(groups)
         ]
 
@@ -66,18 +66,18 @@ class Together(base.Source):
         size = 0
         for rows in (rows for one in chunk.details for rows in self._source.read(one)):
             if waiting and not (_can_join(rows) and _can_join(waiting[0], rows)):
-                yield _joined(waiting)
+                yield _join(waiting)
                 waiting, size = [], 0
             waiting.append(rows)
             size += rows.batch.nbytes
             if size >= self.read_bytes:
-                yield _joined(waiting)
+                yield _join(waiting)
                 waiting, size = [], 0
         if waiting:
-            yield _joined(waiting)
+            yield _join(waiting)
 
 
-def _rows_of(chunks: list[base.Chunk]) -> int | None:
+def _count_rows(chunks: list[base.Chunk]) -> int | None:
     """Returns how many rows chunks have, if every one says it."""
     known = [chunk.rows for chunk in chunks if chunk.rows is not None]
     return sum(known) if len(known) == len(chunks) else None
@@ -90,7 +90,7 @@ def _can_join(rows: base.Rows, other: base.Rows | None = None) -> bool:
     return not rows.each and not rows.stretches and len(set(rows.files.values())) == 1
 
 
-def _joined(parts: list[base.Rows]) -> base.Rows:
+def _join(parts: list[base.Rows]) -> base.Rows:
     """Returns the rows of all parts, which have the same columns."""
     if len(parts) == 1:
         return parts[0]
@@ -105,7 +105,7 @@ def _joined(parts: list[base.Rows]) -> base.Rows:
     return dataclasses.replace(
         parts[0],
         batch=batches[0],
-        numbers=np.concatenate([part.all_numbers() for part in parts]),
+        numbers=np.concatenate([part.list_numbers() for part in parts]),
         letters=tuple(letter for part in parts for letter in part.letters),
         stretches=tuple(stretches),
     )

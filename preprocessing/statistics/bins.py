@@ -13,7 +13,7 @@ _BINS = 40
 _HALVES = 2.0**52
 
 
-def shared(everyone: Sequence[manifest.ColumnStatistics]) -> np.ndarray:
+def find_shared_edges(everyone: Sequence[manifest.ColumnStatistics]) -> np.ndarray:
     """Returns edges of bins that hold all but the outermost percents of everyone's numbers.
 
     Each bin of whole numbers holds equally many of them; the last one may reach beyond the numbers.
@@ -22,12 +22,12 @@ def shared(everyone: Sequence[manifest.ColumnStatistics]) -> np.ndarray:
     high = max(other.quantiles[99] for other in everyone if other.quantiles)
     whole = all(isinstance(other.min, int) for other in everyone)
     if whole and max(abs(low), abs(high)) < _HALVES:
-        width = _whole_width(int(high) - int(low) + 1)
+        width = _choose_whole_width(int(high) - int(low) + 1)
         return np.arange(low - 0.5, high + width, width)
     return np.linspace(low, high if high > low else low + 1, _BINS + 1)
 
 
-def _whole_width(numbers: int) -> int:
+def _choose_whole_width(numbers: int) -> int:
     """Returns how many whole numbers a bin holds: of at least half as many bins as there may be,
     those of which the last one is the fullest."""
     least = -(-numbers // _BINS)
@@ -40,24 +40,24 @@ def are_whole(edges: np.ndarray) -> bool:
     return bool(edges[0] % 1 == 0.5 and (edges[1] - edges[0]) % 1 == 0)
 
 
-def edges_of(found: manifest.ColumnStatistics) -> np.ndarray:
+def find_edges(found: manifest.ColumnStatistics) -> np.ndarray:
     """Returns the edges of a column's histogram, those of its percentiles if it has none."""
     if found.histogram is None:
-        return shared([found])
+        return find_shared_edges([found])
     histogram = found.histogram
     return np.linspace(histogram.low, histogram.high, len(histogram.counts) + 1)
 
 
-def shares(found: manifest.ColumnStatistics, edges: np.ndarray) -> np.ndarray:
+def compute_shares(found: manifest.ColumnStatistics, edges: np.ndarray) -> np.ndarray:
     """Returns which share of the finite values lies in each bin: as counted, if they were counted
     by these bins, else by their percentiles."""
-    if found.histogram is not None and np.array_equal(edges_of(found), edges):
+    if found.histogram is not None and np.array_equal(find_edges(found), edges):
         finite = found.count - found.not_finite
         return np.array(found.histogram.counts) / max(1, finite)
-    return by_percentiles(found.quantiles or (), edges)
+    return estimate_shares(found.quantiles or (), edges)
 
 
-def by_percentiles(quantiles: Sequence[float], edges: np.ndarray) -> np.ndarray:
+def estimate_shares(quantiles: Sequence[float], edges: np.ndarray) -> np.ndarray:
     """Returns which share of the values lies from each edge up to the next, by their percentiles.
 
     Each percent is taken as spread evenly between its two quantiles; equal ones are a single spot,

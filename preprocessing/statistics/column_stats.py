@@ -44,7 +44,7 @@ class Partial:
     # Numbers of items of rows, of a column that is a list.
     lengths: Partial | None = None
 
-    def without(self, other: Partial) -> Partial:
+    def subtract(self, other: Partial) -> Partial:
         """Returns what is known without the rows that `other` is of, where rows that are equal to
         each of them stay."""
         values = None
@@ -54,10 +54,10 @@ class Partial:
             self.count - other.count,
             self.missing - other.missing,
             self.not_finite - other.not_finite,
-            self.moments.without(other.moments),
-            self.sketch.without(other.sketch),
+            self.moments.subtract(other.moments),
+            self.sketch.subtract(other.sketch),
             values,
-            self.lengths and other.lengths and self.lengths.without(other.lengths),
+            self.lengths and other.lengths and self.lengths.subtract(other.lengths),
         )
 
 
@@ -71,18 +71,18 @@ _TAKEN = "without "
 _LEFT_OUT = "left out"
 
 
-def of_batch(batch: pa.RecordBatch, split: str, data: config.Data) -> Partials:
+def count_batch(batch: pa.RecordBatch, split: str, data: config.Data) -> Partials:
     """Returns what is known of rows of one split, which have the types of `schema`."""
     return {
-        (split, name): _of_column(batch.column(name), column, counted=name in data.every_label)
+        (split, name): _count_column(batch.column(name), column, counted=name in data.every_label)
         for name, column in data.columns.items()
     }
 
 
-def of_left_out(batch: pa.RecordBatch, data: config.Data) -> Partials:
+def count_left_out(batch: pa.RecordBatch, data: config.Data) -> Partials:
     """Returns what the order of labels takes from rows of train that `data.sample` leaves out."""
     return {
-        (_LEFT_OUT, name): _of_column(batch.column(name), data.columns[name], counted=True)
+        (_LEFT_OUT, name): _count_column(batch.column(name), data.columns[name], counted=True)
         for name in data.every_label
     }
 
@@ -94,11 +94,11 @@ def merge(parts: Iterable[Partials], data: config.Data) -> Partials:
         for key, partial in part.items():
             found.setdefault(key, []).append(partial)
             if len(found[key]) == _AT_ONCE:
-                found[key] = [_together(found[key], data.columns[key[1]])]
-    return {key: _together(of_key, data.columns[key[1]]) for key, of_key in found.items()}
+                found[key] = [_merge_partials(found[key], data.columns[key[1]])]
+    return {key: _merge_partials(of_key, data.columns[key[1]]) for key, of_key in found.items()}
 
 
-def _together(parts: Sequence[Partial], column: config.Column) -> Partial:
+def _merge_partials(parts: Sequence[Partial], column: config.Column) -> Partial:
     """Returns what is known of several sets of rows together."""
     if len(parts) == 1:
         return parts[0]
@@ -107,14 +107,14 @@ def _together(parts: Sequence[Partial], column: config.Column) -> Partial:
         sum(part.count for part in parts),
         sum(part.missing for part in parts),
         sum(part.not_finite for part in parts),
-        functools.reduce(moments.Moments.merged, (part.moments for part in parts)),
-        quantile_sketch.merged([part.sketch for part in parts]),
-        _added([part.values for part in parts], column),
-        _together(lengths, LENGTHS) if lengths else None,
+        functools.reduce(moments.Moments.merge, (part.moments for part in parts)),
+        quantile_sketch.merge([part.sketch for part in parts]),
+        _add_counts([part.values for part in parts], column),
+        _merge_partials(lengths, LENGTHS) if lengths else None,
     )
 
 
-def as_removals(found: Partials) -> Partials:
+def turn_into_removals(found: Partials) -> Partials:
     """Returns parts for `merge` that take rows from the splits they were counted for. Rows that are
     equal to these must stay there."""
     return {(_TAKEN + split, name): partial for (split, name), partial in found.items()}
@@ -127,26 +127,26 @@ def finish(found: Partials, data: config.Data) -> dict[str, manifest.Statistics]
     found = {k: one for k, one in found.items() if k not in less and k[0] != _LEFT_OUT}
     for (split, name), partial in less.items():
         key = (split.removeprefix(_TAKEN), name)
-        found[key] = found[key].without(partial)
+        found[key] = found[key].subtract(partial)
     splits = sorted({split for split, _ in found}, key=config.SPLITS.index)
     made = {
-        split: _of_split(found, split, data, left_out=left_out if split == "train" else {})
+        split: _finish_split(found, split, data, left_out=left_out if split == "train" else {})
         for split in splits
     }
     _add_histograms(made, found, data)
     return made
 
 
-def _of_column(array: pa.Array, column: config.Column, counted: bool) -> Partial:
+def _count_column(array: pa.Array, column: config.Column, counted: bool) -> Partial:
     if column.list:
-        of_items = _of_column(array.flatten(), column.item, counted)
-        sizes = pa.array(lists.lengths(array.drop_null()))
-        lengths = _of_column(sizes, LENGTHS, counted=False)
+        of_items = _count_column(array.flatten(), column.item, counted)
+        sizes = pa.array(lists.count_items(array.drop_null()))
+        lengths = _count_column(sizes, LENGTHS, counted=False)
         return dataclasses.replace(of_items, missing=array.null_count, lengths=lengths)
     if column.type == "image":
         return Partial(len(array) - array.null_count, array.null_count)
     present = array.drop_null() if array.null_count else array
-    values, counts = _different(present, column)
+    values, counts = _count_different(present, column)
     count = int(counts.sum())
     known: Counts = None
     if counted or column.vocabulary or column.type == "string":
@@ -170,16 +170,16 @@ def _of_column(array: pa.Array, column: config.Column, counted: bool) -> Partial
     )
 
 
-def _different(present: pa.Array, column: config.Column) -> tuple[np.ndarray, np.ndarray]:
+def _count_different(present: pa.Array, column: config.Column) -> tuple[np.ndarray, np.ndarray]:
     """Returns the different values of a column, all of a row's, and how often each occurs. Numbers
     ascend."""
     if column.type == "uint8":
-        counts = count_bytes(arrow_types.values(present, column).ravel())
+        counts = count_bytes(arrow_types.extract_numbers(present, column).ravel())
         return np.flatnonzero(counts), counts[counts > 0]
     if column.type == "string":
         found = (present.flatten() if column.shape else present).value_counts()
         return found.field(0).to_numpy(zero_copy_only=False), found.field(1).to_numpy()
-    values = arrow_types.values(present, column).ravel()
+    values = arrow_types.extract_numbers(present, column).ravel()
     # Adding zero makes -0.0 the 0.0 it is equal to. Sorting is faster than hashing.
     values = np.sort(values + values.dtype.type(0))
     starts = np.flatnonzero(np.append(True, values[1:] != values[:-1])[: len(values)])
@@ -193,25 +193,25 @@ def count_bytes(values: np.ndarray) -> np.ndarray:
     return pairs.sum(axis=0) + pairs.sum(axis=1) + np.bincount(values[even:], minlength=256)
 
 
-def _added(parts: Sequence[Counts], column: config.Column) -> Counts:
+def _add_counts(parts: Sequence[Counts], column: config.Column) -> Counts:
     total: collections.Counter[int | str] = collections.Counter()
     for part in parts:
         if part is None:
             return None
         total.update(part)
-    return _bounded(total, column)
+    return _drop_excess(total, column)
 
 
-def _bounded(values: collections.Counter[int | str], column: config.Column) -> Counts:
+def _drop_excess(values: collections.Counter[int | str], column: config.Column) -> Counts:
     """Gives up on too many. A set only grows, so it does not matter when that is noticed."""
     return values if column.vocabulary or len(values) <= MAX_DISTINCT else None
 
 
-def _of_split(
+def _finish_split(
     found: Partials, split: str, data: config.Data, *, left_out: Mapping[str, Partial]
 ) -> manifest.Statistics:
     columns = {
-        name: _of_partial(found[split, name], column, left_out.get(name))
+        name: _finish_column(found[split, name], column, left_out.get(name))
         for name, column in data.columns.items()
     }
     weights = None
@@ -230,7 +230,7 @@ def _add_histograms(
 ) -> None:
     for name in data.columns:
         known = {split: (of.columns[name], found[split, name]) for split, of in splits.items()}
-        for split, one in _with_histograms(known).items():
+        for split, one in _make_histograms(known).items():
             splits[split].columns[name] = one
 
 
@@ -238,28 +238,28 @@ def _add_histograms(
 _Known = tuple[manifest.ColumnStatistics, Partial]
 
 
-def _with_histograms(known: dict[str, _Known]) -> dict[str, manifest.ColumnStatistics]:
+def _make_histograms(known: dict[str, _Known]) -> dict[str, manifest.ColumnStatistics]:
     """Returns the statistics of each split with histograms that share their bins."""
     numbers = [one for one, _ in known.values() if one.quantiles is not None]
-    edges = bins.shared(numbers) if numbers else None
+    edges = bins.find_shared_edges(numbers) if numbers else None
     lengths = {
         split: (one.lengths, partial.lengths)
         for split, (one, partial) in known.items()
         if one.lengths is not None and partial.lengths is not None
     }
-    of_lengths = _with_histograms(lengths) if lengths else {}
+    of_lengths = _make_histograms(lengths) if lengths else {}
     found = {}
     for split, (one, partial) in known.items():
         update: dict[str, object] = {"lengths": of_lengths[split]} if split in of_lengths else {}
         if edges is not None and one.quantiles is not None:
-            counts = partial.sketch.histogram(edges).tolist()
+            counts = partial.sketch.count_bins(edges).tolist()
             low, high = float(edges[0]), float(edges[-1])
             update["histogram"] = manifest.Histogram(low=low, high=high, counts=counts)
         found[split] = one.model_copy(update=update)
     return found
 
 
-def _of_partial(
+def _finish_column(
     partial: Partial, column: config.Column, left_out: Partial | None = None
 ) -> manifest.ColumnStatistics:
     """Returns the statistics of a column. Its values are in the order of all rows together with
@@ -276,7 +276,7 @@ def _of_partial(
         listed = tuple((v, n) for v, n in ordered if n >= rules.min_count)[: rules.top_k]
     quantiles = bits = None
     if numbers.least is not None and numbers.greatest is not None:
-        found = partial.sketch.percentiles().clip(numbers.least, numbers.greatest).tolist()
+        found = partial.sketch.compute_percentiles().clip(numbers.least, numbers.greatest).tolist()
         quantiles = (float(numbers.least), *found[1:-1], float(numbers.greatest))
         bits = partial.sketch.kept_bits
     return manifest.ColumnStatistics(
@@ -291,5 +291,5 @@ def _of_partial(
         quantile_bits=bits,
         distinct=None if partial.values is None else len(partial.values),
         vocabulary=listed,
-        lengths=None if partial.lengths is None else _of_partial(partial.lengths, LENGTHS),
+        lengths=None if partial.lengths is None else _finish_column(partial.lengths, LENGTHS),
     )

@@ -30,12 +30,12 @@ class Distinct:
         once, or so many `times`."""
         if not (pa.types.is_binary(values.type) or pa.types.is_string(values.type)):
             values = values.cast(pa.string())
-        self._see(hashing.of_keys(values.cast(pa.binary()), "distinct", hashing.FOR_ORDER), times)
+        self._see(hashing.hash_keys(values.cast(pa.binary()), "distinct", hashing.FOR_ORDER), times)
 
     def see_numbers(self, numbers: np.ndarray) -> None:
         """Takes in float32 or float64 without NaN, ten times as fast as by their text."""
         bits = (numbers + 0.0).view(f"u{numbers.itemsize}")  # 0.0 for -0.0
-        self._see(_mixed(bits.astype(np.uint64)))
+        self._see(_mix(bits.astype(np.uint64)))
 
     def _see(self, hashes: np.ndarray, times: np.ndarray | None = None) -> None:
         times = np.ones(len(hashes), np.int64) if times is None else times
@@ -53,7 +53,7 @@ class Distinct:
             return len(self._least)
         return round((_KEPT - 1) * 2.0**64 / float(self._least[-1]))
 
-    def rows_of_rare(self, below: int) -> float:
+    def count_rows_of_rare(self, below: int) -> float:
         """How many rows have a value that occurs less than `below` times, about. No value weighs
         much in that, as the share of the most frequent would."""
         if not len(self._least):
@@ -62,7 +62,7 @@ class Distinct:
         return float(rare) * self.count / len(self._least)
 
 
-def _mixed(numbers: np.ndarray) -> np.ndarray:
+def _mix(numbers: np.ndarray) -> np.ndarray:
     """Returns a hash of each uint64 (Steele et al. 2014, "Fast splittable pseudorandom number
     generators": splitmix64)."""
     mixed = numbers + np.uint64(0x9E3779B97F4A7C15)

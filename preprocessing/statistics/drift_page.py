@@ -18,38 +18,39 @@ def render(found: Sequence[Compared], a: RecordSplit, b: RecordSplit) -> str:
     """Returns the page of a comparison, the columns in the order of `found`."""
     drifted = sum(one.drifted for one in found)
     lead = (
-        f"{_key(_A)} A: {html.escape(a.name)}, {a.records:,} records of {a.split}. "
-        f"{_key(_B)} B: {html.escape(b.name)}, {b.records:,} records of {b.split}. "
+        f"{_draw_key(_A)} A: {html.escape(a.name)}, {a.records:,} records of {a.split}. "
+        f"{_draw_key(_B)} B: {html.escape(b.name)}, {b.records:,} records of {b.split}. "
         f"{drifted} of {len(found)} columns have drifted, the worst first; "
         f"{sum(one.undecided for one in found)} are undecided. "
         "KS is the Kolmogorov-Smirnov statistic, JS the Jensen-Shannon distance (base 2); both are "
         "0 for equal and 1 for disjoint values."
     )
-    sections = [_section(one, a, b) for one in found]
+    sections = [_render_section(one, a, b) for one in found]
     return document.document(f"Drift from {a.name} to {b.name}", lead, sections)
 
 
-def _key(color: str) -> str:
+def _draw_key(color: str) -> str:
     return f'<span style="color:{color}">&#9632;</span>'
 
 
-def _section(one: Compared, a: RecordSplit, b: RecordSplit) -> str:
+def _render_section(one: Compared, a: RecordSplit, b: RecordSplit) -> str:
     verdict = "undecided" if one.undecided else "within limits"
     if one.drifted:
         verdict = '<b class="bad">drifted</b>'
     plot = ""
     if not one.broken:
         of_a, of_b = a.column(one.column), b.column(one.column)
-        plot = _plot(one.measure, of_a, of_b)
+        plot = _draw_plot(one.measure, of_a, of_b)
         if of_a.lengths and of_b.lengths:
-            plot += f"<figcaption>items a row</figcaption>{_plot('KS', of_a.lengths, of_b.lengths)}"
+            of_items = _draw_plot("KS", of_a.lengths, of_b.lengths)
+            plot += f"<figcaption>items a row</figcaption>{of_items}"
     return (
         f"<section><h2>{html.escape(one.column)} <small>{verdict}</small></h2>"
-        f'<div class="splits"><figure>{plot}</figure>{_figures(one)}</div></section>'
+        f'<div class="splits"><figure>{plot}</figure>{_render_figures(one)}</div></section>'
     )
 
 
-def _figures(one: Compared) -> str:
+def _render_figures(one: Compared) -> str:
     if one.broken:
         return f"<p>{html.escape(one.problem)}</p>"
     pairs = [("distance", one.problem)]
@@ -68,22 +69,22 @@ def _figures(one: Compared) -> str:
     return f'<dl style="grid-template-columns: auto 1fr; align-content: start">{rows}</dl>'
 
 
-def _plot(measure: str, a: manifest.ColumnStatistics, b: manifest.ColumnStatistics) -> str:
+def _draw_plot(measure: str, a: manifest.ColumnStatistics, b: manifest.ColumnStatistics) -> str:
     if measure == "KS" and a.quantiles and b.quantiles:
-        edges = bins.shared([a, b])
-        shares = [bins.shares(one, edges) for one in (a, b)]
+        edges = bins.find_shared_edges([a, b])
+        shares = [bins.compute_shares(one, edges) for one in (a, b)]
         top = max(float(part.max(initial=0)) for part in shares) or 1.0
         drawn = "".join(
-            f'<g fill-opacity="0.55">{stats_page.columns_drawn(part / top, color)}</g>'
+            f'<g fill-opacity="0.55">{stats_page.draw_columns(part / top, color)}</g>'
             for part, color in zip(shares, (_A, _B), strict=True)
         )
-        return stats_page.axes(drawn, edges)
+        return stats_page.draw_axes(drawn, edges)
     if measure == "JS" and a.vocabulary and b.vocabulary:
-        return _bars(a, b)
+        return _draw_bars(a, b)
     return charts.svg(_WIDTH, 18, '<text y="12">nothing to plot</text>')
 
 
-def _bars(a: manifest.ColumnStatistics, b: manifest.ColumnStatistics) -> str:
+def _draw_bars(a: manifest.ColumnStatistics, b: manifest.ColumnStatistics) -> str:
     """Draws the values whose shares are largest on either side, A's bar above B's."""
     shares = [{v: n / one.count for v, n in one.vocabulary or ()} for one in (a, b)]
     largest = {v: max(s.get(v, 0.0) for s in shares) for v in {**shares[0], **shares[1]}}

@@ -27,7 +27,7 @@ class Moments:
     least: float | int | None = None
     greatest: float | int | None = None
 
-    def merged(self, other: Moments) -> Moments:
+    def merge(self, other: Moments) -> Moments:
         """Returns those of both sets of numbers together."""
         if not self.count or not other.count:
             return other if other.count else self
@@ -40,7 +40,7 @@ class Moments:
             max(self.greatest, other.greatest),  # type: ignore[type-var]
         )
 
-    def without(self, other: Moments) -> Moments:
+    def subtract(self, other: Moments) -> Moments:
         """Returns those without numbers that are among these, of each of which one stays."""
         count = self.count - other.count
         total, squares = self.total - other.total, self.squares - other.squares
@@ -51,7 +51,7 @@ class Moments:
         """The mean, `None` of nothing."""
         if not self.count:
             return None
-        return _rounded(fractions.Fraction(self.total, self.count << _UNIT_BITS))
+        return _round_to_float(fractions.Fraction(self.total, self.count << _UNIT_BITS))
 
     @property
     def variance(self) -> float | None:
@@ -59,7 +59,7 @@ class Moments:
         if not self.count:
             return None
         above = self.squares * self.count - self.total * self.total
-        return _rounded(fractions.Fraction(above, self.count**2 << 2 * _UNIT_BITS))
+        return _round_to_float(fractions.Fraction(above, self.count**2 << 2 * _UNIT_BITS))
 
 
 def compute(values: np.ndarray, counts: np.ndarray) -> Moments:
@@ -71,11 +71,11 @@ def compute(values: np.ndarray, counts: np.ndarray) -> Moments:
         return Moments()
     number = int(counts.sum())
     assert number < 1 << 29, "sums of float64 would no longer be exact"
-    total, squares = (_of_floats if values.dtype == np.float32 else _of_integers)(values, counts)
+    total, squares = (_sum_floats if values.dtype == np.float32 else _sum_integers)(values, counts)
     return Moments(number, total, squares, values.min().item(), values.max().item())
 
 
-def _of_integers(values: np.ndarray, counts: np.ndarray) -> tuple[int, int]:
+def _sum_integers(values: np.ndarray, counts: np.ndarray) -> tuple[int, int]:
     largest = max(abs(int(values.min())), abs(int(values.max())))
     if largest**2 * int(counts.sum()) < 1 << 63:
         weighted = values * counts
@@ -87,7 +87,7 @@ def _of_integers(values: np.ndarray, counts: np.ndarray) -> tuple[int, int]:
     return total << _UNIT_BITS, squares << 2 * _UNIT_BITS
 
 
-def _of_floats(values: np.ndarray, counts: np.ndarray) -> tuple[int, int]:
+def _sum_floats(values: np.ndarray, counts: np.ndarray) -> tuple[int, int]:
     """Adds up mantissas by exponent: 24 bits each, or two halves of 12 for the squares."""
     bits = values.view(np.uint32)
     exponents = ((bits >> _MANTISSA_BITS) & 0xFF).astype(np.int64)
@@ -96,7 +96,7 @@ def _of_floats(values: np.ndarray, counts: np.ndarray) -> tuple[int, int]:
     exponents = np.maximum(exponents, 1) - 1
     high, low = mantissas >> _HALF_BITS, mantissas & (1 << _HALF_BITS) - 1
     signed = np.where(bits >> 31, -mantissas, mantissas)
-    sums = _by_exponent(exponents, counts, signed, high * high, high * low, low * low)
+    sums = _sum_by_exponent(exponents, counts, signed, high * high, high * low, low * low)
     total = squares = 0
     for exponent, (linear, upper, middle, lower) in sums:
         total += linear << exponent
@@ -104,7 +104,7 @@ def _of_floats(values: np.ndarray, counts: np.ndarray) -> tuple[int, int]:
     return total, squares
 
 
-def _by_exponent(
+def _sum_by_exponent(
     exponents: np.ndarray, counts: np.ndarray, *parts: np.ndarray
 ) -> list[tuple[int, list[int]]]:
     """Sums each part, below 2**24 a value, for each exponent that occurs."""
@@ -113,5 +113,5 @@ def _by_exponent(
     return [(int(e), [int(column[e]) for column in sums]) for e in occurring]
 
 
-def _rounded(exact: fractions.Fraction) -> float:
+def _round_to_float(exact: fractions.Fraction) -> float:
     return exact.numerator / exact.denominator

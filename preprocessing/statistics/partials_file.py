@@ -44,7 +44,8 @@ def write(found: Partials, file: Any) -> None:
         if partial.lengths is not None:
             every[split, column + _LENGTHS] = partial.lengths
     rows = [
-        (split, column, *_fields(partial).values()) for (split, column), partial in every.items()
+        (split, column, *_list_fields(partial).values())
+        for (split, column), partial in every.items()
     ]
     arrays = [pa.array([row[n] for row in rows], f.type) for n, f in enumerate(_SCHEMA)]
     with pa.ipc.new_file(file, _SCHEMA) as writer:
@@ -67,7 +68,7 @@ def read(file: Any) -> Partials:
                 fields["bucket_counts"].values.to_numpy(),
                 fields["cut"].as_py(),
             ),
-            values=_counts(fields),
+            values=_read_counts(fields),
         )
     lengths = [key for key in found if key[1].endswith(_LENGTHS)]
     for split, name in lengths:
@@ -76,7 +77,7 @@ def read(file: Any) -> Partials:
     return found
 
 
-def _fields(partial: Partial) -> dict[str, Any]:
+def _list_fields(partial: Partial) -> dict[str, Any]:
     """Returns the fields of a row behind split and column, in the order of the schema."""
     numbers, sketch, counts = partial.moments, partial.sketch, partial.values
     exact = [numbers.count, numbers.total, numbers.squares, numbers.least, numbers.greatest]
@@ -97,7 +98,7 @@ def _fields(partial: Partial) -> dict[str, Any]:
     }
 
 
-def _counts(fields: dict[str, pa.Scalar]) -> Counts:
+def _read_counts(fields: dict[str, pa.Scalar]) -> Counts:
     counts = fields["value_counts"].as_py()
     if counts is None:
         return None

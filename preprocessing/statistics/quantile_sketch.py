@@ -21,7 +21,7 @@ _MANTISSA_BITS = 52
 MOST_BUCKETS = 2**14
 
 
-def _nothing() -> np.ndarray:
+def _build_empty() -> np.ndarray:
     return np.zeros(0, np.int64)
 
 
@@ -30,8 +30,8 @@ class Sketch:
     """Buckets that hold something, by ascending value, and how much each holds; `cut` is how many
     of the last bits of each number are left out."""
 
-    buckets: np.ndarray = dataclasses.field(default_factory=_nothing)
-    counts: np.ndarray = dataclasses.field(default_factory=_nothing)
+    buckets: np.ndarray = dataclasses.field(default_factory=_build_empty)
+    counts: np.ndarray = dataclasses.field(default_factory=_build_empty)
     cut: int = 0
 
     @property
@@ -40,13 +40,13 @@ class Sketch:
         near to zero, and exact with all 52."""
         return _MANTISSA_BITS - self.cut
 
-    def without(self, other: Sketch) -> Sketch:
+    def subtract(self, other: Sketch) -> Sketch:
         """Returns this sketch without the numbers of `other`, which were counted in it."""
         less = Sketch(_drop_bits(other.buckets, self.cut - other.cut), -other.counts)
         buckets = np.concatenate([self.buckets, less.buckets])
         return Sketch(*_sum_equal(buckets, np.concatenate([self.counts, less.counts])), self.cut)
 
-    def percentiles(self) -> np.ndarray:
+    def compute_percentiles(self) -> np.ndarray:
         """Returns the percentiles 0 to 100: the i-th is the smallest number that is not below at
         least i percent of all.
 
@@ -56,7 +56,7 @@ class Sketch:
         ranks = (np.arange(101) * int(ends[-1]) + 99) // 100
         return self._values[np.searchsorted(ends, ranks.clip(1))]
 
-    def histogram(self, edges: np.ndarray) -> np.ndarray:
+    def count_bins(self, edges: np.ndarray) -> np.ndarray:
         """Returns how many numbers are in each bin between `edges`; the last includes its end."""
         found, _ = np.histogram(self._values, edges, weights=self.counts)
         return found.astype(np.int64)
@@ -75,7 +75,7 @@ def build(values: np.ndarray, counts: np.ndarray) -> Sketch:
     return _fit(*_sum_equal(np.where(exact < 0, -size, size), counts), 0)
 
 
-def merged(sketches: Sequence[Sketch]) -> Sketch:
+def merge(sketches: Sequence[Sketch]) -> Sketch:
     """Returns the sketch of all the numbers together."""
     cut = max(one.cut for one in sketches)
     parts = [_drop_bits(one.buckets, cut - one.cut) for one in sketches]
@@ -90,7 +90,7 @@ def _drop_bits(buckets: np.ndarray, bits: int) -> np.ndarray:
 
 def _sum_equal(buckets: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     if not len(buckets):
-        return _nothing(), _nothing()
+        return _build_empty(), _build_empty()
     if not (buckets[1:] >= buckets[:-1]).all():
         order = np.argsort(buckets, kind="stable")
         buckets, counts = buckets[order], counts[order]

@@ -21,7 +21,7 @@ def render(contents: manifest.Manifest, title: str) -> str:
     """Returns the page of a record set."""
     splits = contents.statistics
     counts = ", ".join(f"{name} {split.records:,}" for name, split in contents.splits.items())
-    sections = [_section(name, contents) for name in contents.columns]
+    sections = [_render_section(name, contents) for name in contents.columns]
     lead = (
         f"Records: {counts}. {len(contents.columns)} columns in {len(splits)} splits; label "
         f"{html.escape(contents.label)}. Quantiles of more than 16,384 different values are "
@@ -34,13 +34,13 @@ def render(contents: manifest.Manifest, title: str) -> str:
     return document.document(title, lead, sections)
 
 
-def _section(name: str, contents: manifest.Manifest) -> str:
+def _render_section(name: str, contents: manifest.Manifest) -> str:
     column = contents.columns[name]
     found = {split: of.columns[name] for split, of in contents.statistics.items()}
     shape = f" of {list(column.shape)}" if column.shape else ", lists" if column.list else ""
     figures = [
-        f"<figure><figcaption>{split}</figcaption>{_plot(found, split)}"
-        f"{_figures(one, column)}</figure>"
+        f"<figure><figcaption>{split}</figcaption>{_draw_plot(found, split)}"
+        f"{_render_figures(one, column)}</figure>"
         for split, one in found.items()
     ]
     return (
@@ -49,7 +49,7 @@ def _section(name: str, contents: manifest.Manifest) -> str:
     )
 
 
-def _figures(found: manifest.ColumnStatistics, column: config.Column) -> str:
+def _render_figures(found: manifest.ColumnStatistics, column: config.Column) -> str:
     missing = distances.compute_missing_share(found, column)
     pairs = [("values", f"{found.count:,}"), ("missing", f"{missing:.2%}")]
     lengths = found.lengths
@@ -79,28 +79,28 @@ def _format_number(number: int | float | None) -> str:
     return f"{number:,}" if isinstance(number, int) else f"{number:,.6g}"
 
 
-def _plot(found: dict[str, manifest.ColumnStatistics], split: str) -> str:
+def _draw_plot(found: dict[str, manifest.ColumnStatistics], split: str) -> str:
     """Plots one split, on the axes that all splits of the column share."""
     color = _COLORS.get(split, "#777")
     if found[split].quantiles is not None:
         numbers = [one for one in found.values() if one.quantiles is not None]
-        return _histogram(found[split], numbers, color)
+        return _draw_histogram(found[split], numbers, color)
     if found[split].vocabulary:
-        return _bars(found[split], [one for one in found.values() if one.vocabulary], color)
+        return _draw_bars(found[split], [one for one in found.values() if one.vocabulary], color)
     why = "not counted by value" if found[split].count else "no values"
     return charts.svg(_WIDTH, _ROW, f'<text y="12">{why}</text>')
 
 
-def _histogram(
+def _draw_histogram(
     one: manifest.ColumnStatistics, everyone: Sequence[manifest.ColumnStatistics], color: str
 ) -> str:
     """Draws shares of equally wide bins between the outermost percentiles of all splits."""
-    edges = bins.edges_of(one)
-    top = max(float(bins.shares(other, edges).max(initial=0)) for other in everyone)
-    return axes(columns_drawn(bins.shares(one, edges) / (top or 1), color), edges)
+    edges = bins.find_edges(one)
+    top = max(float(bins.compute_shares(other, edges).max(initial=0)) for other in everyone)
+    return draw_axes(draw_columns(bins.compute_shares(one, edges) / (top or 1), color), edges)
 
 
-def columns_drawn(heights: np.ndarray, color: str) -> str:
+def draw_columns(heights: np.ndarray, color: str) -> str:
     """Returns one bar a bin; `heights` are from 0 to 1."""
     width = _WIDTH / len(heights)
     return "".join(
@@ -111,7 +111,7 @@ def columns_drawn(heights: np.ndarray, color: str) -> str:
     )
 
 
-def axes(drawn: str, edges: np.ndarray) -> str:
+def draw_axes(drawn: str, edges: np.ndarray) -> str:
     """Returns the plot of bars over `edges`, with the numbers at its ends."""
     half = 0.5 if bins.are_whole(edges) else 0.0
     low, high = float(edges[0] + half), float(edges[-1] - half)
@@ -126,7 +126,7 @@ def axes(drawn: str, edges: np.ndarray) -> str:
     )
 
 
-def _bars(
+def _draw_bars(
     one: manifest.ColumnStatistics, everyone: Sequence[manifest.ColumnStatistics], color: str
 ) -> str:
     """Draws the shares of the values that are most frequent in the first split."""

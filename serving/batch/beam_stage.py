@@ -66,7 +66,7 @@ class Predict(beam.DoFn):
         """Predicts for one chunk."""
         tally, agreements = letter_files.Tally(), _Agreements()
         origin = f"{element.split}-{element.index:06d}"
-        with error_transport.carried(f"cannot write predictions in {self._folder!r}"):
+        with error_transport.carry_errors(f"cannot write predictions in {self._folder!r}"):
             found = self._asked.source.read(element)
             for number, part in enumerate(prefetch(map(self._encoded, found))):
                 agreements.add(self._answer(f"{origin}-{number:04d}", part, tally))
@@ -77,7 +77,7 @@ class Predict(beam.DoFn):
     def _encoded(self, rows: Rows) -> _Part:
         good = validate.enforce(rows, self._asked.data, "test")
         self._within_budget(good.letters)
-        return _Part(rows, good, binary.values(encode.encode(good.batch, self._asked.model)))
+        return _Part(rows, good, binary.copy_values(encode.encode(good.batch, self._asked.model)))
 
     def _answer(self, name: str, part: _Part, tally: letter_files.Tally) -> Mapping[str, Agreement]:
         found, refused = self.answers(part.payloads)
@@ -89,7 +89,7 @@ class Predict(beam.DoFn):
             part = part.without(list(refused))
         letter_files.write(self._folder, name, letters)
         cut = part.good.truncated
-        tally.add(letter_files.tally(letters, read, part.good.dropped, truncated=cut))
+        tally.add(letter_files.count_letters(letters, read, part.good.dropped, truncated=cut))
         tally.add_undated(undated.count(part.good.batch, self._asked.dates, self._asked.model))
         if not len(part.good.numbers):
             return {}
@@ -256,7 +256,7 @@ def run(
     options: PipelineOptions,
 ) -> None:
     """Predicts for all chunks. Raises what the workers meant to say."""
-    pipeline = beam.Pipeline(beam_options.runner(options), options)
+    pipeline = beam.Pipeline(beam_options.choose_runner(options), options)
     _ = (
         pipeline
         | "Chunks" >> beam.Create(chunks)

@@ -19,7 +19,7 @@ from preprocessing import sources
 from preprocessing.schema_inference import detect_kind
 from preprocessing.sources import files, json_layout, lakes, partitions
 from preprocessing.sources.base import Source
-from preprocessing.sources.image_files import PicturesSource, folder_of
+from preprocessing.sources.image_files import PicturesSource, find_folder
 from preprocessing.sources.image_folder import ENDINGS
 
 # Rows to predict for come in one part, which must have the name of a split.
@@ -70,7 +70,7 @@ def of_files(
     named_so = len(paths) > 1 and all(path.lower().endswith(ENDINGS) for path in paths)
     # Each of several pictures is checked by itself, also the first.
     kind = "pictures" if named_so else _kind(paths[0], job)
-    folders = {folder_of(path) for path in paths}
+    folders = {find_folder(path) for path in paths}
     named = classes is not None and folders <= set(classes)
     return _build_request(paths, kind, job, budget=budget, pictures_named=named, part=part)
 
@@ -183,7 +183,7 @@ def _names(data: config.Data, kind: str, pictures_named: bool) -> list[str] | No
     if kind == "idx":
         return []
     source = sources.choose(data)
-    said = [source.names(file) for file in source.files()]
+    said = [source.read_names(file) for file in source.files()]
     known = [names for names in said if names is not None]
     if not known:
         return None
@@ -216,13 +216,13 @@ def _in_folder(folder: str, job: config.Config) -> list[str]:
         if pictures:
             return pictures
     lakes.refuse([folder])
-    folder, paths = partitions.below(folder)
+    folder, paths = partitions.list_below(folder)
     paths = [path for path in paths if not storage.listdir(path)]
     if not paths:
         raise errors.DataError(f"{folder!r}: holds no files to predict for")
     endings = [_ending(path) for path in paths]
     if len(different := sorted(set(endings))) > 1:
-        pattern = storage.join(folder, f"*{files.likely(endings)}")
+        pattern = storage.join(folder, f"*{files.choose_ending(endings)}")
         raise errors.DataError(
             f"{folder!r}: holds files that end in {', '.join(map(repr, different))}; give a "
             f"pattern of those to read, such as {pattern!r}"
@@ -242,11 +242,15 @@ def _takes_image(job: config.Config) -> bool:
 
 def _kind(path: str, job: config.Config) -> str:
     """Returns the source that reads a file, by what it begins with."""
-    with files.translated(path), storage.open_file(path) as raw, files.unpacked(raw, path) as file:
+    with (
+        files.translate_errors(path),
+        storage.open_file(path) as raw,
+        files.unpack(raw, path) as file,
+    ):
         head = file.read(file_kinds.HEAD_BYTES)
     kind = file_kinds.detect(head)
     if kind is not None and kind.family == "rows":
-        return detect_kind.kind_of(path)  # raises for a packed table
+        return detect_kind.detect_kind(path)  # raises for a packed table
     if kind is not None and kind.family == "picture":
         return "pictures"
     if _takes_image(job):
@@ -257,7 +261,7 @@ def _kind(path: str, job: config.Config) -> str:
             f"{path!r}: {seen} neither PNG, JPEG, {', '.join(called)} nor {last}; only these hold "
             "images"
         )
-    detect_kind.kind_of(path)  # raises for what is neither text nor known
+    detect_kind.detect_kind(path)  # raises for what is neither text nor known
     with files.open_unpacked(path) as stream:
         text = stream.read(_HEAD)
     return "jsonl" if json_layout.is_lines(text, path, one_row=True) else "csv"

@@ -146,7 +146,7 @@ def _answer(
         export.path, export.classes, job.label, batch, several, part
     )
     options = beam_options.build(pipeline_options, num_workers)
-    with _reporting(parts, chunks), beam_options.quiet(options):
+    with _reporting(parts, chunks), beam_options.silence_tracebacks(options):
         beam_stage.run(chunks, asked, answering, folder=parts, options=options)
 
 
@@ -158,7 +158,7 @@ def _listed(paths: Sequence[str]) -> str:
 def _reporting(folder: str, chunks: Sequence[Chunk]) -> contextlib.AbstractContextManager[None]:
     """Shows how many rows are answered while the body runs."""
     rows = None if any(c.rows is None for c in chunks) else sum(c.rows or 0 for c in chunks)
-    return worker_files.watched(folder, functools.partial(_report, folder, rows))
+    return worker_files.watch_files(folder, functools.partial(_report, folder, rows))
 
 
 def _report(folder: str, rows: int | None, more: Callable[[], bool]) -> None:
@@ -166,7 +166,7 @@ def _report(folder: str, rows: int | None, more: Callable[[], bool]) -> None:
 
     with progress.Progress("predicting", rows, unit="rows") as bar:
         while more():
-            bad = letter_files.letters_written(folder)
+            bad = letter_files.count_letters_written(folder)
             done = beam_stage.rows_answered(folder)
             bar.reach(done + bad, f"{bad:,} dead letters" if bad else "")
 
@@ -177,13 +177,13 @@ def _keep_dead_letters(asked: Asked, output: Output, parts: str) -> letter_files
     for tally in letter_files.collect(parts, lambda _: output.dead_letters).values():
         total.add(tally)
     where = _listed(_paths(asked))
-    for line in undated.lines(total.undated, asked.dates):
+    for line in undated.format_warnings(total.undated, asked.dates):
         print(f"warning: {line}")
     if not total.read:
         raise errors.DataError(f"{where}: no rows")
     if total.rejected:
         print(f"{total.rejected:,} of {total.read:,} rows are dead letters:")
-        print("\n".join(f"  {line}" for line in total.lines()))
+        print("\n".join(f"  {line}" for line in total.format_lines()))
         print(f"see {terminal.display_path(output.dead_letters)}", flush=True)
     letter_files.check_total(total, asked.data, output.dead_letters)
     if total.rejected == total.read:

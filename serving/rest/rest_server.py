@@ -58,7 +58,7 @@ class Served:
     def predict(self, body: Any) -> dict[str, Any]:
         """Returns the answer to a parsed body. Raises `BadRequest`."""
         request = json_codec.read(body, self._data, self._signatures, dates=self._dates)
-        for line in undated.lines(request.undated, self._dates):
+        for line in undated.format_warnings(request.undated, self._dates):
             print(f"warning: {line}", flush=True)
         try:
             outputs = self._model.call(request.signature, request.feeds)

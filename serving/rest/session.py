@@ -107,7 +107,7 @@ def _record(data: config.Data, records_path: str) -> dict[str, Any]:
 
 
 def _values(payload: bytes, data: config.Data) -> dict[str, Any]:
-    batch, bad = examples.columns_of([payload], data.columns, {})
+    batch, bad = examples.parse_columns([payload], data.columns, {})
     if bad:
         return {}
     [row] = batch.to_pylist()

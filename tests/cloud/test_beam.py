@@ -19,7 +19,7 @@ from preprocessing.runners import beam_options
 
 folder = sys.argv[1]
 options = beam_options.build([], num_workers=1)
-with beam.Pipeline(beam_options.runner(options), options) as pipeline:
+with beam.Pipeline(beam_options.choose_runner(options), options) as pipeline:
     _ = (
         pipeline
         | beam.io.ReadFromText(folder + "/raw/*.txt")

@@ -23,7 +23,7 @@ def _statistics(values, **column) -> manifest.ColumnStatistics:
     kind = "string" if isinstance(values[0], str) else str(np.asarray(values).dtype)
     data = tables.make_config("x", {"label": {"type": kind, **column}}).data
     array = pa.array(values, arrow_types.arrow_type(data.columns["label"]))
-    found = column_stats.of_batch(pa.record_batch({"label": array}), "train", data)
+    found = column_stats.count_batch(pa.record_batch({"label": array}), "train", data)
     return column_stats.finish(found, data)["train"].columns["label"]
 
 

@@ -27,8 +27,8 @@ def test_declared_columns_have_arrow_types(column, expected):
 def test_arrays_have_one_row_for_each_record():
     lists = pa.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], pa.list_(pa.float32(), 2))
     column = config.Column(type="float32", shape=(2,))
-    assert arrow_types.values(lists.slice(1), column).tolist() == [[3, 4], [5, 6]]
+    assert arrow_types.extract_numbers(lists.slice(1), column).tolist() == [[3, 4], [5, 6]]
     images = pa.array([b"\0\1", b"\2\3", b"\4\5"], pa.binary(2))
     column = config.Column(type="uint8", shape=(2,))
-    assert arrow_types.values(images.slice(1, 1), column).tolist() == [[2, 3]]
-    assert arrow_types.values(images.slice(0, 0), column).shape == (0, 2)
+    assert arrow_types.extract_numbers(images.slice(1, 1), column).tolist() == [[2, 3]]
+    assert arrow_types.extract_numbers(images.slice(0, 0), column).shape == (0, 2)

@@ -19,17 +19,17 @@ def array(request):
 @pytest.mark.parametrize(("start", "length"), [(0, 5), (1, 3), (3, 1), (4, 1), (2, 0)])
 def test_slices_keep_values_lengths_and_bytes(array, start, length):
     part, expected = array.slice(start, length), _VALUES[start : start + length]
-    assert binary.values(part) == expected
-    assert [view.tobytes() for view in binary.views(part)] == expected
-    assert binary.lengths(part).tolist() == [len(value) for value in expected]
-    assert binary.data(part).tobytes() == b"".join(expected)
+    assert binary.copy_values(part) == expected
+    assert [view.tobytes() for view in binary.iterate_views(part)] == expected
+    assert binary.compute_lengths(part).tolist() == [len(value) for value in expected]
+    assert binary.view_data(part).tobytes() == b"".join(expected)
 
 
 def test_an_empty_array_has_no_values(array):
     empty = pa.array([], array.type)
-    assert binary.values(empty) == []
-    assert list(binary.views(empty)) == list(binary.copies(empty)) == []
-    assert binary.data(empty).size == 0
+    assert binary.copy_values(empty) == []
+    assert list(binary.iterate_views(empty)) == list(binary.iterate_copies(empty)) == []
+    assert binary.view_data(empty).size == 0
 
 
 def test_cut_rebuilds_an_array_from_bytes_and_lengths():
@@ -39,4 +39,4 @@ def test_cut_rebuilds_an_array_from_bytes_and_lengths():
 
 
 def test_views_share_the_memory_of_the_array(array):
-    assert np.shares_memory(list(binary.views(array))[1], binary.data(array))
+    assert np.shares_memory(list(binary.iterate_views(array))[1], binary.view_data(array))

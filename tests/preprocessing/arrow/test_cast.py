@@ -289,5 +289,5 @@ def test_an_item_of_a_list_is_finite(source, separator):
     made, faults = cast.convert(pa.array(source), column)
     assert [(reason, bad.tolist()) for reason, bad in faults] == [("finite", [True, False])]
     assert made.to_pylist() == [None, [2.0]]
-    problem = rules.problem("finite", source[0], column)
+    problem = rules.describe_problem("finite", source[0], column)
     assert problem.endswith(", not a finite number, which each item of a list must be")

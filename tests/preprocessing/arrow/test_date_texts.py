@@ -14,8 +14,8 @@ from preprocessing.arrow import date_texts
 @pytest.mark.parametrize("form", date_forms.TEXTS)
 def test_the_example_of_each_form_is_a_day(form):
     texts = pa.array([date_forms.EXAMPLES[form], "garbage", None, "0000-00-00"])
-    assert date_texts.unreadable(form, texts).tolist() == [False, True, False, True]
-    iso = date_texts.as_iso(form, texts[:1])[0].as_py().strip()
+    assert date_texts.find_unreadable(form, texts).tolist() == [False, True, False, True]
+    iso = date_texts.rewrite_as_iso(form, texts[:1])[0].as_py().strip()
     others = {"quarter": "2013-01-01", "clock": "1970-01-01 13:45"}
     others |= dict.fromkeys(("y-m", "m/y", "month y"), "2013-01-01")
     assert iso == others.get(form, "2013-01-31")
@@ -35,16 +35,16 @@ def test_the_example_of_each_form_is_a_day(form):
     ],
 )
 def test_texts_of_a_form_are_moments(form, text, moment):
-    found = date_texts.instants(form, pa.array([text, None, "x", "0000-00-00"]))
+    found = date_texts.parse_instants(form, pa.array([text, None, "x", "0000-00-00"]))
     assert found.cast(pa.timestamp("us"))[0].as_py() == datetime.datetime.fromisoformat(moment)
     assert found.null_count == 3
 
 
 def test_each_different_text_is_looked_at_once(monkeypatch):
     seen = []
-    have = date_texts.have
+    have = date_texts.match_form
     monkeypatch.setattr(
-        date_texts, "have", lambda form, texts: seen.append(len(texts)) or have(form, texts)
+        date_texts, "match_form", lambda form, texts: seen.append(len(texts)) or have(form, texts)
     )
     texts = pa.array(["2020-01-01", "2020-02-30"] * 1000)
-    assert date_texts.unreadable("iso", texts).sum() == 1000 and seen == [2]
+    assert date_texts.find_unreadable("iso", texts).sum() == 1000 and seen == [2]

@@ -20,7 +20,7 @@ _COLUMNS = {
 
 
 def _read(*payloads):
-    batch, bad = examples.columns_of(payloads, _COLUMNS, {})
+    batch, bad = examples.parse_columns(payloads, _COLUMNS, {})
     return batch.to_pylist(), bad
 
 

@@ -16,7 +16,7 @@ from tests.preprocessing import pictures
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG"])
 def test_good_ones(kind):
-    assert image_values.problem(pictures.encoded(1, kind)) is None
+    assert image_values.find_problem(pictures.encoded(1, kind)) is None
 
 
 def _flipped(content: bytes) -> bytes:
@@ -51,14 +51,14 @@ def _flipped(content: bytes) -> bytes:
     ],
 )
 def test_bad_ones(content):
-    assert image_values.problem(content)
+    assert image_values.find_problem(content)
     assert f"{len(content)} bytes (" in image_values.describe(content)
 
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG"])
 def test_what_follows_the_last_chunk_does_not_matter(kind):
     content = pictures.encoded(1, kind) + b"more"
-    assert image_values.problem(content) is None
+    assert image_values.find_problem(content) is None
     assert tf.io.decode_image(content).shape.rank == 3
 
 
@@ -70,15 +70,15 @@ def test_tensorflow_reads_png_to_the_end(cut):
 
 def test_a_picture_that_would_fill_the_memory(monkeypatch):
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 20)
-    assert image_values.problem(pictures.encoded(1)) == "has more than 20 pixels"
+    assert image_values.find_problem(pictures.encoded(1)) == "has more than 20 pixels"
     file = io.BytesIO()
     Image.new("1", (100, 100)).save(file, "PNG")
-    assert image_values.problem(file.getvalue()) == "has more than 20 pixels"
+    assert image_values.find_problem(file.getvalue()) == "has more than 20 pixels"
 
 
 def test_a_column():
     values = [pictures.encoded(1), None, b"x", pictures.encoded(2, "JPEG")]
-    found = image_values.undecodable(pa.array(values, pa.binary()))
+    found = image_values.find_undecodable(pa.array(values, pa.binary()))
     assert found.tolist() == [False, False, True, False]
 
 
@@ -94,24 +94,24 @@ PIXELS = np.random.default_rng(1).integers(0, 256, (4, 6, 3), np.uint8)
 @pytest.mark.parametrize("mode", ["RGB", "RGBA"])
 def test_pixels_row_by_row_in_as_many_channels_as_wanted(mode):
     content = _encoded(PIXELS, mode)
-    assert image_values.pixels(content, (4, 6, 3)) == PIXELS.tobytes()
+    assert image_values.extract_pixels(content, (4, 6, 3)) == PIXELS.tobytes()
     with_alpha = np.concatenate([PIXELS, np.full((4, 6, 1), 255, np.uint8)], axis=2)
-    assert image_values.pixels(content, (4, 6, 4)) == with_alpha.tobytes()
+    assert image_values.extract_pixels(content, (4, 6, 4)) == with_alpha.tobytes()
 
 
 @pytest.mark.parametrize("shape", [(4, 6), (4, 6, 1), (24,)])
 def test_pixels_of_a_column_without_colours(shape):
     grey = np.asarray(Image.fromarray(PIXELS).convert("L"))
-    assert image_values.pixels(_encoded(PIXELS), shape) == grey.tobytes()
+    assert image_values.extract_pixels(_encoded(PIXELS), shape) == grey.tobytes()
 
 
 @pytest.mark.parametrize("shape", [(6, 4), (4, 5, 3), (2, 12, 3)])
 def test_an_image_of_another_size_is_another_image(shape):
     wanted = f"is an image of 4x6, the model takes {shape[0]}x{shape[1]}"
     with pytest.raises(ValueError, match=wanted):
-        image_values.pixels(_encoded(PIXELS), shape)
+        image_values.extract_pixels(_encoded(PIXELS), shape)
 
 
 def test_pixels_of_what_cannot_be_decoded():
     with pytest.raises(ValueError, match="cannot identify image file"):
-        image_values.pixels(b"no image", (4, 6, 3))
+        image_values.extract_pixels(b"no image", (4, 6, 3))

@@ -26,18 +26,18 @@ from preprocessing.arrow import lists
 def test_texts_are_cut_and_separators_in_quotes_found(text, items, bad):
     # Next to other rows, and in an array that begins in the middle of its buffers.
     texts = pa.array(["gone", "x|y", text, "", "z"]).slice(1)
-    found, quoted = lists.cut(texts, "|")
+    found, quoted = lists.split_texts(texts, "|")
     assert found.to_pylist() == [["x", "y"], items, [], ["z"]]
     assert quoted.tolist() == [False, bad, False, False]
 
 
 def test_the_separator_is_no_pattern():
-    found, _ = lists.cut(pa.array(["a.b", "c"]), ".")
+    found, _ = lists.split_texts(pa.array(["a.b", "c"]), ".")
     assert found.to_pylist() == [["a", "b"], ["c"]]
 
 
 def test_the_first_items_stay():
-    found, longer = lists.shortened(pa.array([[1, 2, 3], None, [], [4, 5], [6]]), 2)
+    found, longer = lists.shorten(pa.array([[1, 2, 3], None, [], [4, 5], [6]]), 2)
     assert found.to_pylist() == [[1, 2], None, [], [4, 5], [6]]
     assert longer.tolist() == [True, False, False, False, False]
 
@@ -45,23 +45,23 @@ def test_the_first_items_stay():
 def test_the_last_items_stay_if_asked():
     rows = pa.array([[0, 0, 0], [1, 2, 3], None, [], [4, 5], [6]]).slice(1)
     for most, kept in ((2, [[2, 3], None, [], [4, 5], [6]]), (1, [[3], None, [], [5], [6]])):
-        found, longer = lists.shortened(rows, most, last=True)
+        found, longer = lists.shorten(rows, most, last=True)
         assert found.to_pylist() == kept
         assert longer.tolist() == [True, False, False, most == 1, False]
 
 
 def test_lengths_of_every_kind_of_list():
     for kind in (pa.list_(pa.int64()), pa.large_list(pa.int64())):
-        assert lists.lengths(pa.array([[1, 2], None, []], kind)).tolist() == [2, 0, 0]
+        assert lists.count_items(pa.array([[1, 2], None, []], kind)).tolist() == [2, 0, 0]
     fixed = pa.array([[1, 2], None], pa.list_(pa.int64(), 2))
-    assert lists.lengths(fixed).tolist() == [2, 0]
+    assert lists.count_items(fixed).tolist() == [2, 0]
 
 
 def test_rows_of_items():
     sizes = np.array([2, 0, 3])
     chosen = np.array([False, False, True, False, True])
-    assert lists.having(chosen, sizes).tolist() == [False, False, True]
-    assert lists.summed(np.array([1, 2, 3, 4, 5]), sizes).tolist() == [3, 0, 12]
+    assert lists.find_rows_with(chosen, sizes).tolist() == [False, False, True]
+    assert lists.sum_items(np.array([1, 2, 3, 4, 5]), sizes).tolist() == [3, 0, 12]
 
 
 @pytest.mark.parametrize(
@@ -84,5 +84,5 @@ def test_rows_of_items():
     ],
 )
 def test_lists_as_python_prints_them_and_what_no_list_is(text, items):
-    found, bad = lists.of_json(pa.array([text]))
+    found, bad = lists.parse_json(pa.array([text]))
     assert (found.to_pylist(), bad.tolist()) == ([items], [items is None])

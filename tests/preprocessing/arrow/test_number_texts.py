@@ -26,7 +26,7 @@ from preprocessing.arrow import number_texts
 def test_texts(kind, given, made):
     found = number_texts.normalize(pa.array([given, "é"]).cast(kind))
     assert found.cast(pa.string()).to_pylist() == [made, "é"]
-    assert given is None or number_texts.plain_text(given) == made
+    assert given is None or number_texts.normalize_text(given) == made
 
 
 def test_bytes_that_are_no_text_stay():
@@ -36,7 +36,7 @@ def test_bytes_that_are_no_text_stay():
 
 def test_long_ids_lose_a_point():
     def made(text):
-        return number_texts.without_point(pa.array([text, None]))[0].as_py()
+        return number_texts.drop_decimal_points(pa.array([text, None]))[0].as_py()
 
     assert made(b"9223372036854775808.0") == b"9223372036854775808"
     assert made(b"-9223372036854775809.00") == b"-9223372036854775809"

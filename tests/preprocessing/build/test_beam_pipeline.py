@@ -45,7 +45,7 @@ def test_statistics_are_the_last_output(data, folders):
     outputs = list(beam_pipeline.ReadAndSpill(source, data, folders.temporary).process(chunk))
     assert outputs[-1].tag == beam_pipeline.STATISTICS
     beam_pipeline.WriteStatistics(data, folders).process((None, [outputs[-1].value]))
-    found = folders.statistics()
+    found = folders.read_statistics()
     counts = [found[split].columns["label"].count for split in ("train", "eval")]
     assert sum(counts) == ROWS and min(counts) > 0
 
@@ -55,28 +55,28 @@ def test_statistics_are_merged_in_any_order(data, folders):
     (chunk,) = source.plan("train")
     (rows,) = source.read(chunk)
     parts = [
-        column_stats.of_batch(rows.batch.slice(i, 10), "train", data) for i in range(0, 50, 10)
+        column_stats.count_batch(rows.batch.slice(i, 10), "train", data) for i in range(0, 50, 10)
     ]
     bundle = beam_pipeline.MergeInBundle(data)
     bundle.start_bundle()
-    packed = [beam_pipeline.learned_output(part).value for part in parts]
+    packed = [beam_pipeline.tag_learned(part).value for part in parts]
     for part in packed[:3]:
         bundle.process(part)
     (one,) = bundle.finish_bundle()
     beam_pipeline.WriteStatistics(data, folders).process((None, iter([*packed[:2:-1], one.value])))
-    assert folders.statistics() == column_stats.finish(column_stats.merge(parts, data), data)
+    assert folders.read_statistics() == column_stats.finish(column_stats.merge(parts, data), data)
 
 
 def test_a_bundle_that_runs_twice_changes_nothing(data, folders, spilled):
     (key, segment), *_ = spilled
     writer = beam_pipeline.WriteShard(data, folders)
     assert list(writer.process((key, [segment]), {})) == []
-    before = folders.receipts()
+    before = folders.read_receipts()
     path = f"{folders.build}/{before[key].path}"
     with open(path, "rb") as file:
         content = file.read()
     assert list(writer.process((key, [segment]), {})) == []
-    assert folders.receipts() == before
+    assert folders.read_receipts() == before
     with open(path, "rb") as file:
         assert file.read() == content
 

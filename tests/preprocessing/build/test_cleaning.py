@@ -41,7 +41,7 @@ def clean(root, **options) -> dict[str, str]:
 def test_what_no_run_names_is_removed(tmp_path, records):
     (tmp_path / "records" / ".DS_Store").touch()
     (tmp_path / "runs" / "notes.txt").touch()
-    assert cleaning.names(str(tmp_path)) == ["mnist"]
+    assert cleaning.list_names(str(tmp_path)) == ["mnist"]
     assert clean(tmp_path) == {NEW: "current", NAMED: "named by r", OLD: ""}
     assert builds.list_published(str(records)) == [NEW, NAMED]
 
@@ -80,7 +80,7 @@ def test_a_pin_that_cannot_be_read_removes_nothing(tmp_path, records):
 
 def test_what_is_being_made_stays(tmp_path, records):
     made = record_folders.prepare(str(records), "d" * 12)
-    with record_folders.locked(str(records), "d" * 12):
+    with record_folders.hold_lock(str(records), "d" * 12):
         assert clean(tmp_path)["d" * 12] == "being made"
         assert os.path.isdir(made.build) and os.path.isdir(made.temporary)
     assert "d" * 12 not in clean(tmp_path)
@@ -134,7 +134,9 @@ def test_dead_letters_of_a_failed_run_are_listed_and_removed(tmp_path, records):
     assert unfinished.name == "d" * 12 and unfinished.made is None
     found = list(cleaning.clean(str(tmp_path), "mnist"))
     assert not letters.exists()
-    assert any("unfinished" in line and line.endswith("removed") for line in cleaning.lines(found))
+    assert any(
+        "unfinished" in line and line.endswith("removed") for line in cleaning.format_lines(found)
+    )
 
 
 def test_on_gs(cloud):

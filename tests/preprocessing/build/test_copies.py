@@ -143,7 +143,7 @@ def test_records_are_decoded_to_what_they_were(tmp_path):
     data = tables.make_config("x").data
     batch = tables.batch([(1, "a", 2.5, 0), (-7, None, None, 1), (2**62, "ä", 0.0, 0)])
     framed = encode.frame(encode.encode(batch, data.columns))
-    assert copies.decoded(framed, data).equals(batch)
+    assert copies.decode_records(framed, data).equals(batch)
 
 
 def test_equal_rows_lie_once_in_a_spill_file(tmp_path):
@@ -156,17 +156,17 @@ def test_equal_rows_lie_once_in_a_spill_file(tmp_path):
     ((key, segment),) = spill.write(str(tmp_path), "train", (0, 0), encoded=encoded)
     rows = spill.read(segment)
     assert rows.orders.tolist() == [14, 16, 18] and rows.counts.tolist() == [3, 2, 1]
-    assert spill.rows_written(str(tmp_path)) == 6 and segment.records == 3
+    assert spill.count_rows_written(str(tmp_path)) == 6 and segment.records == 3
     data = tables.make_config("x", split={"eval": 0}).data
-    found = [part for part, _ in copies.spilled(key, [segment], str(tmp_path), data=data)]
+    found = [part for part, _ in copies.spill_copies(key, [segment], str(tmp_path), data=data)]
     assert sum(s.records for part in found for _, s in part) == 3
 
 
 def test_rows_are_taken_from_what_was_learned():
     data = tables.make_config("x").data
     batch = tables.batch([(i % 5, f"n{i % 3}", (i % 4) / 2, i % 2) for i in range(240)])
-    whole, less = column_stats.of_batch(batch, "train", data), batch.slice(60)
-    taken = column_stats.as_removals(column_stats.of_batch(less, "train", data))
+    whole, less = column_stats.count_batch(batch, "train", data), batch.slice(60)
+    taken = column_stats.turn_into_removals(column_stats.count_batch(less, "train", data))
     found = column_stats.finish(column_stats.merge([taken, whole], data), data)
-    wanted = column_stats.finish(column_stats.of_batch(batch.slice(0, 60), "train", data), data)
+    wanted = column_stats.finish(column_stats.count_batch(batch.slice(0, 60), "train", data), data)
     assert found == wanted

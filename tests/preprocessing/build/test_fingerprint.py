@@ -19,12 +19,16 @@ _INPUTS = {"train": {"images": "/a/i", "labels": "/a/l"}}
 
 
 def _name(inputs=None, files=(), **data):
-    return fingerprint.fingerprint(idx_files.make_config(inputs or _INPUTS, **data).data, files)
+    return fingerprint.compute_fingerprint(
+        idx_files.make_config(inputs or _INPUTS, **data).data, files
+    )
 
 
 def test_sources_hold_no_folder(tmp_path):
     (tmp_path / "raw").write_bytes(b"abc")
-    (found,) = fingerprint.sources([base.RawFile("train/images/raw", str(tmp_path / "raw"))], RUN)
+    (found,) = fingerprint.hash_sources(
+        [base.RawFile("train/images/raw", str(tmp_path / "raw"))], RUN
+    )
     assert found.name == "train/images/raw" and found.bytes == 3
     assert found.sha256 == hashlib.sha256(b"abc").hexdigest()
 
@@ -36,11 +40,11 @@ def test_many_files_are_named_by_folder(tmp_path, monkeypatch):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(name.encode())
     files = [base.RawFile(f"train/x/{name}", str(tmp_path / name)) for name in names]
-    cats, dogs = fingerprint.sources(files, RUN)
+    cats, dogs = fingerprint.hash_sources(files, RUN)
     assert (cats.name, cats.bytes, dogs.name) == ("train/x/cat/*", 18, "train/x/dog/*")
-    assert [s.name for s in fingerprint.sources(files[:3], RUN)] == [f.name for f in files[:3]]
+    assert [s.name for s in fingerprint.hash_sources(files[:3], RUN)] == [f.name for f in files[:3]]
     (tmp_path / "dog" / "2.png").write_bytes(b"dog/3.png")
-    again = fingerprint.sources(files, RUN)
+    again = fingerprint.hash_sources(files, RUN)
     assert again[0] == cats and again[1].sha256 != dogs.sha256
 
 
@@ -66,9 +70,9 @@ def test_everything_that_decides_the_bytes_does(change):
 def test_contents_of_files_matter(tmp_path):
     path = tmp_path / "raw"
     path.write_bytes(b"abc")
-    before = fingerprint.sources([base.RawFile("raw", str(path))], RUN)
+    before = fingerprint.hash_sources([base.RawFile("raw", str(path))], RUN)
     path.write_bytes(b"abd")
-    after = fingerprint.sources([base.RawFile("raw", str(path))], RUN)
+    after = fingerprint.hash_sources([base.RawFile("raw", str(path))], RUN)
     assert _name(files=before) != _name(files=after) != _name()
 
 
@@ -83,10 +87,10 @@ def test_records_of_texts_that_are_read_otherwise_are_made_again(tmp_path, sourc
     """+5 and NaN are read since then; of other sources nothing has changed."""
     data = tables.make_config(tmp_path / "x", source=source).data
     other = tables.make_config(tmp_path / "x", source="parquet").data
-    before = fingerprint.fingerprint(data, ()), fingerprint.fingerprint(other, ())
+    before = fingerprint.compute_fingerprint(data, ()), fingerprint.compute_fingerprint(other, ())
     monkeypatch.setitem(SOURCES, source, dataclasses.replace(SOURCES[source], text=False))
-    assert fingerprint.fingerprint(data, ()) != before[0]
-    assert fingerprint.fingerprint(other, ()) == before[1]
+    assert fingerprint.compute_fingerprint(data, ()) != before[0]
+    assert fingerprint.compute_fingerprint(other, ()) == before[1]
 
 
 def test_records_with_floats_are_made_again(tmp_path, monkeypatch):
@@ -94,7 +98,10 @@ def test_records_with_floats_are_made_again(tmp_path, monkeypatch):
     monkeypatch.setattr(config, "digest", lambda tree: tree["format"])
     kinds = [{**tables.COLUMNS, "size": {"type": kind}} for kind in ("int64", "float32")]
     whole, floats = (tables.make_config(tmp_path / "x", columns).data for columns in kinds)
-    assert fingerprint.fingerprint(floats, ()) == fingerprint.fingerprint(whole, ()) + 1
+    assert (
+        fingerprint.compute_fingerprint(floats, ())
+        == fingerprint.compute_fingerprint(whole, ()) + 1
+    )
 
 
 def test_records_of_a_sample_are_made_again(tmp_path, monkeypatch):
@@ -103,21 +110,24 @@ def test_records_of_a_sample_are_made_again(tmp_path, monkeypatch):
     rule = {"column": "label", "value": 0, "keep": 0.1}
     given = ({"key": ["id"]}, {"key": ["id"], "sample": rule})
     whole, sampled = (tables.make_config(tmp_path / "x", **one).data for one in given)
-    assert fingerprint.fingerprint(sampled, ()) == fingerprint.fingerprint(whole, ()) + 1
+    assert (
+        fingerprint.compute_fingerprint(sampled, ())
+        == fingerprint.compute_fingerprint(whole, ()) + 1
+    )
 
 
 def test_files_that_cannot_be_read(tmp_path):
     with pytest.raises(errors.DataError, match="absent': no such file"):
-        fingerprint.sources([base.RawFile("x", str(tmp_path / "absent"))], RUN)
+        fingerprint.hash_sources([base.RawFile("x", str(tmp_path / "absent"))], RUN)
     with pytest.raises(errors.DataError, match="cannot be read: Is a directory"):
-        fingerprint.sources([base.RawFile("x", str(tmp_path))], RUN)
+        fingerprint.hash_sources([base.RawFile("x", str(tmp_path))], RUN)
 
 
 def test_hashing_can_be_stopped(tmp_path):
     (tmp_path / "raw").write_bytes(bytes(100))
     stop = threading.Event()
     stop.set()
-    (found,) = fingerprint.sources([base.RawFile("raw", str(tmp_path / "raw"))], stop)
+    (found,) = fingerprint.hash_sources([base.RawFile("raw", str(tmp_path / "raw"))], stop)
     assert found.bytes == 0
 
 
@@ -125,7 +135,7 @@ def test_builds_are_named_by_config_and_files(tmp_path):
     (tmp_path / "raw").write_bytes(b"abc")
     files = [base.RawFile("raw", str(tmp_path / "raw"))]
     data, other = (idx_files.make_config(_INPUTS, seed=seed).data for seed in (0, 1))
-    before = fingerprint.base(data, files)
-    assert len(before) == 12 and before != fingerprint.base(other, files)
+    before = fingerprint.compute_base(data, files)
+    assert len(before) == 12 and before != fingerprint.compute_base(other, files)
     (tmp_path / "raw").write_bytes(b"abcd")
-    assert before != fingerprint.base(data, files)
+    assert before != fingerprint.compute_base(data, files)

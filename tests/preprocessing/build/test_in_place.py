@@ -213,7 +213,7 @@ def test_a_killed_scan_resumes_where_it_was(theirs, tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         run(make(theirs), tmp_path)
     [left] = records(tmp_path).glob("_tmp*")
-    assert scanned.bytes_read(str(left)) > 0
+    assert scanned.count_bytes_read(str(left)) > 0
     monkeypatch.setattr(
         in_place, "shard_of", lambda path, *how: read.append(path) or real(path, *how)
     )
@@ -225,7 +225,7 @@ def test_a_killed_scan_resumes_where_it_was(theirs, tmp_path, monkeypatch):
 
 
 def test_a_scan_with_values_does_not_use_pieces_without(theirs, tmp_path, monkeypatch):
-    monkeypatch.setattr(record_folders.Folders, "statistics", lambda self: 1 / 0)
+    monkeypatch.setattr(record_folders.Folders, "read_statistics", lambda self: 1 / 0)
     monkeypatch.setattr("preprocessing.build.in_place.build_manifest", _interrupted)
     with pytest.raises(KeyboardInterrupt):
         run(make(theirs), tmp_path)

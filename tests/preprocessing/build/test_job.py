@@ -238,7 +238,7 @@ def test_nothing_is_connected_to(tiny, root, monkeypatch):
     monkeypatch.setattr(socket, "create_connection", refuse)
     made, _ = runs.run(tiny, root)
     assert made.splits["test"].records == 20
-    assert beam_options.runner_name(beam_options.build([], 1)) == "FnApiRunner"
+    assert beam_options.find_runner_name(beam_options.build([], 1)) == "FnApiRunner"
 
 
 def test_a_flag_beam_does_not_have(tiny, root):

@@ -95,7 +95,7 @@ def test_what_killed_runs_left_is_removed(tiny, root):
 
 
 def test_after_a_kill_it_is_reported_that_a_run_starts_over(tiny, root):
-    base = fingerprint.base(tiny.data, IdxSource(tiny.data).files())
+    base = fingerprint.compute_base(tiny.data, IdxSource(tiny.data).files())
     killed = record_folders.prepare(str(runs.records(root, tiny)), base)
     pathlib.Path(killed.temporary, "train-000000-0000.rows17.arrow").touch()
     message = "an unfinished run had read 17 rows of these records; starting over"
@@ -107,7 +107,7 @@ def test_after_a_kill_it_is_reported_that_a_run_starts_over(tiny, root):
 def test_what_another_process_is_making_is_left_alone(tiny, root):
     folder = runs.records(root, tiny)
     layout_folders = record_folders.prepare(str(folder), "0123456789ab")
-    with record_folders.locked(str(folder), "0123456789ab"):
+    with record_folders.hold_lock(str(folder), "0123456789ab"):
         runs.run(tiny, root)
         assert os.path.isdir(layout_folders.build) and os.path.isdir(layout_folders.temporary)
     runs.run(tiny, root)
@@ -117,7 +117,7 @@ def test_what_another_process_is_making_is_left_alone(tiny, root):
 def test_inputs_that_cannot_be_hashed_are_made_again_and_kept_once(tiny, root, monkeypatch):
     first, _ = runs.run(tiny, root)
     whole = table_runs.files(runs.records(root, tiny))
-    monkeypatch.setattr(finished, "up_to_date", lambda *_, **__: None)
+    monkeypatch.setattr(finished, "find_up_to_date", lambda *_, **__: None)
     again, said = runs.run(tiny, root)
     assert again == first and "80 records in " in said
     assert table_runs.files(runs.records(root, tiny)) == whole

@@ -170,5 +170,5 @@ def test_lines_that_cannot_be_used(made, line, message):
 
 def test_summary():
     rows = [Correction(file="a", row=n, reason="range", column="x", raw={}) for n in (1, 2)]
-    lines = replay.summary(rows, {("a", 2): "y type", ("b", 1): "z"})
+    lines = replay.summarize(rows, {("a", 2): "y type", ("b", 1): "z"})
     assert lines[1:] == ["  x range: 1 of 2 accepted, dead letters again: 1 x y type"]

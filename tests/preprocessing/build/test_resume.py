@@ -239,7 +239,9 @@ def test_a_file_system_that_lies_about_times(table, root, monkeypatch):
         patched.setattr(storage, "describe", lambda paths: [same] * len(paths))
         _kill(table, root, monkeypatch)
         # As it is when the killed run has hashed everything.
-        left = resume.look([], table.data, CsvSource(table.data), pipeline_options=(), force=False)
+        left = resume.inspect_leftovers(
+            [], table.data, CsvSource(table.data), pipeline_options=(), force=False
+        )
         resume.note_fingerprint(left, str(_temporary(root, table)), "0" * 64)
         with pytest.raises(errors.RetryableError, match="not those that a killed run has read"):
             _run(table, root)
@@ -262,7 +264,7 @@ def test_corrections_decide_too(table, root, monkeypatch):
     corrections.write(records, [one])
     _kill(table, root, monkeypatch)
     with monkeypatch.context() as patched:
-        patched.setattr(corrections.Corrected, "changes", lambda self: "others")
+        patched.setattr(corrections.Corrected, "hash_changes", lambda self: "others")
         said = _run(table, root)
     assert "starting over: they were read with other settings or corrections" in said
 
@@ -290,7 +292,7 @@ def test_records_that_are_up_to_date_need_nothing_of_a_killed_run(table, root, m
     _run(table, root)
     whole = _files(root, table)
     with monkeypatch.context() as patched:
-        patched.setattr(finished, "up_to_date", lambda *_, **__: None)
+        patched.setattr(finished, "find_up_to_date", lambda *_, **__: None)
         _kill(table, root, monkeypatch)
     assert "nothing to do" in _run(table, root)
     assert _files(root, table) == whole

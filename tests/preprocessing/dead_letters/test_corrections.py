@@ -84,7 +84,7 @@ def test_bad_corrections_are_dead_letters_again(data):
     (again,) = [letter for part in good for letter in part.letters if letter.row == 3]
     assert (again.column, again.reason) == ("id", "missing")
     assert again.raw == {"id": None, "name": "b", "size": [1], "label": "1"} or again.raw
-    assert again.of == validate.digest(again.raw) != bad[3].of
+    assert again.of == validate.hash_raw_row(again.raw) != bad[3].of
 
 
 def test_rows_of_another_file_are_not_meant(data):
@@ -161,6 +161,6 @@ def test_the_ledger(tmp_path, data):
 
 
 def test_columns_that_do_not_exist(data):
-    corrections.known_columns({"id": 1}, data.columns, "here")
+    corrections.check_columns({"id": 1}, data.columns, "here")
     with pytest.raises(errors.DataError, match=r"here: raw has 'nmae', .* mean 'name'"):
-        corrections.known_columns({"nmae": 1}, data.columns, "here")
+        corrections.check_columns({"nmae": 1}, data.columns, "here")

@@ -12,7 +12,9 @@ from preprocessing.shards import record_folders
 from preprocessing.sources.base import Letter
 from tests.preprocessing import tables
 
-TALLY = letter_files.tally([Letter("f", 1, "x", "type", "v", "is v")] * 3, read=100, dropped=7)
+TALLY = letter_files.count_letters(
+    [Letter("f", 1, "x", "type", "v", "is v")] * 3, read=100, dropped=7
+)
 
 
 def _letter(row: int, column: str | None = "x") -> Letter:
@@ -30,7 +32,7 @@ def test_gathered_in_the_order_of_the_raw_rows(tmp_path):
     letter_files.write(folders.temporary, "train-000000-0000", [])
     for origin in ("train-000000", "train-000001", "train-in-eval-00000"):
         letter_files.write_tally(folders.temporary, origin, TALLY)
-    assert letter_files.letters_written(folders.temporary) == 4
+    assert letter_files.count_letters_written(folders.temporary) == 4
     tallies = letter_files.gather(folders)
     assert tallies["train"].read == 300 and tallies["train"].dropped == 21
     assert tallies["train"].bad == {("x", "type"): 9}
@@ -56,7 +58,11 @@ def test_without_letters_there_is_no_folder(tmp_path):
 
 def test_the_most_frequent_problems_come_first():
     letters = [_letter(1, "b"), _letter(2, "a"), _letter(3, "b"), _letter(4, None)]
-    assert letter_files.tally(letters).lines() == ["2 x b type", "1 x type", "1 x a type"]
+    assert letter_files.count_letters(letters).format_lines() == [
+        "2 x b type",
+        "1 x type",
+        "1 x a type",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -79,7 +85,7 @@ def test_nothing_left():
     data = tables.make_config("in.csv", error_budget=0.9).data
     with pytest.raises(errors.DataError, match=r"data.inputs.train \(in.csv\): no rows"):
         letter_files.check_budget({}, data, "folder")
-    tally = letter_files.Tally(3, 2, letter_files.tally([_letter(1)]).bad)
+    tally = letter_files.Tally(3, 2, letter_files.count_letters([_letter(1)]).bad)
     with pytest.raises(errors.DataError, match="none of 3 rows is left: 2 dropped, 1 bad"):
         letter_files.check_budget({"train": tally}, data, "folder")
 

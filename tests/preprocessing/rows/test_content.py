@@ -77,8 +77,8 @@ def test_nothing_but_missing_values(kind, rows):
 
 def test_copies_have_keys_of_their_own():
     contents = np.array([5, 5, 6], np.uint64)
-    first = content.keys(contents).to_pylist()
-    copies = content.keys(contents, np.array([1, 2, 1], np.uint64)).to_pylist()
+    first = content.build_keys(contents).to_pylist()
+    copies = content.build_keys(contents, np.array([1, 2, 1], np.uint64)).to_pylist()
     assert first == [b"\5" + bytes(7), b"\5" + bytes(7), b"\6" + bytes(7)]
     assert len({*first, *copies}) == 5
 

@@ -16,28 +16,28 @@ def _keys(count):
 def test_a_key_has_its_hash_whatever_keys_are_beside_it():
     long = [b"x" * 300, b"x" * 299 + b"y", b"z" * 5000]
     keys = [b"", b"a", b"a\0", b"12345678", b"123456789", *long]
-    together = hashing.of_keys(pa.array(keys), "salt", hashing.FOR_ORDER)
+    together = hashing.hash_keys(pa.array(keys), "salt", hashing.FOR_ORDER)
     assert len(set(together.tolist())) == len(keys)
     for index, key in enumerate(keys):
-        alone = hashing.of_keys(pa.array([key]), "salt", hashing.FOR_ORDER)
+        alone = hashing.hash_keys(pa.array([key]), "salt", hashing.FOR_ORDER)
         assert alone[0] == together[index]
 
 
 def test_a_slice_of_an_array_has_the_hashes_of_its_values():
-    whole = hashing.of_keys(_keys(100), "s", hashing.FOR_SPLIT)
-    part = hashing.of_keys(_keys(100).slice(30, 20), "s", hashing.FOR_SPLIT)
+    whole = hashing.hash_keys(_keys(100), "s", hashing.FOR_SPLIT)
+    part = hashing.hash_keys(_keys(100).slice(30, 20), "s", hashing.FOR_SPLIT)
     np.testing.assert_array_equal(part, whole[30:50])
 
 
 @pytest.mark.parametrize("purpose", [hashing.FOR_SPLIT, hashing.FOR_ORDER])
 def test_every_bit_is_even(purpose):
-    bits = hashing.of_keys(_keys(20_000), "s", purpose)[:, None] >> np.arange(64).astype("u8")
+    bits = hashing.hash_keys(_keys(20_000), "s", purpose)[:, None] >> np.arange(64).astype("u8")
     assert np.abs((bits & np.uint64(1)).mean(axis=0) - 0.5).max() < 0.02
 
 
 def test_salts_and_purposes_have_nothing_to_do_with_each_other():
     found = [
-        hashing.of_keys(_keys(2000), salt, purpose).astype(float)
+        hashing.hash_keys(_keys(2000), salt, purpose).astype(float)
         for salt in ("s", "t")
         for purpose in (hashing.FOR_SPLIT, hashing.FOR_ORDER)
     ]

@@ -62,5 +62,5 @@ def test_shards_are_even_and_say_nothing_about_the_order():
 
 def test_splits_without_a_number_have_one_shard():
     data = _data(shards={"train": 5})
-    assert [placement.shards_of(data, name) for name in SPLITS] == [5, 1, 1]
+    assert [placement.count_shards(data, name) for name in SPLITS] == [5, 1, 1]
     assert set(_place(500, split={"eval": 0.9}).shard[10:].tolist()) <= {0, 1, 2}

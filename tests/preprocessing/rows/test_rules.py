@@ -15,7 +15,9 @@ from preprocessing.rows import rules
 def _broken(values, **column) -> dict[str, list[int]]:
     declared = config.Column(**column)
     array = pa.array(values, arrow_types.arrow_type(declared))
-    return {reason: rows.nonzero()[0].tolist() for reason, rows in rules.broken(array, declared)}
+    return {
+        reason: rows.nonzero()[0].tolist() for reason, rows in rules.find_broken(array, declared)
+    }
 
 
 @pytest.mark.parametrize(
@@ -83,7 +85,7 @@ def test_rules(values, column, broken):
 def test_a_slice_is_evaluated_on_its_own_rows():
     column = config.Column(type="string", shape=(2,), allowed=("a",))
     lists = pa.array([["b", "b"], ["a", "a"], ["a", "b"]], arrow_types.arrow_type(column))
-    ((_, rows),) = rules.broken(lists.slice(1), column)
+    ((_, rows),) = rules.find_broken(lists.slice(1), column)
     assert rows.tolist() == [False, True]
 
 
@@ -115,9 +117,12 @@ def test_a_slice_is_evaluated_on_its_own_rows():
     ],
 )
 def test_problems_in_words(reason, column, text):
-    assert rules.problem(reason, "v", config.Column(**column)).endswith(text)
+    assert rules.describe_problem(reason, "v", config.Column(**column)).endswith(text)
 
 
 def test_a_boolean_is_distinguished_from_a_text():
     column = config.Column(type="string", allowed=("no", "yes"))
-    assert rules.problem("allowed", False, column) == "is the boolean False, not one of no, yes"
+    assert (
+        rules.describe_problem("allowed", False, column)
+        == "is the boolean False, not one of no, yes"
+    )

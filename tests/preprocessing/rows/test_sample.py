@@ -27,7 +27,7 @@ def _batch() -> tuple[pa.RecordBatch, pa.Array]:
 
 def _staying(data: config.Data, of: str = "train") -> np.ndarray:
     batch, keys = _batch()
-    return sample.staying(batch, keys, np.full(ROWS, SPLITS.index(of), np.uint8), data=data)
+    return sample.select_kept(batch, keys, np.full(ROWS, SPLITS.index(of), np.uint8), data=data)
 
 
 def test_the_share_is_kept_and_all_other_rows():
@@ -71,7 +71,7 @@ def test_rows_without_a_value_stay():
     ).data
     batch = tables.batch([(i, None if i % 2 else "n", 1.0, 0) for i in range(1000)])
     keys = pa.array([b"%07d" % i for i in range(1000)], pa.large_binary())
-    found = sample.staying(batch, keys, np.zeros(1000, np.uint8), data=data)
+    found = sample.select_kept(batch, keys, np.zeros(1000, np.uint8), data=data)
     assert found[1::2].all() and found[::2].mean() < 0.1
 
 
@@ -83,7 +83,7 @@ def test_without_a_sample_all_rows_stay():
 def test_what_was_left_out_is_noted_and_reported(capsys, sensitive, value):
     columns = {**tables.COLUMNS, "label": {"type": "int64", "sensitive": sensitive}}
     data = tables.make_config("x", columns, key=["id"], sample=_RULE).data
-    noted = sample.noted(data, 1234)
+    noted = sample.report_sample(data, 1234)
     assert (noted.column, noted.value, noted.keep, noted.dropped) == ("label", 0, 0.1, 1234)
     assert capsys.readouterr().out == (
         f"Of the rows of train with {value} in label, 10 % were kept; 1,234 were left out by "
@@ -92,5 +92,5 @@ def test_what_was_left_out_is_noted_and_reported(capsys, sensitive, value):
 
 
 def test_nothing_is_noted_without_a_sample(capsys):
-    assert sample.noted(tables.make_config("x").data, 0) is None
+    assert sample.report_sample(tables.make_config("x").data, 0) is None
     assert not capsys.readouterr().out

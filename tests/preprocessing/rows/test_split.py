@@ -49,7 +49,7 @@ def test_rows_are_cut_at_exactly_the_shares():
     rule = {"eval": 0.3, "test": 0.2}
     found, _ = _assign(rule)
     keys = pa.array([b"train/%06d" % row for row in range(len(found))])
-    bits = hashing.of_keys(keys, _data(rule).split.salt, hashing.FOR_SPLIT)
+    bits = hashing.hash_keys(keys, _data(rule).split.salt, hashing.FOR_SPLIT)
     share = bits.astype(float) / 2.0**64
     expected = np.where(share < 0.3, EVAL, np.where(share >= 0.8, TEST, TRAIN))
     np.testing.assert_array_equal(found, expected)
@@ -166,7 +166,7 @@ def test_only_train_is_cut(rule):
 
 def test_splits_that_will_exist():
     def existing(rule, **inputs):
-        return split.existing(_data(rule, **inputs))
+        return split.list_splits(_data(rule, **inputs))
 
     assert existing({}) == ["train", "eval"]
     assert existing({"eval": 0}) == ["train"]
@@ -177,10 +177,13 @@ def test_splits_that_will_exist():
     rule = {"by": "column", "column": "day", "values": {1: "train", 2: "eval"}}
     assert existing(rule) == ["train", "eval"]
     only_test = tables.make_config("x", _COLUMNS, inputs={"test": {"files": "t"}}).data
-    assert split.existing(only_test) == ["test"]
+    assert split.list_splits(only_test) == ["test"]
 
 
 def test_a_split_with_inputs_of_its_own_is_not_cut_from_train():
     data = _data({"eval": 0.5, "test": 0.2}, eval=1)
-    assert split.cut(data) == ["test"]
-    assert split.read_from(data, "eval") == "eval" and split.read_from(data, "test") == "train"
+    assert split.list_held_out(data) == ["test"]
+    assert (
+        split.find_input_split(data, "eval") == "eval"
+        and split.find_input_split(data, "test") == "train"
+    )

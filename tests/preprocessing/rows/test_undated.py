@@ -41,12 +41,12 @@ def test_columns_that_are_not_there_are_left_out():
 
 def test_counts_do_not_depend_on_the_order_of_parts():
     one, other = {"a": (2, "'c'"), "b": (1, "'x'")}, {"a": (3, "'b'")}
-    assert undated.merged(one, other) == undated.merged(other, one)
-    assert undated.merged(one, other) == {"a": (5, "'b'"), "b": (1, "'x'")}
+    assert undated.merge(one, other) == undated.merge(other, one)
+    assert undated.merge(one, other) == {"a": (5, "'b'"), "b": (1, "'x'")}
 
 
 def test_what_is_reported():
-    assert list(undated.lines({"when": (1200, "'soon'")}, FORMS)) == [
+    assert list(undated.format_warnings({"when": (1200, "'soon'")}, FORMS)) == [
         "column 'when': 1,200 values are no dates in the form iso or m/d/y, such as 'soon'. The "
         "step date makes -1 of that: correct it, or write data.columns.when.dates to refuse such "
         "rows"
@@ -56,5 +56,5 @@ def test_what_is_reported():
 def test_columns_are_reported_in_the_order_of_their_names():
     """Workers count in parts, whose order changes from run to run."""
     counts = {"when": (1, "'soon'"), "born": (2, "<redacted>")}
-    found = [line.split(":")[0] for line in undated.lines(counts, FORMS)]
+    found = [line.split(":")[0] for line in undated.format_warnings(counts, FORMS)]
     assert found == ["column 'born'", "column 'when'"]

@@ -26,15 +26,15 @@ from preprocessing.runners.process_runner import ProcessRunner
 
 def test_the_runner_is_pinned():
     options = beam_options.build([], 1)
-    assert beam_options.runner_name(options) == "FnApiRunner"
-    assert type(beam_options.runner(options)) is FnApiRunner
+    assert beam_options.find_runner_name(options) == "FnApiRunner"
+    assert type(beam_options.choose_runner(options)) is FnApiRunner
     assert options.view_as(SetupOptions).save_main_session is False
 
 
 def test_more_workers_are_processes():
     options = beam_options.build([], 3)
     assert options.view_as(DirectOptions).direct_num_workers == 3
-    assert isinstance(beam_options.runner(options), ProcessRunner)
+    assert isinstance(beam_options.choose_runner(options), ProcessRunner)
 
 
 @pytest.mark.parametrize(
@@ -50,8 +50,8 @@ def test_more_workers_are_processes():
 )
 def test_beam_s_own_flags_for_workers_win(flags, processes, count):
     options = beam_options.build(flags, 4)
-    assert beam_options.workers(options) == count
-    assert isinstance(beam_options.runner(options), ProcessRunner) == processes
+    assert beam_options.count_workers(options) == count
+    assert isinstance(beam_options.choose_runner(options), ProcessRunner) == processes
 
 
 ENGINES = pathlib.Path(__file__).resolve().parents[3] / "docs" / "engines.md"
@@ -63,7 +63,7 @@ def test_the_options_the_docs_give_are_those_of_beam(runner):
     given, *_ = re.findall(rf"--pipeline_options=(--runner={runner}\S+)", ENGINES.read_text())
     flags = given.split(",")
     options = beam_options.build(flags, 1)
-    assert beam_options.runner_name(options) == runner and not beam_options.is_local(options)
+    assert beam_options.find_runner_name(options) == runner and not beam_options.is_local(options)
     wanted = dict(flag.removeprefix("--").split("=", 1) for flag in flags)
     found = PipelineOptions.from_dictionary(options.get_all_options(drop_default=True))
     found = found.get_all_options()
@@ -74,7 +74,7 @@ def test_the_options_the_docs_give_are_those_of_beam(runner):
 
 def test_far_more_workers_than_processors_are_refused(monkeypatch):
     monkeypatch.setattr(multiprocessing, "cpu_count", lambda: 2)
-    assert beam_options.workers(beam_options.build([], 64)) == 64
+    assert beam_options.count_workers(beam_options.build([], 64)) == 64
     elsewhere = beam_options.build(["--runner=DataflowRunner"], 65)
     assert not beam_options.is_local(elsewhere)
     said = "65 local workers: with 2 processors there can be at most 64"
@@ -86,7 +86,7 @@ def test_far_more_workers_than_processors_are_refused(monkeypatch):
 
 def test_flags_of_the_user_win():
     options = beam_options.build(["--runner=DataflowRunner", "--region=europe-west1"], 1)
-    assert beam_options.runner(options) == "DataflowRunner"
+    assert beam_options.choose_runner(options) == "DataflowRunner"
     assert not beam_options.is_local(options)
     assert options.view_as(GoogleCloudOptions).region == "europe-west1"
 
@@ -107,16 +107,18 @@ def test_a_value_beam_cannot_read():
 def test_quiet_is_for_local_runs_and_ends():
     logger = logging.getLogger("apache_beam")
     before = logger.level
-    with beam_options.quiet(beam_options.build([], 1)):
+    with beam_options.silence_tracebacks(beam_options.build([], 1)):
         assert not logger.isEnabledFor(logging.CRITICAL)
     assert logger.level == before
-    with beam_options.quiet(beam_options.build(["--runner=DataflowRunner"], 1)):
+    with beam_options.silence_tracebacks(beam_options.build(["--runner=DataflowRunner"], 1)):
         assert logger.level == before
 
 
 @pytest.mark.parametrize("given", ["FlinkRunner", "flinkrunner", "Flink"])
 def test_the_name_of_a_runner_may_be_written_as_beam_takes_it(given):
-    assert beam_options.runner_name(beam_options.build([f"--runner={given}"], 1)) == "FlinkRunner"
+    assert (
+        beam_options.find_runner_name(beam_options.build([f"--runner={given}"], 1)) == "FlinkRunner"
+    )
 
 
 @pytest.mark.parametrize(
@@ -161,7 +163,7 @@ def test_a_job_server_that_does_not_start_is_one_line(runner, said, kind, monkey
 
     monkeypatch.setattr(job_server.StopOnExitJobServer, "start", fail)
     options = beam_options.build([f"--runner={runner}"], 1)
-    pipeline = beam.Pipeline(beam_options.runner(options), options)
+    pipeline = beam.Pipeline(beam_options.choose_runner(options), options)
     _ = pipeline | beam.Create([1])
     with pytest.raises(
         kind, match=rf"--runner={runner}: its job server does not start: "

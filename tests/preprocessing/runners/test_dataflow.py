@@ -27,10 +27,10 @@ GCP = config_file.load(
 
 
 def test_beam_s_own_parser_reads_what_was_meant():
-    parsed = beam_options.build(dataflow.options("mnist_mlp", GCP), num_workers=1)
+    parsed = beam_options.build(dataflow.build_options("mnist_mlp", GCP), num_workers=1)
     cloud = parsed.view_as(pipeline_options.GoogleCloudOptions)
     workers = parsed.view_as(pipeline_options.WorkerOptions)
-    assert beam_options.runner_name(parsed) == "DataflowRunner"
+    assert beam_options.find_runner_name(parsed) == "DataflowRunner"
     assert not beam_options.is_local(parsed)
     assert (cloud.project, cloud.region) == ("my-project", "europe-west4")
     assert cloud.job_name == "preprocess-mnist-mlp"
@@ -57,18 +57,18 @@ def test_beam_itself_finds_nothing_to_complain_about(monkeypatch):
     monkeypatch.setattr(
         pipeline_options.GoogleCloudOptions, "_warn_if_soft_delete_policy_enabled", _nothing
     )
-    parsed = beam_options.build(dataflow.options("mnist", GCP), num_workers=1)
+    parsed = beam_options.build(dataflow.build_options("mnist", GCP), num_workers=1)
     assert PipelineOptionsValidator(parsed, DataflowRunner()).validate() == []
 
 
 def test_what_is_missing_is_named():
     with pytest.raises(errors.UsageError, match=r"^CLUSTER=gcp: missing: PROJECT=, IMAGE=$"):
-        dataflow.options("m", GCP.model_copy(update={"project": None, "image": None}))
+        dataflow.build_options("m", GCP.model_copy(update={"project": None, "image": None}))
 
 
 def test_options_that_beam_does_not_have_are_refused():
     with pytest.raises(errors.UsageError, match=r"Beam has no --max_workers"):
-        beam_options.build([*dataflow.options("m", GCP), "--max_workers=3"], num_workers=1)
+        beam_options.build([*dataflow.build_options("m", GCP), "--max_workers=3"], num_workers=1)
 
 
 def test_without_what_beam_needs_for_it_the_extra_is_named(monkeypatch):
@@ -149,7 +149,7 @@ def test_a_dry_run_shows_the_options_and_reads_nothing(tmp_path):
 def test_workers_may_have_another_image_and_public_addresses():
     workers = settings.Dataflow(image=f"r/p-preprocessor@sha256:{'1' * 64}", public_ips=True)
     gcp = GCP.model_copy(update={"dataflow": workers, "image": None, "package": "gs://b/m.whl"})
-    parsed = beam_options.build(dataflow.options("m", gcp), num_workers=1)
+    parsed = beam_options.build(dataflow.build_options("m", gcp), num_workers=1)
     options = parsed.view_as(pipeline_options.WorkerOptions)
     assert options.sdk_container_image == f"r/p-preprocessor@sha256:{'1' * 64}"
     assert options.use_public_ips is None

@@ -83,7 +83,7 @@ def test_it_is_reported_in_one_line_and_nothing_is_submitted(cloud, monkeypatch,
     job = config_file.load("mnist", [*PLACE, *raw, *row.settings])
     row.plant(cloud, monkeypatch)
     with pytest.raises(errors.PipelineError, match=row.words) as caught:
-        places.on_dataflow(PreprocessingRequest(job, row.storage or f"{cloud.root}/out"))
+        places.prepare_on_dataflow(PreprocessingRequest(job, row.storage or f"{cloud.root}/out"))
     assert caught.value.exit_code == row.code
     assert "\n" not in str(caught.value)
     assert cloud.api.dataflow.created == []

@@ -35,7 +35,7 @@ class Submitting(FnApiRunner):
 
 @pytest.fixture
 def dataflow(cloud, monkeypatch):
-    monkeypatch.setattr(beam_options, "runner", lambda *_: Submitting())
+    monkeypatch.setattr(beam_options, "choose_runner", lambda *_: Submitting())
     yield cloud.api.dataflow
     cloud.api.dataflow.clear()
 
@@ -99,7 +99,7 @@ def leave(cloud, dataflow, wanted: config.Config) -> None:
 def test_one_that_was_left_is_found_again_and_not_sent_again(cloud, dataflow, wanted, monkeypatch):
     leave(cloud, dataflow, wanted)
     assert not [name for name in cloud.names() if name.endswith(("manifest.json", "current.json"))]
-    monkeypatch.setattr(beam_options, "runner", never)
+    monkeypatch.setattr(beam_options, "choose_runner", never)
     dataflow.states = [RUNNING, DONE]
     made = run(cloud, wanted)
     local = manifest.read(builds.find_current(cloud.path("out/records/small")))
@@ -131,12 +131,12 @@ def test_a_job_on_other_raw_data_is_not_disturbed_until_it_has_ended(cloud, data
     dataflow.states = [RUNNING]
     kept = {"job": f"{PLACE}/jobs/1", "fingerprint": "f", "build": BASE, "temporary": "_tmp-1"}
     cloud.put(f"records/dataflow-{BASE}.json", json.dumps(kept).encode())
-    assert made.folders().build_name == BASE
+    assert made.read_folders().build_name == BASE
     other = dataflow_job.DataflowJob(follower(), cloud.path("records"), BASE, fingerprint="g")
     with pytest.raises(errors.UsageError, match=r"a job for other raw data is running \(https://"):
-        other.folders()
+        other.read_folders()
     dataflow.states = [FAILED]
-    assert other.folders() is None and made.folders() is None
+    assert other.read_folders() is None and made.read_folders() is None
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_a_refusal_that_comes_late_says_what_to_do(cloud, dataflow, wanted, mess
 
 def test_what_a_worker_meant_to_say_arrives(cloud, dataflow, wanted):
     meant = errors.DataError("train.csv, row 3: not a number")
-    with pytest.raises(error_transport.Carried) as carried, error_transport.carried("reading"):
+    with pytest.raises(error_transport.Carried) as carried, error_transport.carry_errors("reading"):
         raise meant
     dataflow.states, dataflow.messages = [FAILED], [f"Traceback\n{carried.value}\n while running"]
     with pytest.raises(errors.DataError, match=r"^train.csv, row 3: not a number$"):
@@ -240,7 +240,7 @@ def test_a_service_that_beam_does_not_reach_is_one_line(cloud):
 
 def test_the_place_comes_from_the_config():
     gcp = config_file.load("mnist", ["gcp.project=my-project", "gcp.region=europe-west4"]).gcp
-    assert dataflow_job.follower(gcp).place == PLACE
+    assert dataflow_job.build_follower(gcp).place == PLACE
 
 
 def test_private_google_access_is_reported_again_when_no_worker_reports(cloud, dataflow, capsys):

@@ -15,7 +15,7 @@ from preprocessing.sources import base
 def _carry(error: Exception) -> error_transport.Carried:
     with (
         pytest.raises(error_transport.Carried) as info,
-        error_transport.carried("cannot write 'x'"),
+        error_transport.carry_errors("cannot write 'x'"),
     ):
         raise error
     return info.value
@@ -51,15 +51,15 @@ def test_what_the_disk_says_is_translated():
 
 
 def test_bugs_are_left_alone():
-    with pytest.raises(KeyError), error_transport.carried("x"):
+    with pytest.raises(KeyError), error_transport.carry_errors("x"):
         raise KeyError("a bug")
     assert error_transport.find(RuntimeError("a bug")) is None
 
 
 def test_interruptions_are_known_by_their_cause():
     wrapped = RuntimeError("KeyboardInterrupt [while running 'ReadAndSpill']")
-    assert error_transport.interrupted(wrapped)
+    assert error_transport.is_interrupt(wrapped)
     hidden = RuntimeError("bundle failed")
     hidden.__context__ = KeyboardInterrupt()
-    assert error_transport.interrupted(hidden)
-    assert not error_transport.interrupted(RuntimeError("a bug"))
+    assert error_transport.is_interrupt(hidden)
+    assert not error_transport.is_interrupt(RuntimeError("a bug"))

@@ -86,7 +86,7 @@ def test_what_it_failed_with_is_raised(tmp_path):
 
 
 def test_what_a_worker_meant_to_say_arrives(tmp_path):
-    with pytest.raises(error_transport.Carried) as caught, error_transport.carried("reading"):
+    with pytest.raises(error_transport.Carried) as caught, error_transport.carry_errors("reading"):
         raise errors.DataError("row 7: label 'x' is no number")
     failure = RuntimeError(f"Pipeline job-1 failed in state FAILED: {caught.value}")
     with pytest.raises(errors.DataError, match=r"^row 7: label 'x' is no number$"):

@@ -114,7 +114,7 @@ class WorkOrFail(beam.DoFn):
         try:
             os.mkdir(self._works)
         except FileExistsError:
-            with error_transport.carried("of a test"):
+            with error_transport.carry_errors("of a test"):
                 raise errors.DataError("a row is wrong") from None
         time.sleep(600)
 
@@ -122,7 +122,7 @@ class WorkOrFail(beam.DoFn):
 def test_the_error_of_a_worker_is_raised_though_beam_waits_for_another():
     """It asks them in turn, and one that has been ended may never answer."""
     outcome = process_runner.PipelineOutcome()
-    threading.Thread(target=outcome.after_an_error, args=("a row is wrong",), daemon=True).start()
+    threading.Thread(target=outcome.fail_after_grace, args=("a row is wrong",), daemon=True).start()
     with pytest.raises(RuntimeError, match="a row is wrong"):
         outcome.result(60)
 

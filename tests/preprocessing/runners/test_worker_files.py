@@ -20,7 +20,7 @@ def test_it_looks_again_until_the_body_has_ended(tmp_path, fails):
                 twice.set()
 
     try:
-        with worker_files.watched(str(tmp_path), show):
+        with worker_files.watch_files(str(tmp_path), show):
             assert twice.wait(30)
             if fails:
                 raise KeyError

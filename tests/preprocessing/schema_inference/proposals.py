@@ -30,5 +30,5 @@ def check(data: config.Data) -> None:
     for chunk in source.plan("train"):
         for rows in source.read(chunk):
             good = validate.enforce(rows, data, "train")
-            tally.add(letter_files.tally(good.letters, good.read, good.dropped))
+            tally.add(letter_files.count_letters(good.letters, good.read, good.dropped))
     letter_files.check_budget({"train": tally}, data, "")

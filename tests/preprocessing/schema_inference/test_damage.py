@@ -15,4 +15,4 @@ from tests.preprocessing.schema_inference.surveyed import surveyed
 def test_bytes_are_distinguished_from_damaged_text(bad, source, left_out):
     found = surveyed([])
     found.see(pa.array([b"\xff"] * bad + [b"word"] * (1000 - bad)))
-    assert (damage.unusable(found, source) is not None) == left_out
+    assert (damage.explain_unusable(found, source) is not None) == left_out

@@ -145,7 +145,7 @@ def test_days_there_are_not():
     ],
 )
 def test_numbers_since_1970(least, greatest, form):
-    found = dates.of_numbers(least, greatest)
+    found = dates.detect_unix_time(least, greatest)
     assert (found and found[0]) == form
     if found and form == "seconds":
         span = found[1]
@@ -153,6 +153,6 @@ def test_numbers_since_1970(least, greatest, form):
 
 
 def test_numbers_that_are_not_called_times():
-    assert dates.of_numbers(1_600_000_000_000, 1_700_000_000_000, called=False)
-    assert not dates.of_numbers(1_600_000_000_000, 2_900_000_000_000, called=False)
-    assert not dates.of_numbers(1_600_000_000, 1_700_000_000, called=False)
+    assert dates.detect_unix_time(1_600_000_000_000, 1_700_000_000_000, called=False)
+    assert not dates.detect_unix_time(1_600_000_000_000, 2_900_000_000_000, called=False)
+    assert not dates.detect_unix_time(1_600_000_000, 1_700_000_000, called=False)

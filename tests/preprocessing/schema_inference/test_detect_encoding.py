@@ -91,8 +91,8 @@ def test_what_is_certain_needs_no_remark(rows, written):
 @pytest.mark.parametrize("rows", ROWS)
 @pytest.mark.parametrize("written", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
 def test_two_or_four_bytes_a_character_without_a_mark(rows, written):
-    assert detect_encoding.without_mark((ROWS[rows] * 3).encode(written)) in (written, None)
-    assert detect_encoding.without_mark(ROWS["German"].encode(written)) == written
+    assert detect_encoding.detect_without_mark((ROWS[rows] * 3).encode(written)) in (written, None)
+    assert detect_encoding.detect_without_mark(ROWS["German"].encode(written)) == written
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_two_or_four_bytes_a_character_without_a_mark(rows, written):
     ],
 )
 def test_what_has_zero_bytes_for_another_reason(content):
-    assert detect_encoding.without_mark(content) is None
+    assert detect_encoding.detect_without_mark(content) is None
 
 
 @pytest.mark.parametrize(
@@ -242,7 +242,7 @@ def test_any_bytes_are_decoded_or_refused(content):
     ],
 )
 def test_names_are_those_of_iconv(name, called):
-    assert detect_encoding.to_utf8(name) == f"iconv -f {called} -t UTF-8"
+    assert detect_encoding.build_conversion(name) == f"iconv -f {called} -t UTF-8"
 
 
 def test_the_library_is_imported_for_other_text_only(tmp_path):

@@ -37,13 +37,13 @@ PARQUET = raw_files.content("parquet", [{"a": 1}])
 )
 def test_what_a_source_reads(tmp_path, content, kind, pack):
     (tmp_path / "x").write_bytes(pack(content))
-    assert detect_kind.kind_of(str(tmp_path / "x")) == kind
+    assert detect_kind.detect_kind(str(tmp_path / "x")) == kind
 
 
 @pytest.mark.parametrize("kind", raw_files.WRITERS)
 def test_tables(tmp_path, kind):
     (tmp_path / "x").write_bytes(raw_files.content(kind, [{"a": 1, "b": 2}]))
-    found = detect_kind.kind_of(str(tmp_path / "x"))
+    found = detect_kind.detect_kind(str(tmp_path / "x"))
     assert found == ("text" if SOURCES[kind].text else kind)
 
 
@@ -92,14 +92,14 @@ def _tar() -> bytes:
 def test_what_no_source_reads(tmp_path, content, message):
     (tmp_path / "x").write_bytes(content)
     with pytest.raises(errors.DataError, match=message):
-        detect_kind.kind_of(str(tmp_path / "x"))
+        detect_kind.detect_kind(str(tmp_path / "x"))
 
 
 def test_a_database(tmp_path):
     with sqlite3.connect(tmp_path / "x") as database:
         database.execute("create table t (a)")
     with pytest.raises(errors.DataError, match="is an SQLite database; export the table as CSV"):
-        detect_kind.kind_of(str(tmp_path / "x"))
+        detect_kind.detect_kind(str(tmp_path / "x"))
 
 
 def test_folders(tmp_path):

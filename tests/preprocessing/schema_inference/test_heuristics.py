@@ -14,7 +14,7 @@ from tests.preprocessing.schema_inference.surveyed import surveyed
 
 
 def _column(values, name="x", **limits) -> heuristics.SuggestedColumn:
-    return heuristics.column(name, surveyed(values, **limits), len(values))
+    return heuristics.suggest_column(name, surveyed(values, **limits), len(values))
 
 
 @pytest.mark.parametrize(
@@ -98,8 +98,8 @@ def test_few_whole_numbers_are_categories_and_amounts():
 def test_numbers_that_float32_makes_equal():
     values = [f"{1600000000.25 + 10 * n}" for n in range(400)]
     assert "float32 makes 32 of 400 of them" in _column(values).notes
-    assert traits.merged(surveyed([0.1 + n / 7 for n in range(900)])) is None
-    assert traits.merged(surveyed(["16777216.5", "8388608.25", "0.5"])) is None
+    assert traits.count_merged(surveyed([0.1 + n / 7 for n in range(900)])) is None
+    assert traits.count_merged(surveyed(["16777216.5", "8388608.25", "0.5"])) is None
 
 
 def test_notes_are_for_people():
@@ -141,9 +141,9 @@ def test_a_key_of_which_there_are_too_many_to_count_is_no_feature():
     found.see(pa.array([b"1", b"2", b"2", b"3"]))
     assert found.different is None
     for name in ("user_id", "userId", "user ID", "id", "Primary-Key"):
-        assert heuristics.column(name, found, 4).steps == []
-    assert heuristics.column("paid", found, 4).steps == ["z_score"]
-    assert heuristics.column("users", found, 4).steps == ["z_score"]
+        assert heuristics.suggest_column(name, found, 4).steps == []
+    assert heuristics.suggest_column("paid", found, 4).steps == ["z_score"]
+    assert heuristics.suggest_column("users", found, 4).steps == ["z_score"]
 
 
 def test_whole_numbers_that_rarely_return_are_amounts():
@@ -197,7 +197,7 @@ def test_identifiers_without_end_are_counted_too():
     found = profile.ColumnProfile(most=1000)
     for start in range(0, 60_000, 10_000):
         found.see(pa.array([str(n).encode() for n in range(start, start + 10_000)] * 6))
-    made = heuristics.column("visitor_id", found, 360_000)
+    made = heuristics.suggest_column("visitor_id", found, 360_000)
     assert made.notes[0] in [f"about {count},000 different" for count in range(57, 64)]
     assert made.steps == [{"hash": {"buckets": 2**18}}]
 
@@ -220,7 +220,7 @@ def test_identifiers_with_a_long_tail_are_learnt_by_their_head(most):
         rows = np.random.default_rng(1).permutation([*head, *range(1000, 1000 + tail)])
         for start in range(0, len(rows), 5000):
             found.see(pa.array(rows[start : start + 5000]))
-        return heuristics.column("item_id", found, len(rows))
+        return heuristics.suggest_column("item_id", found, len(rows))
 
     assert made(7500).steps == [{"hash": {"buckets": 2**16}}]
     assert made(7500).notes[1] == "identifiers, no amounts"
@@ -236,7 +236,7 @@ def test_numbers_also_enter_by_quantiles():
     filled = {"missing": {"fill": "mean"}}
     made = _column([None, *numbers], "n")
     assert made.parts == {"n_quantiles": [filled, {"piecewise": {"count": 16}}]}
-    assert heuristics.column("n", surveyed(numbers), 10_000, wide=True).parts == {}
+    assert heuristics.suggest_column("n", surveyed(numbers), 10_000, wide=True).parts == {}
     assert _column(numbers[1:], "n").parts == {}
 
 
@@ -271,4 +271,4 @@ def test_no_value_can_be_what_stands_for_missing():
     found = profile.ColumnProfile()
     found.see(pa.array(texts))
     found.resolve_empty(())
-    assert heuristics.column("x", found, len(texts)).rules["default"] == "((none))"
+    assert heuristics.suggest_column("x", found, len(texts)).rules["default"] == "((none))"

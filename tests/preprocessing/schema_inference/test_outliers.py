@@ -24,13 +24,13 @@ def test_outliers_are_clipped_by_the_deviation_of_the_others(odd, limits):
     assert known.rows == (None if limits else len(odd))
     assert known.farthest == pytest.approx(float(odd[0]))
     assert abs(known.mean) < 0.3 and 0.8 < known.deviation < 1.2
-    made = heuristics.column("a", found, 4000)
+    made = heuristics.suggest_column("a", found, 4000)
     ((limit,),) = [list(made.steps[0]["clip"].values())]
     assert abs(limit) == pytest.approx(8, rel=0.25) and (limit < 0) == (float(odd[0]) < 0)
 
 
 def test_quantiles_are_of_clipped_numbers():
-    made = heuristics.column("a", surveyed([*_normal(12_000), "1e30"]), 12_001)
+    made = heuristics.suggest_column("a", surveyed([*_normal(12_000), "1e30"]), 12_001)
     assert list(made.parts["a_quantiles"][0]["clip"]) == ["max"]
 
 
@@ -55,7 +55,7 @@ def test_other_columns_have_none(values, limits):
 
 def test_limits_far_from_zero_keep_the_values_apart():
     found = surveyed([*_normal(mean=1e6), "1000020"])
-    ((limit,),) = [list(heuristics.column("a", found, 4001).steps[0]["clip"].values())]
+    ((limit,),) = [list(heuristics.suggest_column("a", found, 4001).steps[0]["clip"].values())]
     assert limit == pytest.approx(1e6 + 8, abs=1)
 
 

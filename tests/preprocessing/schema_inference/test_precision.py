@@ -33,7 +33,7 @@ def test_large_amounts_stay_floats():
 
 def test_different_numbers_are_counted_to_the_last_digit():
     found = surveyed([*(str(2**60 + n) for n in range(40)), "1.5"])
-    assert found.kind == "float32" and traits.merged(found) == (41, 2)
+    assert found.kind == "float32" and traits.count_merged(found) == (41, 2)
     assert precision.count_exactly(["1", "1.0", "inf", "nan", f"{2**60}", f"{2**60}.0"]) == 2
 
 
@@ -41,10 +41,10 @@ def test_different_numbers_are_counted_to_the_last_digit():
 def test_of_very_many_numbers_all_are_looked_at(text):
     rng = np.random.default_rng(2)
     far = [text(n) for n in rng.integers(1_700_000_000_000, 1_700_086_400_000, 5000)]
-    different, apart = traits.merged(surveyed(far, most=1000))
+    different, apart = traits.count_merged(surveyed(far, most=1000))
     assert different == pytest.approx(len(set(far)), rel=0.1) and apart < 1000
     near = [text(n) for n in range(5000)]
-    assert traits.merged(surveyed([*near, *(f"{n}0" for n in near)], most=1000)) is None
+    assert traits.count_merged(surveyed([*near, *(f"{n}0" for n in near)], most=1000)) is None
 
 
 def _written(folder, kind, ids):
@@ -93,5 +93,7 @@ def test_whole_floats_that_may_be_ids_draw_a_fitting_warning(tmp_path, first, st
 
 
 def test_whole_floats_are_counted_as_int64():
-    values, counts = traits.numbers(surveyed([float(2**55), float(2**55 + 4096), float(2**55)]))
+    values, counts = traits.count_numbers(
+        surveyed([float(2**55), float(2**55 + 4096), float(2**55)])
+    )
     assert values.tolist() == [2**55, 2**55 + 4096] and counts.tolist() == [2, 1]

@@ -9,7 +9,7 @@ from tests.preprocessing.schema_inference.surveyed import surveyed
 
 
 def _said(values, csv=True, **limits):
-    return sentinels.remark("x", surveyed(values, **limits), csv=csv)
+    return sentinels.write_remark("x", surveyed(values, **limits), csv=csv)
 
 
 @pytest.mark.parametrize(

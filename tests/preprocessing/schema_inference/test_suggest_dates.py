@@ -14,7 +14,7 @@ from tests.preprocessing.schema_inference.surveyed import surveyed
 def _column(values, name="when"):
     found = profile.ColumnProfile()
     found.see(pa.array(values) if not isinstance(values[0], str) else _raw(values))
-    return heuristics.column(name, found, len(values))
+    return heuristics.suggest_column(name, found, len(values))
 
 
 def _raw(values):
@@ -109,7 +109,7 @@ def test_arrow_timestamps():
 def _remarks(values, name="when"):
     found = profile.ColumnProfile()
     found.see(pa.array(values) if not isinstance(values[0], str) else _raw(values))
-    return suggest_dates.remarks(name, found)
+    return suggest_dates.write_remarks(name, found)
 
 
 def test_doubtful_dates_are_reported():
@@ -181,9 +181,11 @@ def test_later_days_are_allowed():
 def test_days_that_stand_for_no_date_are_no_ends_of_the_trend(odd, named):
     days = [str(datetime.date(2020, 1, 1) + datetime.timedelta(n % 700)) for n in range(1400)]
     found = surveyed([*days, *odd])
-    edges = heuristics.column("until", found, 1400).parts["until_trend"][1]["piecewise"]["edges"]
+    edges = heuristics.suggest_column("until", found, 1400).parts["until_trend"][1]["piecewise"][
+        "edges"
+    ]
     assert (edges[0], edges[-1]) == (18262, 18262 + 699)
-    (said,) = suggest_dates.stand_ins("until", found)
+    (said,) = suggest_dates.find_stand_ins("until", found)
     assert said.startswith(
         f"'until' has {len(odd):,} of {1400 + len(odd):,} values such as "
         f"{', '.join(map(repr, named))}, far from the others, which go from 2020-01-01 "
@@ -194,8 +196,8 @@ def test_days_that_stand_for_no_date_are_no_ends_of_the_trend(odd, named):
 def test_whole_numbers_that_stand_for_no_date():
     days = [f"{20200101 + n % 28}" for n in range(300)]
     found = surveyed([*days, "99991231"])
-    assert list(heuristics.column("until", found, 301).parts)[-1] == "until_trend"
-    (said,) = suggest_dates.stand_ins("until", found)
+    assert list(heuristics.suggest_column("until", found, 301).parts)[-1] == "until_trend"
+    (said,) = suggest_dates.find_stand_ins("until", found)
     assert said.startswith("'until' has 1 of 301 values such as '99991231', far from the others")
 
 
@@ -211,7 +213,7 @@ def test_whole_numbers_that_stand_for_no_date():
 )
 def test_a_column_of_mostly_dates_is_a_date(days):
     found = surveyed(days)
-    assert suggest_dates.stand_ins("day", found) == []
+    assert suggest_dates.find_stand_ins("day", found) == []
     if form := found.as_dates.form:
         assert found.as_dates.spans[form].first_day == datetime.date.fromisoformat(min(days))
 

@@ -16,9 +16,9 @@ def test_keys():
         "user_id": surveyed([1, 1, 2]),
         "id": surveyed(["a", "b", "c"]),
     }
-    assert suggest_label.key(columns, 3) == "id"
-    assert suggest_label.key({"n": columns["n"], "user_id": columns["user_id"]}, 3) is None
-    assert suggest_label.key({"id": surveyed([1, None, 3])}, 3) is None
+    assert suggest_label.suggest_key(columns, 3) == "id"
+    assert suggest_label.suggest_key({"n": columns["n"], "user_id": columns["user_id"]}, 3) is None
+    assert suggest_label.suggest_key({"id": surveyed([1, None, 3])}, 3) is None
 
 
 def test_labels():
@@ -34,7 +34,7 @@ def test_labels():
         ({"n": number, "e": text}, "n", "the last number"),
         ({"e": text}, "e", "the last column"),
     ):
-        assert suggest_label.label(columns, 3) == (label, f"a guess: {why}")
+        assert suggest_label.suggest_label(columns, 3) == (label, f"a guess: {why}")
     assert not traits.is_class(number) and traits.is_class(surveyed([1, 2, 3] * 5))
 
 
@@ -53,18 +53,20 @@ def test_classes_return(values, classes):
     values = [*values]
     assert traits.is_class(surveyed(values)) == classes
     columns = {"n": surveyed([v / 7 for v in range(len(values))]), "last": surveyed(values)}
-    _, why = suggest_label.label(columns, len(values))
+    _, why = suggest_label.suggest_label(columns, len(values))
     assert (why == "a guess: the last number") != classes
 
 
 def test_two_numbers_that_are_no_whole_ones():
     """As pandas writes whole numbers of which some are missing."""
     flag = surveyed(["0.0", None, "1.0", "1"])
-    assert traits.threshold(flag) == 0.5 and not traits.is_class(flag)
-    assert suggest_label.label({"flag": flag, "n": surveyed([1.5, 2.5, 7.5])}, 3)[0] == "flag"
-    assert traits.threshold(surveyed([-1.0, 1.0])) == 0
+    assert traits.find_threshold(flag) == 0.5 and not traits.is_class(flag)
+    assert (
+        suggest_label.suggest_label({"flag": flag, "n": surveyed([1.5, 2.5, 7.5])}, 3)[0] == "flag"
+    )
+    assert traits.find_threshold(surveyed([-1.0, 1.0])) == 0
     grouped = profile.ColumnProfile(csv=config.Csv(thousands=","))
     grouped.see(pa.array([b"1,000.5", b"0.5", b"1000.5"]))
-    assert traits.threshold(grouped) == 500.5
+    assert traits.find_threshold(grouped) == 500.5
     for values in ([0, 1], [0.5, 1.5, 2.5], [0.5], ["inf", "1.5"], ["a", "1.5"]):
-        assert traits.threshold(surveyed(values)) is None
+        assert traits.find_threshold(surveyed(values)) is None

@@ -63,7 +63,7 @@ def _found(*texts):
     ],
 )
 def test_separators(texts, mark):
-    assert suggest_lists.separator(_found(*texts)) == mark
+    assert suggest_lists.find_separator(_found(*texts)) == mark
 
 
 @pytest.mark.parametrize("text", ["", "NA", "-", "None", "null", "n/a", "?"])
@@ -78,7 +78,7 @@ def test_numbers_with_groups_of_digits_and_a_text_for_missing_are_numbers(tmp_pa
 
 
 def test_few_texts_with_a_bar_are_no_lists():
-    assert suggest_lists.separator(_found("a|b|a|b", *(f"t{n}" for n in range(100)))) is None
+    assert suggest_lists.find_separator(_found("a|b|a|b", *(f"t{n}" for n in range(100)))) is None
 
 
 def _cell(value):
@@ -123,16 +123,16 @@ def test_the_same_lists_are_proposed_of_every_source(tmp_path, kind):
 def test_items_are_never_what_stands_for_none():
     found = profile.ColumnProfile()
     found.see(pa.array([[1, -1], [], [-3]]))
-    assert suggest_lists.rules(found) == {
+    assert suggest_lists.suggest_rules(found) == {
         **{"list": True, "max_items": 2, "on_longer": "truncate"},
         "default": -4,
     }
     found = profile.ColumnProfile()
     found.see(pa.array([["a", ""], []]))
-    assert suggest_lists.rules(found)["default"] == "(none)"
+    assert suggest_lists.suggest_rules(found)["default"] == "(none)"
     found = profile.ColumnProfile()
     found.see(pa.array([[-(2**63), 8], [], [-1]]))
-    assert suggest_lists.rules(found)["default"] == 9
+    assert suggest_lists.suggest_rules(found)["default"] == 9
 
 
 @pytest.mark.parametrize("item", [math.nan, math.inf])
@@ -151,14 +151,14 @@ def test_lists_with_items_that_are_no_numbers_are_left_out(tmp_path, item):
 def test_numbers_are_pooled_and_many_items_hashed():
     found = profile.ColumnProfile()
     found.see(pa.array([[0.5], [], [1.5, 2.5]]))
-    assert suggest_lists.feature(found) == (
+    assert suggest_lists.suggest_feature(found) == (
         [{"pool": {"by": "mean"}}],
         None,
         "lists of 0 to 2 items; of a longer one the first stay",
     )
     found = profile.ColumnProfile()
     found.see(pa.array([[f"w{n}", f"w{n + 1}"] for n in range(20_000)] + [[]]))
-    [step], embedding, _ = suggest_lists.feature(found)
+    [step], embedding, _ = suggest_lists.suggest_feature(found)
     assert step == {"hash": {"buckets": 2**17}}
     assert embedding == {"size": 16, "combiner": "mean"}
 
@@ -180,4 +180,4 @@ def test_nothing_but_lists(tmp_path, lines):
 
 def test_one_long_list_among_rows_of_few_categories_is_no_list():
     found = _found(*["Rome", "Paris", "Oslo"] * 300, ",".join(["Rome", "Paris", "Oslo"] * 100))
-    assert suggest_lists.separator(found) is None
+    assert suggest_lists.find_separator(found) is None

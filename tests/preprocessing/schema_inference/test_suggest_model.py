@@ -18,7 +18,7 @@ def _found(values) -> profile.ColumnProfile:
 
 def _config(label, columns=None, rows=1000):
     columns = columns or {"x": SuggestedColumn({}, [], ["z_score"])}
-    return yaml.safe_load("\n".join(suggest_model.lines({"y": _found(label)}, columns, rows)))
+    return yaml.safe_load("\n".join(suggest_model.write_lines({"y": _found(label)}, columns, rows)))
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_wide_tables_are_evaluated_less_often(columns, rows, steps, checkpoints)
 def test_passes_are_written_as_people_write_numbers(rows, passes):
     label = _found([0, 1])
     columns = {"x": SuggestedColumn({}, [], ["z_score"])}
-    text = "\n".join(suggest_model.lines({"y": label}, columns, rows))
+    text = "\n".join(suggest_model.write_lines({"y": label}, columns, rows))
     assert f"# {passes} passes over about {rows:,} rows of train\n" in text
 
 

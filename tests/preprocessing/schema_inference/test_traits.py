@@ -12,19 +12,19 @@ from tests.preprocessing.schema_inference.surveyed import surveyed
 
 def test_a_label_far_from_zero_has_its_offset_and_scale():
     found = surveyed([1e9 + n % 3 for n in range(300)])
-    assert traits.scaling(found) == {"offset": 1000000001.0, "scale": 0.82}
-    assert traits.scaling(surveyed([7.5] * 9)) == {"offset": 7.5}
-    assert traits.scaling(surveyed([0.0] * 9)) == {}
+    assert traits.compute_scaling(found) == {"offset": 1000000001.0, "scale": 0.82}
+    assert traits.compute_scaling(surveyed([7.5] * 9)) == {"offset": 7.5}
+    assert traits.compute_scaling(surveyed([0.0] * 9)) == {}
 
 
 def test_labels_are_brought_to_about_one():
-    assert traits.scaling(surveyed([250_100, 349_000, 251_000])) == {
+    assert traits.compute_scaling(surveyed([250_100, 349_000, 251_000])) == {
         "offset": 2.8e5,
         "scale": 4.6e4,
     }
-    assert traits.scaling(surveyed([2001, 2002.5])) == {"offset": 2001.8, "scale": 0.75}
-    assert traits.scaling(surveyed(["nan"])) == {}
-    offset = traits.scaling(surveyed([-0.5, 0.4] * 9))["offset"]
+    assert traits.compute_scaling(surveyed([2001, 2002.5])) == {"offset": 2001.8, "scale": 0.75}
+    assert traits.compute_scaling(surveyed(["nan"])) == {}
+    offset = traits.compute_scaling(surveyed([-0.5, 0.4] * 9))["offset"]
     assert (offset, math.copysign(1, offset)) == (0, 1)
 
 

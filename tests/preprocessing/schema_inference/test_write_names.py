@@ -26,7 +26,7 @@ from tests.preprocessing.schema_inference.proposals import check, propose
     ],
 )
 def test_names(path, name):
-    assert write_config.name_of(path) == name
+    assert write_config.build_name(path) == name
 
 
 @pytest.mark.parametrize("name", ["2024", "750.5", "1e5", "2013-01-31", "null", "yes", "0x1f"])

@@ -14,11 +14,11 @@ _TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 
 @given(st.recursive(_TEXTS | st.integers() | st.booleans(), st.lists, max_leaves=5))
 def test_values_are_read_back(value):
-    text = yaml_lines.flow({"key": value})
+    text = yaml_lines.format_flow({"key": value})
     assert len(text.splitlines()) == 1 and yaml.safe_load(text) == {"key": value}
 
 
 @pytest.mark.parametrize("text", ["a\nb", "a\x85", "\u2028b", "yes", "a: b", "# c", "'", "1", ""])
 def test_texts_may_be_keys_and_stand_in_lists(text):
-    line = f"{yaml_lines.scalar(text)}: [1, {yaml_lines.scalar(text)}]"
+    line = f"{yaml_lines.format_scalar(text)}: [1, {yaml_lines.format_scalar(text)}]"
     assert len(line.splitlines()) == 1 and yaml.safe_load(line) == {text: [1, text]}

@@ -166,7 +166,12 @@ def test_no_rows_give_no_records():
 
 
 def test_varint():
-    assert [encode.varint(n) for n in (0, 127, 128, 300)] == [b"\0", b"\x7f", b"\x80\1", b"\xac\2"]
+    assert [encode.encode_varint(n) for n in (0, 127, 128, 300)] == [
+        b"\0",
+        b"\x7f",
+        b"\x80\1",
+        b"\xac\2",
+    ]
 
 
 def test_parse_example_gives_the_values_back():

@@ -53,15 +53,15 @@ def test_a_piece_that_is_there_gives_what_reading_it_gave(source, tmp_path):
     first = _spilled(source, chunks, tmp_path / "a")
     whole = _files(tmp_path / "a")
     (tmp_path / "b").mkdir()
-    taken = pieces.take([str(tmp_path / "a")], chunks, str(tmp_path / "b"))
-    assert taken == {pieces.key(chunk) for chunk in chunks}
+    taken = pieces.move_finished([str(tmp_path / "a")], chunks, str(tmp_path / "b"))
+    assert taken == {pieces.name_piece(chunk) for chunk in chunks}
     assert _files(tmp_path / "b") == whole
     source.read = lambda chunk: pytest.fail("read again")
     again = _spilled(source, chunks, tmp_path / "b", pieces.Keeping(True, taken))
     for before, now in zip(first, again, strict=True):
         assert _segments(now[:-1]) == _segments(before[:-1])
         assert repr(pickle.loads(now[-1].value)) == repr(pickle.loads(before[-1].value))
-    assert spill.rows_written(str(tmp_path / "b")) == 198
+    assert spill.count_rows_written(str(tmp_path / "b")) == 198
 
 
 def test_what_is_learned_later_is_not_in_the_piece(source, tmp_path):
@@ -70,17 +70,20 @@ def test_what_is_learned_later_is_not_in_the_piece(source, tmp_path):
     ((*_, last),) = _spilled(source, [chunk], tmp_path / "a")
     assert isinstance(last, tuple)
     found = pieces.read(str(tmp_path / "a"), chunk)
-    assert found.segments[-1] == last and found.learned() is None
+    assert found.segments[-1] == last and found.read_learned() is None
 
 
 def test_pieces_that_are_not_finished_stay(source, tmp_path):
     chunks = source.plan("train")
     _spilled(source, chunks, tmp_path / "a")
-    (tmp_path / "a" / f"{pieces.key(chunks[1])}.piece.json").unlink()
+    (tmp_path / "a" / f"{pieces.name_piece(chunks[1])}.piece.json").unlink()
     (tmp_path / "a" / "copies-train-00000-0000-000000.arrow").touch()
     (tmp_path / "a" / "train-00000.rows7.json").touch()
     (tmp_path / "b").mkdir()
-    assert len(pieces.take([str(tmp_path / "a")], chunks, str(tmp_path / "b"))) == len(chunks) - 1
+    assert (
+        len(pieces.move_finished([str(tmp_path / "a")], chunks, str(tmp_path / "b")))
+        == len(chunks) - 1
+    )
     left = {name for name in _files(tmp_path / "a") if ".piece." not in name}
     there = {name for name in left if name.startswith("train-000001")}
     assert left - there == {"copies-train-00000-0000-000000.arrow", "train-00000.rows7.json"}
@@ -99,8 +102,8 @@ def test_a_piece_with_one_wrong_byte_is_refused(source, tmp_path, kind):
     content[random_.randrange(len(content))] ^= 1 << random_.randrange(7)
     (tmp_path / "a" / name).write_bytes(content)
     (tmp_path / "b").mkdir()
-    taken = pieces.take([str(tmp_path / "a")], chunks, str(tmp_path / "b"))
-    assert taken == {pieces.key(chunk) for chunk in chunks} - {name[: len("train-000000")]}
+    taken = pieces.move_finished([str(tmp_path / "a")], chunks, str(tmp_path / "b"))
+    assert taken == {pieces.name_piece(chunk) for chunk in chunks} - {name[: len("train-000000")]}
 
 
 def test_pieces_of_another_plan_are_refused(source, tmp_path):
@@ -109,7 +112,7 @@ def test_pieces_of_another_plan_are_refused(source, tmp_path):
     others = sources.choose(source.data, base.Sizes(300, 200)).plan("train")
     (tmp_path / "b").mkdir()
     assert not set(chunks) & set(others)
-    assert pieces.take([str(tmp_path / "a")], others, str(tmp_path / "b")) == frozenset()
+    assert pieces.move_finished([str(tmp_path / "a")], others, str(tmp_path / "b")) == frozenset()
     assert _files(tmp_path / "b") == {}
 
 
@@ -123,8 +126,8 @@ def test_pieces_of_several_folders_are_put_together(source, tmp_path):
     moved.rename(tmp_path / "b" / moved.name)
     (tmp_path / "c").mkdir()
     folders = [str(tmp_path / name) for name in ("a", "b")]
-    taken = pieces.take(folders, chunks, str(tmp_path / "c"))
-    assert taken == {pieces.key(chunk) for chunk in chunks} - {"train-000001"}
+    taken = pieces.move_finished(folders, chunks, str(tmp_path / "c"))
+    assert taken == {pieces.name_piece(chunk) for chunk in chunks} - {"train-000001"}
     found = _files(tmp_path / "c")
     assert found.items() <= whole.items()
     assert pieces.count_finished(str(tmp_path / "c")) == len(chunks) - 1

@@ -39,24 +39,28 @@ def test_names(tmp_path):
     folders = record_folders.prepare(str(tmp_path), _BUILD)
     assert folders.build == str(tmp_path / "0123456789ab")
     assert os.path.isdir(folders.build) and os.path.isdir(folders.temporary)
-    assert folders.shard_name("train", 3, 8) == "train-00003-of-00008.tfrecord"
+    assert folders.name_shard("train", 3, 8) == "train-00003-of-00008.tfrecord"
     assert record_folders.prepare(str(tmp_path), _BUILD).build_name == "0123456789ab-2"
     assert (
         record_folders.prepare(str(tmp_path), _BUILD, ["0123456789ab-9"]).build_name
         == "0123456789ab-10"
     )
-    assert record_folders.numbered(str(tmp_path), _BUILD) == [f"{_BUILD}-10", f"{_BUILD}-2", _BUILD]
-    assert record_folders.numbered(str(tmp_path), "b" * 12) == []
+    assert record_folders.list_builds(str(tmp_path), _BUILD) == [
+        f"{_BUILD}-10",
+        f"{_BUILD}-2",
+        _BUILD,
+    ]
+    assert record_folders.list_builds(str(tmp_path), "b" * 12) == []
 
 
 def test_receipts_come_back(tmp_path):
     folders = record_folders.prepare(str(tmp_path), _BUILD)
-    assert folders.receipts() == {} and folders.rows_finished() == 0
+    assert folders.read_receipts() == {} and folders.count_finished_rows() == 0
     made = {("train", 0): _shard("a", 5), ("eval", 12): _shard("b", 7)}
     for (split, index), shard in made.items():
         folders.write_receipt(split, index, shard)
-    assert folders.receipts() == made
-    assert folders.rows_finished() == 12
+    assert folders.read_receipts() == made
+    assert folders.count_finished_rows() == 12
 
 
 def test_sweeping_removes_what_is_unfinished_and_nothing_else(tmp_path):
@@ -93,9 +97,9 @@ def test_sweeping_leaves_folders_in_use(tmp_path):
     folders = record_folders.prepare(str(tmp_path), _BUILD)
     elsewhere = record_folders.prepare(str(tmp_path), "b" * 12)
     job = {"build": elsewhere.build_name, "temporary": elsewhere.temporary_name}
-    pathlib.Path(record_folders.job_file(str(tmp_path), "b" * 12)).write_text(json.dumps(job))
+    pathlib.Path(record_folders.name_job_file(str(tmp_path), "b" * 12)).write_text(json.dumps(job))
     before = _names(tmp_path)
-    with record_folders.locked(str(tmp_path), _BUILD):
+    with record_folders.hold_lock(str(tmp_path), _BUILD):
         record_folders.sweep(str(tmp_path), "a" * 12)
         assert _names(tmp_path) == before
     record_folders.sweep(str(tmp_path), "a" * 12)
@@ -110,22 +114,22 @@ def test_dead_letters_of_failed_runs_stay_until_their_settings_are_used_again(tm
     record_folders.sweep(str(tmp_path), "a" * 12)
     assert os.listdir(tmp_path / _BUILD) == ["dead_letter"]
     for base in (_BUILD, "a" * 12):
-        assert record_folders.letters(str(tmp_path), base) == [
+        assert record_folders.find_letters(str(tmp_path), base) == [
             f"{tmp_path}/{_BUILD}/dead_letter/train.jsonl"
         ]
     _publish(tmp_path / "aaaaaaaaaaaa")
-    assert record_folders.letters(str(tmp_path), "a" * 12) == []
+    assert record_folders.find_letters(str(tmp_path), "a" * 12) == []
     record_folders.sweep(str(tmp_path), _BUILD)
     assert _names(tmp_path) == ["aaaaaaaaaaaa"]
 
 
 def test_a_lock_is_free_or_not(tmp_path):
     with (
-        record_folders.free(str(tmp_path), _BUILD) as first,
-        record_folders.free(str(tmp_path), _BUILD) as second,
+        record_folders.try_lock(str(tmp_path), _BUILD) as first,
+        record_folders.try_lock(str(tmp_path), _BUILD) as second,
     ):
         assert (first, second) == (True, False)
-    with record_folders.free(str(tmp_path), _BUILD) as again:
+    with record_folders.try_lock(str(tmp_path), _BUILD) as again:
         assert again
 
 
@@ -141,7 +145,7 @@ def test_without_locks_nothing_of_others_is_removed(tmp_path, monkeypatch):
 
 
 def test_a_lock_on_gs_is_free_or_not(cloud):
-    with record_folders.free(cloud.root, _BUILD) as first:
+    with record_folders.try_lock(cloud.root, _BUILD) as first:
         assert first
     assert cloud.names() == []
 
@@ -151,14 +155,14 @@ def test_a_file_system_without_locks_keeps_no_process_from_working(tmp_path, mon
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr("fcntl.flock", refuse)
-    with record_folders.locked(str(tmp_path)):
+    with record_folders.hold_lock(str(tmp_path)):
         pass
 
 
 def test_a_second_process_waits_and_names_the_holder(tmp_path):
     script = (
         "import sys; from preprocessing.shards import record_folders\n"
-        "with record_folders.locked(sys.argv[1], 'b' * 12):\n"
+        "with record_folders.hold_lock(sys.argv[1], 'b' * 12):\n"
         "    print('held', flush=True); sys.stdin.read()"
     )
     command = [sys.executable, "-c", script, str(tmp_path)]
@@ -170,5 +174,5 @@ def test_a_second_process_waits_and_names_the_holder(tmp_path):
         holder.kill()
         assert waiting.stdout.readline() == "held\n"
         waiting.kill()
-    with record_folders.locked(str(tmp_path), "b" * 12):
+    with record_folders.hold_lock(str(tmp_path), "b" * 12):
         assert (tmp_path / ".lock-bbbbbbbbbbbb").read_text() == f"{os.getpid()}\n"

@@ -57,8 +57,8 @@ def test_rows_know_where_they_come_from(tmp_path):
     found = _write(tmp_path, places, [b"x"] * 3, numbers=np.array([10, 11, 12]))
     assert {segment.file for segment in found.values()} == {"in.csv"}
     rows = spill.read(found["train", 1])
-    assert rows.optional("number").to_pylist() == [12, 10]
-    assert rows.optional("columns") is None
+    assert rows.find_field("number").to_pylist() == [12, 10]
+    assert rows.find_field("columns") is None
 
 
 def test_columns_go_with_their_rows(tmp_path):
@@ -68,10 +68,10 @@ def test_columns_go_with_their_rows(tmp_path):
     encoded = spill.Encoded(places, framed, "in.csv", np.array([10, 11, 12]), columns)
     found = dict(spill.write(str(tmp_path), "train", (0, 0), encoded=encoded))
     rows = spill.read(found["train", 1])
-    assert pa.RecordBatch.from_struct_array(rows.optional("columns")).equals(columns.take([2, 0]))
+    assert pa.RecordBatch.from_struct_array(rows.find_field("columns")).equals(columns.take([2, 0]))
     part = rows.slice(1, 2)
-    assert (part.orders.tolist(), part.optional("number").to_pylist()) == ([9], [10])
-    assert part.optional("columns").to_pylist() == [{"order": "a", "list": [1, 2]}]
+    assert (part.orders.tolist(), part.find_field("number").to_pylist()) == ([9], [10])
+    assert part.find_field("columns").to_pylist() == [{"order": "a", "list": [1, 2]}]
 
 
 def test_no_rows_leave_no_file(tmp_path):
@@ -84,8 +84,8 @@ def test_one_file_a_chunk_and_its_rows_in_the_name(tmp_path):
     _write(tmp_path, _places([0] * 7, range(7), range(7)), [b"x"] * 7, (0, 1))
     (tmp_path / "train-00000.rows3.json").touch()
     assert len(list(tmp_path.glob("*.arrow"))) == 2
-    assert spill.rows_written(str(tmp_path)) == 12
-    assert spill.rows_written(str(tmp_path / "absent")) == 0
+    assert spill.count_rows_written(str(tmp_path)) == 12
+    assert spill.count_rows_written(str(tmp_path / "absent")) == 0
 
 
 def test_writing_it_again_gives_the_same_file(tmp_path):

@@ -38,8 +38,8 @@ def test_a_key_stays_where_it_is_held_out_the_most(tmp_path, monkeypatch, rows):
 
 def test_the_ends_of_the_range():
     orders = np.array([0, 5, 2**64 - 1], np.uint64)
-    assert split_leaks.between(orders, 0, 2**64).tolist() == orders.tolist()
-    assert split_leaks.between(orders, 5, 2**63).tolist() == [5]
+    assert split_leaks.slice_between(orders, 0, 2**64).tolist() == orders.tolist()
+    assert split_leaks.slice_between(orders, 5, 2**63).tolist() == [5]
 
 
 @pytest.mark.parametrize(
@@ -56,12 +56,12 @@ def test_the_ends_of_the_range():
 )
 def test_where_it_can_happen(data, expected):
     columns = {**tables.COLUMNS, "name": {"type": "string"}}
-    assert split_leaks.possible(tables.make_config("x", columns, **data).data) == expected
+    assert split_leaks.are_possible(tables.make_config("x", columns, **data).data) == expected
 
 
 def test_two_inputs_may_share_keys():
     inputs = {name: {"files": name} for name in ("train", "test")}
-    assert split_leaks.possible(tables.make_config("x", key=["id"], inputs=inputs).data)
+    assert split_leaks.are_possible(tables.make_config("x", key=["id"], inputs=inputs).data)
 
 
 def _ids(job_config, made, folder):

@@ -17,8 +17,8 @@ from tests.preprocessing import idx_files
 def test_rows_say_where_they_come_from():
     rows = base.Rows(pa.record_batch({"x": [1]}), 10, {"x": "/data/file"})
     assert (rows.file("x"), rows.file("y")) == ("/data/file", "input")
-    assert rows.number(5) == 15
-    assert dataclasses.replace(rows, numbers=np.array([7, 9])).number(1) == 9
+    assert rows.find_number(5) == 15
+    assert dataclasses.replace(rows, numbers=np.array([7, 9])).find_number(1) == 9
 
 
 def test_letters_are_one_line_for_people():

@@ -241,7 +241,7 @@ def test_the_columns_that_a_file_says_it_has(tmp_path, content, header, names):
     (tmp_path / "in.csv").write_text(content)
     data = tables.make_config(tmp_path / "in.csv", csv={"header": header}).data
     source = sources.choose(data)
-    assert source.names(source.files()[0]) == names
+    assert source.read_names(source.files()[0]) == names
 
 
 @pytest.mark.parametrize(("header", "wanted"), [(True, "a header was"), (False, "rows were")])
@@ -249,4 +249,4 @@ def test_an_empty_file_has_none(tmp_path, header, wanted):
     (tmp_path / "in.csv").write_text("\n\n")
     source = sources.choose(tables.make_config(tmp_path / "in.csv", csv={"header": header}).data)
     with pytest.raises(errors.DataError, match=rf"in\.csv': is empty; {wanted} expected"):
-        source.names(source.files()[0])
+        source.read_names(source.files()[0])

@@ -16,7 +16,7 @@ from preprocessing.sources import csv_lines
 
 
 def _blocks(data: bytes, size: int, quote: str = '"') -> list[csv_lines.RawRows]:
-    return list(csv_lines.blocks(io.BytesIO(data), size, "in.csv", quote=quote))
+    return list(csv_lines.read_blocks(io.BytesIO(data), size, "in.csv", quote=quote))
 
 
 def _rows_of_pyarrow(data: bytes) -> list[list[bytes]]:
@@ -89,10 +89,10 @@ def test_spaces_do_not_count_wherever_text_is_cut(rows, size):
         return ",".join(value for _, value, _ in row)
 
     padded = "".join(f"{text(row)}\n" for row in rows).encode()
-    found = list(csv_lines.blocks(io.BytesIO(padded), size, "in.csv", quote='"', trim=True))
+    found = list(csv_lines.read_blocks(io.BytesIO(padded), size, "in.csv", quote='"', trim=True))
     assert b"".join(block.data for block in found) == padded
     assert sum(block.rows for block in found) == len(rows)
-    trimmed = b"".join(csv_lines.trimmed(block.data, '"', ",") for block in found)
+    trimmed = b"".join(csv_lines.trim_values(block.data, '"', ",") for block in found)
     assert trimmed == "".join(f"{bare(row)}\n" for row in rows).encode()
 
 
@@ -107,11 +107,11 @@ def test_spaces_do_not_count_wherever_text_is_cut(rows, size):
     ],
 )
 def test_which_spaces_are_taken_away(data, quote, delimiter, trimmed):
-    assert csv_lines.trimmed(data, quote, delimiter) == trimmed
+    assert csv_lines.trim_values(data, quote, delimiter) == trimmed
 
 
 def test_rows_are_taken_out_by_number():
     data = b"a\n\nb\r\nc\rd"
-    ends = csv_lines.row_ends(data, '"', ",")
-    assert csv_lines.without(data, ends, [1, 3]) == b"a\nc\r"
-    assert csv_lines.without(data, ends, []) == b"a\nb\r\nc\rd"
+    ends = csv_lines.find_row_ends(data, '"', ",")
+    assert csv_lines.drop_rows(data, ends, [1, 3]) == b"a\nc\r"
+    assert csv_lines.drop_rows(data, ends, []) == b"a\nb\r\nc\rd"

@@ -151,4 +151,4 @@ def test_files_that_cannot_be_opened(tmp_path):
     ],
 )
 def test_which_of_several_endings_data_have(endings, likely):
-    assert files.likely(endings) == likely
+    assert files.choose_ending(endings) == likely

@@ -88,7 +88,7 @@ def test_columns_may_have_other_names_and_places(inputs):
     columns = {"digit": {"type": "int64"}, "pixels": {"type": "uint8", "shape": [28, 28]}}
     (rows,) = _read(inputs, columns=columns, label="digit")
     assert rows.batch.schema.names == ["digit", "pixels"]
-    assert (rows.file("digit"), rows.number(3)) == (inputs["train"]["labels"], 3)
+    assert (rows.file("digit"), rows.find_number(3)) == (inputs["train"]["labels"], 3)
 
 
 def test_files_are_named_without_folders(inputs):

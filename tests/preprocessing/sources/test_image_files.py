@@ -39,7 +39,7 @@ def test_bytes_as_they_are_each_under_its_own_name(tmp_path):
         b"no image",
     ]
     assert [rows.file("image", n) for n in (0, 1)] == [f"{tmp_path}/a.png", f"{tmp_path}/b.jpg"]
-    assert rows.number(1) == 1
+    assert rows.find_number(1) == 1
     assert not rows.letters
 
 

@@ -138,5 +138,5 @@ def test_a_whole_job_with_a_split_by_such_a_column(tmp_path):
 def test_paths():
     assert partitions.read_columns("a=1/x/day=2/h=%20/f.csv") == {"day": "2", "h": " "}
     assert partitions.read_columns("/data/f=1.csv") == {}
-    assert partitions.common(["a=1/b=2/f", "b=3/a=/f"]) == ["a", "b"]
-    assert partitions.common([]) == []
+    assert partitions.find_common(["a=1/b=2/f", "b=3/a=/f"]) == ["a", "b"]
+    assert partitions.find_common([]) == []

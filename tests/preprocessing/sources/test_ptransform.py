@@ -146,7 +146,7 @@ def test_rows_must_have_a_key_and_the_transform_take_inputs():
     with pytest.raises(errors.UsageError, match=r"Dictionaries' is a transform, whose rows have "):
         sources.choose(keyless.data)
     with pytest.raises(errors.UsageError, match=r"Closed' cannot be built with the inputs of a sp"):
-        sources.choose(_config(Closed).data).transform("train")
+        sources.choose(_config(Closed).data).build_transform("train")
 
 
 def test_values_of_different_types_become_text():
@@ -158,7 +158,7 @@ def test_values_of_different_types_become_text():
     split, batch = found.value
     assert split == "train"
     assert batch.to_pydict() == {"id": [b"1", b"a", b"\xff"], "v": [None, [1, 2], None]}
-    assert ptransform.number_of(batch) != ptransform.number_of(batch.slice(1))
+    assert ptransform.hash_batch(batch) != ptransform.hash_batch(batch.slice(1))
 
 
 def test_corrections_of_numbered_rows_do_not_touch_it(tmp_path):

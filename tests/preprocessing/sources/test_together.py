@@ -38,7 +38,7 @@ def test_rows_of_many_files_are_few_batches_that_know_them(tmp_path, packed):
     (rows,) = source.read(chunk)
     assert rows.batch.column("id").to_pylist() == [str(i).encode() for i in range(200)]
     ending = "csv.gz" if packed else "csv"
-    where = [(rows.file("id", row), rows.number(row)) for row in range(200)]
+    where = [(rows.file("id", row), rows.find_number(row)) for row in range(200)]
     assert where == [
         (f"{tmp_path}/in/{file:03}.{ending}", 2 + row) for file in range(40) for row in range(5)
     ]

@@ -49,7 +49,7 @@ def _batch(data) -> pa.RecordBatch:
 
 
 def _statistics(data, *batches, split="train"):
-    parts = [column_stats.of_batch(batch, split, data) for batch in batches]
+    parts = [column_stats.count_batch(batch, split, data) for batch in batches]
     return column_stats.finish(column_stats.merge(parts, data), data)[split]
 
 
@@ -102,7 +102,9 @@ def test_numbers_equal_numpy(whole, column):
     data, batch, found = whole
     array = batch.column(column)
     values = (
-        arrow_types.values(array.drop_null(), data.columns[column]).astype(np.longdouble).ravel()
+        arrow_types.extract_numbers(array.drop_null(), data.columns[column])
+        .astype(np.longdouble)
+        .ravel()
     )
     got = found.columns[column]
     assert (got.count, got.missing, got.not_finite) == (len(values), array.null_count, 0)
@@ -197,8 +199,8 @@ def test_a_column_without_values():
 def test_splits_are_kept_apart():
     data = _data()
     batch = _batch(data)
-    parts = [column_stats.of_batch(batch.slice(0, 100), "eval", data)]
-    parts.append(column_stats.of_batch(batch.slice(100), "train", data))
+    parts = [column_stats.count_batch(batch.slice(0, 100), "eval", data)]
+    parts.append(column_stats.count_batch(batch.slice(100), "train", data))
     found = column_stats.finish(column_stats.merge(parts, data), data)
     assert list(found) == ["train", "eval"]
     assert found["train"].columns["label"].count == 400
@@ -207,7 +209,7 @@ def test_splits_are_kept_apart():
 
 def test_parts_can_be_sent_between_workers(whole):
     data, batch, found = whole
-    part = pickle.loads(pickle.dumps(column_stats.of_batch(batch, "train", data)))
+    part = pickle.loads(pickle.dumps(column_stats.count_batch(batch, "train", data)))
     assert column_stats.finish(part, data)["train"] == found
 
 
@@ -222,7 +224,9 @@ def test_lists_are_counted_by_item_and_by_length():
         pa.record_batch([pa.array(found, kind), pa.array([0] * len(found))], ["tags", "label"])
         for found in ([["a", "b"], None, ["a", "a", "c"]], [[], ["b"]])
     ]
-    made = column_stats.merge([column_stats.of_batch(part, "train", data) for part in parts], data)
+    made = column_stats.merge(
+        [column_stats.count_batch(part, "train", data) for part in parts], data
+    )
     found = column_stats.finish(made, data)["train"].columns["tags"]
     assert (found.count, found.missing, found.distinct) == (6, 1, 3)
     assert found.vocabulary == (("a", 3), ("b", 2), ("c", 1))
@@ -231,7 +235,8 @@ def test_lists_are_counted_by_item_and_by_length():
     assert lengths.quantiles[50] == pytest.approx(1.5, abs=0.51)
     assert lengths.histogram.counts == (1, 1, 1, 1)
     less = column_stats.merge(
-        [made, column_stats.as_removals(column_stats.of_batch(parts[1], "train", data))], data
+        [made, column_stats.turn_into_removals(column_stats.count_batch(parts[1], "train", data))],
+        data,
     )
     found = column_stats.finish(less, data)["train"].columns["tags"]
     assert (found.count, found.lengths.count, found.lengths.mean) == (5, 2, 2.5)

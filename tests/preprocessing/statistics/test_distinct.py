@@ -49,8 +49,12 @@ def test_rows_of_rare_values():
     for part in np.array_split(values, 7):
         unique, times = np.unique(part, return_counts=True)
         found.see(pa.array(unique), times)
-    assert found.rows_of_rare(2) == pytest.approx(40_000, rel=0.08)
-    assert found.rows_of_rare(3) == pytest.approx(80_000, rel=0.08)
+    assert found.count_rows_of_rare(2) == pytest.approx(40_000, rel=0.08)
+    assert found.count_rows_of_rare(3) == pytest.approx(80_000, rel=0.08)
     few = Distinct()
     few.see(pa.array([1, 2, 3, 3]))
-    assert (few.rows_of_rare(2), few.rows_of_rare(3), Distinct().rows_of_rare(2)) == (2, 4, 0)
+    assert (
+        few.count_rows_of_rare(2),
+        few.count_rows_of_rare(3),
+        Distinct().count_rows_of_rare(2),
+    ) == (2, 4, 0)

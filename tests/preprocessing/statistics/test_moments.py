@@ -39,7 +39,7 @@ def test_parts_in_any_order_give_the_same(values, cut, random):
     random.shuffle(shuffled)
     cut = min(cut, len(values))
     parts = _of(shuffled[:cut], np.float32), _of(shuffled[cut:], np.float32)
-    assert parts[0].merged(parts[1]) == parts[1].merged(parts[0]) == _of(values, np.float32)
+    assert parts[0].merge(parts[1]) == parts[1].merge(parts[0]) == _of(values, np.float32)
 
 
 @pytest.mark.parametrize("shift", [0, 1e4, 1e7])

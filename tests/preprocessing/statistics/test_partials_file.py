@@ -47,7 +47,7 @@ def test_of_lists():
     batch = pa.record_batch(
         [pa.array([["a", "b"], [], ["a"]]), pa.array([0, 1, 1])], ["tags", "label"]
     )
-    found = column_stats.of_batch(batch, "train", data)
+    found = column_stats.count_batch(batch, "train", data)
     _assert_same(found)
     back = _back(found)["train", "tags"]
     assert _plain(back.lengths) == _plain(found["train", "tags"].lengths)
@@ -58,10 +58,12 @@ def test_of_a_table():
     batch = tables.batch(
         [(i, f"n{i % 7}", i / 3, i % 2) for i in range(500)] + [(9, None, None, 1)]
     )
-    found = column_stats.of_batch(batch, "train", data) | column_stats.of_batch(batch, "eval", data)
+    found = column_stats.count_batch(batch, "train", data) | column_stats.count_batch(
+        batch, "eval", data
+    )
     _assert_same(found)
     assert column_stats.finish(_back(found), data) == column_stats.finish(found, data)
-    _assert_same(column_stats.as_removals(found))
+    _assert_same(column_stats.turn_into_removals(found))
 
 
 def test_of_no_row():

@@ -30,7 +30,7 @@ def _exact(values) -> np.ndarray:
 def test_few_numbers_are_exact(values):
     made = _of(values)
     assert made.kept_bits == 52
-    assert made.percentiles().tolist() == _exact(values).tolist()
+    assert made.compute_percentiles().tolist() == _exact(values).tolist()
 
 
 @hypothesis.settings(max_examples=50)
@@ -42,7 +42,7 @@ def test_the_relative_error_is_at_most_the_stated_one(values, most):
         patch.setattr(quantile_sketch, "MOST_BUCKETS", most)
         made = _of(values)
     assert len(made.buckets) <= most
-    found, exact = made.percentiles(), _exact(values)
+    found, exact = made.compute_percentiles(), _exact(values)
     assert (np.abs(found) <= np.abs(exact)).all()
     if made.kept_bits > 0:
         # Of numbers below the least normal one the share is of that.
@@ -54,7 +54,7 @@ def test_the_relative_error_is_at_most_the_stated_one(values, most):
 def test_percentiles_of_few_float32_equal_those_of_numpy(draw):
     values = getattr(np.random.default_rng(1), draw)(size=9_999).astype(np.float32)
     exact = np.quantile(values, np.arange(101) / 100, method="inverted_cdf")
-    assert _of(values).percentiles().tolist() == exact.tolist()
+    assert _of(values).compute_percentiles().tolist() == exact.tolist()
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_percentiles_of_few_float32_equal_those_of_numpy(draw):
 )
 def test_quantiles_are_distinguished_wherever_the_numbers_lie(draw):
     values = draw(np.random.default_rng(5), 200_000)
-    found, exact = _of(values).percentiles(), _exact(values)
+    found, exact = _of(values).compute_percentiles(), _exact(values)
     width = exact[99] - exact[1]
     assert np.abs(found - exact)[1:].max() < width / 1000
     assert len(np.unique(found)) == 101
@@ -89,7 +89,7 @@ def test_merging_does_not_depend_on_the_order_of_parts(values, cuts, random):
         random.shuffle(shuffled)
         parts = [_of(np.array(part, float)) for part in np.split(np.array(shuffled), sorted(cuts))]
         random.shuffle(parts)
-        merged = functools.reduce(lambda one, other: quantile_sketch.merged([one, other]), parts)
+        merged = functools.reduce(lambda one, other: quantile_sketch.merge([one, other]), parts)
     assert merged.cut == whole.cut
     assert merged.buckets.tolist() == whole.buckets.tolist()
     assert merged.counts.tolist() == whole.counts.tolist()
@@ -99,10 +99,10 @@ def test_numbers_that_were_counted_can_be_taken_out_of_a_coarser_sketch():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(quantile_sketch, "MOST_BUCKETS", 7)
         part, rest = _of([1.0, 2.5, -3.0]), _of(np.arange(1, 200) / 7)
-        whole = quantile_sketch.merged([part, rest])
+        whole = quantile_sketch.merge([part, rest])
         assert whole.cut > part.cut
-        left = whole.without(part)
-        alone = quantile_sketch.merged([rest, quantile_sketch.Sketch(cut=whole.cut)])
+        left = whole.subtract(part)
+        alone = quantile_sketch.merge([rest, quantile_sketch.Sketch(cut=whole.cut)])
     assert left.cut == alone.cut
     assert left.buckets[left.counts != 0].tolist() == alone.buckets.tolist()
     assert left.counts[left.counts != 0].tolist() == alone.counts.tolist()

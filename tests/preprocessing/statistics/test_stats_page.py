@@ -103,5 +103,5 @@ def test_the_command(made):
 
 
 def test_the_ends_of_an_axis_can_be_distinguished():
-    drawn = stats_page.axes("", np.linspace(1.7e9, 1.7e9 + 86_400, 41))
+    drawn = stats_page.draw_axes("", np.linspace(1.7e9, 1.7e9 + 86_400, 41))
     assert ">1.70000e+09<" not in drawn and ">1.70009e+09<" in drawn.replace(",", "")

@@ -30,7 +30,7 @@ def _run(published, asked, folder, batch=64, workers=1):
     )
     chunks = asked.source.plan(inputs.SPLIT)
     options = beam_options.build([], workers)
-    with beam_options.quiet(options):
+    with beam_options.silence_tracebacks(options):
         beam_stage.run(chunks, asked, answering, folder=str(folder), options=options)
     tables = [pa.ipc.open_file(path).read_all() for path in beam_stage.parts(str(folder))]
     return pa.concat_tables(tables).to_pylist() if tables else []
