@@ -80,16 +80,16 @@ def width(stream: TextIO) -> int:
     if os.environ.get("COLUMNS", "").isdigit():
         found = int(os.environ["COLUMNS"])
     else:
-        found = _size(stream)[0]
+        found = _measure_size(stream)[0]
     return max(found, _NARROWEST) if found else _DEFAULT_WIDTH
 
 
 def height(stream: TextIO) -> int:
     """Returns the lines of the terminal behind `stream`; 24 if it does not say."""
-    return _size(stream)[1] or _DEFAULT_HEIGHT
+    return _measure_size(stream)[1] or _DEFAULT_HEIGHT
 
 
-def _size(stream: TextIO) -> tuple[int, int]:
+def _measure_size(stream: TextIO) -> tuple[int, int]:
     try:
         return os.get_terminal_size(stream.fileno())
     except (OSError, ValueError, AttributeError):
