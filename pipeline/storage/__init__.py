@@ -110,11 +110,11 @@ def describe(paths: Sequence[str]) -> list[Details | None]:
     if not local:
         return [found[path] for path in paths]
     with concurrent.futures.ThreadPoolExecutor(_AT_ONCE) as pool:
-        found.update(zip(local, pool.map(_details, local), strict=True))
+        found.update(zip(local, pool.map(_read_details, local), strict=True))
     return [found[path] for path in paths]
 
 
-def _details(path: str) -> Details | None:
+def _read_details(path: str) -> Details | None:
     try:
         found = patience.read_patiently(path, lambda: os.stat(path))
     except FileNotFoundError:

@@ -12,24 +12,24 @@ def combine(first: int, second: int, length: int) -> int:
     power = 0
     while length:
         if length & 1:
-            first = _times(_zeros(power), first)
+            first = _multiply_vector(_build_zeros(power), first)
         length, power = length >> 1, power + 1
     return first ^ second
 
 
 @functools.lru_cache(maxsize=64)
-def _zeros(power: int) -> tuple[int, ...]:
+def _build_zeros(power: int) -> tuple[int, ...]:
     """Returns what `2 ** power` zero bytes do to a CRC, as a matrix of 32 columns of bits."""
     if power:
-        half = _zeros(power - 1)
+        half = _build_zeros(power - 1)
     else:
         half = (_POLYNOMIAL, *(1 << bit for bit in range(31)))  # one zero bit
         for _ in range(2):
-            half = tuple(_times(half, column) for column in half)
-    return tuple(_times(half, column) for column in half)
+            half = tuple(_multiply_vector(half, column) for column in half)
+    return tuple(_multiply_vector(half, column) for column in half)
 
 
-def _times(matrix: tuple[int, ...], vector: int) -> int:
+def _multiply_vector(matrix: tuple[int, ...], vector: int) -> int:
     product = 0
     for column in matrix:
         if vector & 1:

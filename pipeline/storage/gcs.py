@@ -86,15 +86,15 @@ def describe(paths: Sequence[str]) -> list[tuple[int, str, str] | None]:
     for folder in {path.rpartition("/")[0] for path in paths}:
         with translate_errors(folder):
             for blob in _list_below(folder, delimiter="/"):
-                found[f"gs://{split_path(folder)[0]}/{blob.name}"] = _details(blob)
+                found[f"gs://{split_path(folder)[0]}/{blob.name}"] = _read_details(blob)
     for path in paths:
         if path not in found:  # a listing may be late
             with contextlib.suppress(FileNotFoundError), translate_errors(path):
-                found[path] = _details(fetch_blob(path))
+                found[path] = _read_details(fetch_blob(path))
     return [found.get(path) for path in paths]
 
 
-def _details(blob: Any) -> tuple[int, str, str]:
+def _read_details(blob: Any) -> tuple[int, str, str]:
     return int(blob.size), str(blob.generation), base64.b64decode(blob.crc32c).hex()
 
 

@@ -67,7 +67,7 @@ class _Holder:
         self._is_alive, self._refused = is_alive, refusal
         self._identity = {
             "host": socket.gethostname(),
-            "machine": _machine(),
+            "machine": _identify_machine(),
             "pid": os.getpid(),
             "key": secrets.token_hex(8),
         }
@@ -87,10 +87,10 @@ class _Holder:
             watched += _POLL
             now = gcs.generation(self._path)
             if now not in (0, seen):
-                raise self._refusal(what)
+                raise self._build_refusal(what)
             seen = now
         if not self._write(seen):
-            raise self._refusal(what)
+            raise self._build_refusal(what)
 
     def keep(self, ended: threading.Event, beat: float, lost: Callable[[], None]) -> None:
         """Gives signs of life until the lock has `ended`, or is another's."""
@@ -116,7 +116,7 @@ class _Holder:
             return False
         return True
 
-    def _refusal(self, what: str) -> errors.PipelineError:
+    def _build_refusal(self, what: str) -> errors.PipelineError:
         return self._refused(
             f"{what}: {_describe(self._read_other())} is working on it. Wait for it, or stop it"
         )
@@ -137,7 +137,7 @@ def _describe(other: dict[str, Any]) -> str:
     return f"process {other.get('pid', 'unknown')} on {other.get('host', 'an unknown host')}"
 
 
-def _machine() -> str:
+def _identify_machine() -> str:
     """Returns what tells apart machines, and containers, in which process ids mean the same."""
     try:
         boot = pathlib.Path("/proc/sys/kernel/random/boot_id").read_text().strip()
