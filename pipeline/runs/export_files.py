@@ -22,11 +22,11 @@ def digests(folder: str) -> dict[str, str]:
     """Returns the SHA-256 of every file below a folder, by its path in it."""
     found = {}
     for path in storage.glob(storage.join(folder, "**")):
-        found[path[len(folder) :].lstrip("/")] = _digest(path)
+        found[path[len(folder) :].lstrip("/")] = _compute_digest(path)
     return found
 
 
-def _digest(path: str) -> str:
+def _compute_digest(path: str) -> str:
     made = hashlib.sha256()
     with storage.open_file(path) as file:
         while chunk := file.read(_CHUNK):

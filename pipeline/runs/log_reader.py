@@ -41,7 +41,7 @@ class Logs:
         Raises `UsageError` if there are logs, but none of the role.
         """
         found = [name for name in storage.listdir(self._folder) if name.endswith(_SUFFIX)]
-        known = sorted((name.removesuffix(_SUFFIX) for name in found), key=_order)
+        known = sorted((name.removesuffix(_SUFFIX) for name in found), key=_compute_order)
         wanted = [name for name in known if self._role in (None, name, name.rpartition("-")[0])]
         if known and not wanted:
             raise errors.UsageError(
@@ -62,19 +62,19 @@ class Logs:
         timed = []
         for name in names:
             head = f"{name:<{width}} | " if width else ""
-            timed.append(_add_times(head, _drop_noise(self._lines(name, last=last))))
+            timed.append(_add_times(head, _drop_noise(self._read_lines(name, last=last))))
         for _, line in heapq.merge(*timed, key=lambda entry: entry[0]):
             yield line
 
-    def _lines(self, name: str, *, last: bool) -> Iterator[bytes]:
-        for part in self._parts(name):
+    def _read_lines(self, name: str, *, last: bool) -> Iterator[bytes]:
+        for part in self._read_parts(name):
             *whole, rest = (self._begun.get(name, b"") + part).split(b"\n")
             self._begun[name] = rest
             yield from whole
         if last and (rest := self._begun.pop(name, b"")):
             yield rest
 
-    def _parts(self, name: str) -> Iterator[bytes]:
+    def _read_parts(self, name: str) -> Iterator[bytes]:
         path = storage.join(self._folder, name + _SUFFIX)
         size, start = storage.size(path), self._read.get(name, 0)
         if size < start:  # another log
@@ -89,7 +89,7 @@ class Logs:
                 yield part
 
 
-def _order(name: str) -> tuple[bool, str]:
+def _compute_order(name: str) -> tuple[bool, str]:
     return name.rpartition("-")[2].isdecimal(), name
 
 

@@ -21,7 +21,7 @@ def differences(job: Config, of_run: Config) -> list[str]:
     """Returns in words what differs between a config and that of a run: inputs, label, columns,
     features and the name of the model. How it is trained does not count, nor do rules of columns,
     params of the model, and columns of which nothing is made."""
-    return list(_differences(job, of_run))
+    return list(_find_differences(job, of_run))
 
 
 def list_inputs(data: Data) -> dict[str, str]:
@@ -47,12 +47,12 @@ def compare_inputs(ours: Mapping[str, str], theirs: Mapping[str, str]) -> str:
 def compare_columns(ours: Mapping[str, Column], theirs: Mapping[str, Column]) -> str:
     """Returns in words the columns that differ in what a value of them is, empty for none."""
     names = _name_differences(
-        *({name: _kind(one) for name, one in of.items()} for of in (ours, theirs))
+        *({name: _describe_kind(one) for name, one in of.items()} for of in (ours, theirs))
     )
     return f"it has other columns ({names})" if names else ""
 
 
-def _differences(job: Config, of_run: Config) -> Iterator[str]:
+def _find_differences(job: Config, of_run: Config) -> Iterator[str]:
     if other := compare_inputs(*(list_inputs(one.data) for one in (job, of_run))):
         yield other
     ours, theirs = (one.data.labels or (one.data.label,) for one in (job, of_run))
@@ -74,7 +74,7 @@ def _differences(job: Config, of_run: Config) -> Iterator[str]:
         yield f"it has other features ({names})"
 
 
-def _kind(column: object) -> tuple[object, ...]:
+def _describe_kind(column: object) -> tuple[object, ...]:
     return tuple(getattr(column, key) for key in ("type", "shape", "list"))
 
 

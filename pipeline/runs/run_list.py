@@ -67,7 +67,7 @@ def read(storage_root: str, now: float, config: str | None = None) -> list[Row]:
     root = storage.join(storage.make_absolute(storage_root), "runs")
     runs = run_search.list_folders(root)
     with concurrent.futures.ThreadPoolExecutor(_AT_ONCE) as pool:
-        rows = [row for row in pool.map(lambda run: _row(run, now), runs) if row is not None]
+        rows = [row for row in pool.map(lambda run: _read_row(run, now), runs) if row is not None]
     wanted = [row for row in rows if config in (None, row.config)]
     return sorted(wanted, key=lambda row: row.launched, reverse=True)
 
@@ -95,7 +95,7 @@ def select(
 
     def compute_key(row: Row) -> tuple[object, ...]:
         if sort == "metric":
-            quality = _quality(row)
+            quality = _compute_quality(row)
             place = len(places) if row.best is None else places[row.best["metric"]]
             return place, math.isnan(quality), -quality
         if sort in ("name", "status"):
@@ -111,7 +111,7 @@ def select(
     return sorted(found, key=compute_key)
 
 
-def _quality(row: Row) -> float:
+def _compute_quality(row: Row) -> float:
     """Returns the best value, negative where less is better; NaN if there is none."""
     value = math.nan if row.best is None else float(row.best["value"])
     return value if row.higher_is_better else -value
@@ -123,7 +123,7 @@ def lines(rows: Sequence[Row]) -> list[str]:
     return text_table.lines([row[:width] for row in (COLUMNS, *map(cells, rows))], right=_RIGHT)
 
 
-def _row(run: RunFolder, now: float) -> Row | None:
+def _read_row(run: RunFolder, now: float) -> Row | None:
     """Returns the row of a run; `None` for a folder that is no run, or was removed meanwhile."""
     try:
         written = run_search.find_launch_time(run, None)
@@ -156,14 +156,14 @@ def _build_row(run: RunFolder, record: RunRecord | None, written: float, *, now:
         status = "damaged"
     launched = written if record is None or record.started is None else record.started
     best = _read_best((None if record is None else record.best) or run.read(run_folder.BEST) or {})
-    spans = _spans(run, record, now if status in liveness.AT_WORK else None)
+    spans = _find_spans(run, record, now if status in liveness.AT_WORK else None)
     return Row(
         name=run.name,
-        config=record.config if record is not None else _config_name(run),
+        config=record.config if record is not None else _read_config_name(run),
         status=status,
         started=spans[0].began if spans else launched,
         launched=launched,
-        step=_step(run, record, statuses),
+        step=_find_step(run, record, statuses),
         best=best,
         tags=tags.read(run),
         higher_is_better=best is None or _has_higher_better(run),
@@ -171,7 +171,7 @@ def _build_row(run: RunFolder, record: RunRecord | None, written: float, *, now:
     )
 
 
-def _spans(
+def _find_spans(
     run: RunFolder, record: RunRecord | None, now: float | None
 ) -> list[launches.LaunchSpan]:
     """Returns the launches of a run. Only if the end of one was not recorded, its processes have to
@@ -201,7 +201,7 @@ def _has_higher_better(run: RunFolder) -> bool:
         return True
 
 
-def _config_name(run: RunFolder) -> str:
+def _read_config_name(run: RunFolder) -> str:
     """Returns the name in a run's config, without reading all of it."""
     if run.is_of_script:
         return ""
@@ -209,7 +209,7 @@ def _config_name(run: RunFolder) -> str:
     return found[1].strip() if found else ""
 
 
-def _step(run: RunFolder, record: RunRecord | None, statuses: dict[str, Status]) -> int | None:
+def _find_step(run: RunFolder, record: RunRecord | None, statuses: dict[str, Status]) -> int | None:
     if record is not None and record.final_step is not None:
         return record.final_step
     steps = [status.step for status in statuses.values() if status.step is not None]

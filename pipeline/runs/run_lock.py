@@ -39,7 +39,7 @@ def hold(
 
     Raises `UsageError` with the process id if another works on the run.
     """
-    path = _path(run)
+    path = _get_path(run)
     storage.makedirs(storage.parent(path))
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
@@ -48,7 +48,7 @@ def hold(
     try:
         waited = 0.0
         while not try_lock(descriptor, fcntl.LOCK_EX):
-            holder = _holder(descriptor)
+            holder = _find_holder(descriptor)
             if is_alive(holder) or waited >= patience:
                 raise errors.UsageError(
                     f"run {run.name!r}: another process (pid {holder or 'unknown'}) is working "
@@ -125,11 +125,11 @@ def has_launcher(run: RunFolder) -> bool:
     """True if a launcher of this machine is running the run. Raises `OSError` if the lock
     cannot be looked at."""
     try:
-        descriptor = os.open(_path(run), os.O_RDONLY | os.O_NOFOLLOW)
+        descriptor = os.open(_get_path(run), os.O_RDONLY | os.O_NOFOLLOW)
     except FileNotFoundError:
         return False
     try:
-        return not try_lock(descriptor, fcntl.LOCK_SH) and is_alive(_holder(descriptor))
+        return not try_lock(descriptor, fcntl.LOCK_SH) and is_alive(_find_holder(descriptor))
     finally:
         os.close(descriptor)
 
@@ -150,7 +150,7 @@ def is_alive(pid: int | None) -> bool:
     return True
 
 
-def _path(run: RunFolder) -> str:
+def _get_path(run: RunFolder) -> str:
     if not storage.is_remote(run.path):
         return storage.join(run.path, _NAME)
     from pipeline import config  # commands that only look at a disk start without it
@@ -172,6 +172,6 @@ def try_lock(descriptor: int, kind: int = fcntl.LOCK_EX) -> bool:
     return True
 
 
-def _holder(descriptor: int) -> int | None:
+def _find_holder(descriptor: int) -> int | None:
     text = os.pread(descriptor, 20, 0).decode(errors="replace").strip()
     return int(text) if text.isdigit() else None

@@ -26,9 +26,12 @@ def describe(run: RunFolder, now: float) -> str:
     if not statuses:
         return "\n".join([*lines, "no process has reported yet"] if state == "running" else lines)
     lines += text_table.lines(
-        [_COLUMNS, *(_cells(run, status, state, now=now) for _, status in sorted(statuses.items()))]
+        [
+            _COLUMNS,
+            *(_build_cells(run, status, state, now=now) for _, status in sorted(statuses.items())),
+        ]
     )
-    lines += [*_restarts(record), *_servers(statuses), *_list_news(statuses)]
+    lines += [*_list_restarts(record), *_list_servers(statuses), *_list_news(statuses)]
     return "\n".join(lines)
 
 
@@ -42,7 +45,7 @@ def _format_headline(run: RunFolder, state: str, reason: str) -> str:
     return f"{text}; " + ("nothing was saved" if step is None else f"saved at step {step:,}")
 
 
-def _cells(run: RunFolder, status: Status, state: str, *, now: float) -> tuple[str, ...]:
+def _build_cells(run: RunFolder, status: Status, state: str, *, now: float) -> tuple[str, ...]:
     def format_cell(value: float | None, form: str) -> str:
         return "" if value is None else format(value, form)
 
@@ -69,7 +72,7 @@ def _cells(run: RunFolder, status: Status, state: str, *, now: float) -> tuple[s
     )
 
 
-def _restarts(record: RunRecord | None) -> list[str]:
+def _list_restarts(record: RunRecord | None) -> list[str]:
     if record is None or not record.restarts:
         return []
     newest = record.restarts[-1]
@@ -78,7 +81,7 @@ def _restarts(record: RunRecord | None) -> list[str]:
     return [f"restarts: {len(record.restarts)}, the newest of {told}"]
 
 
-def _servers(statuses: Mapping[str, Status]) -> list[str]:
+def _list_servers(statuses: Mapping[str, Status]) -> list[str]:
     """Returns what a step of each process asks of the parameter servers, added up."""
     loads = server_loads.add_up(statuses.values())
     if len(loads) < 2:
