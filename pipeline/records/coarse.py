@@ -18,7 +18,7 @@ COARSE = 0.1
 def warnings(plan: FeaturePlan) -> Iterator[str]:
     """Yields a line for each such feature."""
     for planned in plan.features:
-        if (line := _warning(planned)) is not None:
+        if (line := _find_warning(planned)) is not None:
             yield line
 
 
@@ -27,7 +27,7 @@ def step_of(largest: float) -> float:
     return float(np.spacing(np.float32(largest)))
 
 
-def _warning(planned: Planned) -> str | None:
+def _find_warning(planned: Planned) -> str | None:
     last = len(planned.steps)
     for number, values in enumerate(planned.points):
         # Whole numbers become float32 in steps that give numbers, or when a model gets them.

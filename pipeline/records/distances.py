@@ -69,17 +69,19 @@ def jensen_shannon(a: ColumnStatistics, b: ColumnStatistics) -> Distance | None:
     ]
     p, q = (np.array([listed.get(value, 0.0) for value in known]) for listed in shares)
     rest = [max(0.0, 1.0 - float(part.sum())) for part in (p, q)]
-    same = _distance(np.append(p, rest[0]), np.append(q, rest[1]))
-    apart = _distance(np.append(p, [rest[0], 0.0]), np.append(q, [0.0, rest[1]]))
+    same = _compute_distance(np.append(p, rest[0]), np.append(q, rest[1]))
+    apart = _compute_distance(np.append(p, [rest[0], 0.0]), np.append(q, [0.0, rest[1]]))
     return Distance(min(same, apart), apart)
 
 
-def _distance(p: np.ndarray, q: np.ndarray) -> float:
+def _compute_distance(p: np.ndarray, q: np.ndarray) -> float:
     middle = (p + q) / 2
-    return math.sqrt(max(0.0, (_divergence(p, middle) + _divergence(q, middle)) / 2))
+    return math.sqrt(
+        max(0.0, (_compute_divergence(p, middle) + _compute_divergence(q, middle)) / 2)
+    )
 
 
-def _divergence(p: np.ndarray, q: np.ndarray) -> float:
+def _compute_divergence(p: np.ndarray, q: np.ndarray) -> float:
     some = p > 0
     return float((p[some] * np.log2(p[some] / q[some])).sum())
 
@@ -108,7 +110,7 @@ def kolmogorov_smirnov(a: ColumnStatistics, b: ColumnStatistics) -> Distance | N
         )
         exact = float(np.abs(p - q).max())
         return Distance(exact, exact)
-    bounds = [_bounds(one) for one in (a, b)]
+    bounds = [_build_bounds(one) for one in (a, b)]
     places = np.unique(np.concatenate([edge for pair in bounds for edge in pair]))
     (low_a, high_a), (low_b, high_b) = (_shares(places, *pair) for pair in bounds)
     least = max(0.0, float((low_a - high_b).max()), float((low_b - high_a).max()))
@@ -147,7 +149,7 @@ def _compute_rounding(one: ColumnStatistics) -> float:
     return step / 2 if step > little else 0.0
 
 
-def _bounds(one: ColumnStatistics) -> tuple[np.ndarray, np.ndarray]:
+def _build_bounds(one: ColumnStatistics) -> tuple[np.ndarray, np.ndarray]:
     """Returns between which numbers each percentile really is: sketches cut towards zero, and
     float32 or float64 may have rounded."""
     known, whole = np.array(one.quantiles), _is_whole(one)

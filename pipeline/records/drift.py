@@ -152,8 +152,8 @@ def _compare(name: str, a: RecordSplit, b: RecordSplit, *, limits: Drift) -> Com
     if columns[0] is None or columns[1] is None:
         where = f"A ({a.name})" if columns[1] is None else f"B ({b.name})"
         return Compared(name, problem=f"only in {where}", broken=True)
-    if _kind(columns[0]) != _kind(columns[1]):
-        problem = f"{_type_name(columns[0])} in {a.name}, {_type_name(columns[1])} in {b.name}"
+    if _describe_kind(columns[0]) != _describe_kind(columns[1]):
+        problem = f"{_format_type(columns[0])} in {a.name}, {_format_type(columns[1])} in {b.name}"
         return Compared(name, problem=problem, broken=True)
     one, other = a.column(name), b.column(name)
     own = limits.columns.get(name)
@@ -169,16 +169,16 @@ def _compare(name: str, a: RecordSplit, b: RecordSplit, *, limits: Drift) -> Com
         share_a=broken[0], n=one.count, share_b=broken[1], m=other.count
     )
     allowed = limits.missing if own is None or own.missing is None else own.missing
-    measure, distance, limit = _distance(columns[0], one, other, limits=limits)
+    measure, distance, limit = _compute_distance(columns[0], one, other, limits=limits)
     if own is not None and own.distance is not None:
         limit = own.distance
-    lengths, lengths_limit = _lengths(one, other)
+    lengths, lengths_limit = _compare_lengths(one, other)
     of_lists = limits.lengths if own is None or own.lengths is None else own.lengths
     return Compared(
         name,
         measure,
         distance,
-        max(limit, _chance(measure, one, other)),
+        max(limit, _bound_by_chance(measure, one, other)),
         lengths,
         max(of_lists, lengths_limit),
         missing=shares,
@@ -189,16 +189,16 @@ def _compare(name: str, a: RecordSplit, b: RecordSplit, *, limits: Drift) -> Com
     )
 
 
-def _kind(column: config.Column) -> tuple[str, bool]:
+def _describe_kind(column: config.Column) -> tuple[str, bool]:
     kind = column.type if column.type in ("string", "image") else "number"
     return kind, column.list
 
 
-def _type_name(column: config.Column) -> str:
+def _format_type(column: config.Column) -> str:
     return f"a list of {column.type}" if column.list else column.type
 
 
-def _distance(
+def _compute_distance(
     column: config.Column,
     one: manifest.ColumnStatistics,
     other: manifest.ColumnStatistics,
@@ -213,7 +213,7 @@ def _distance(
     return "KS", distances.kolmogorov_smirnov(one, other), limits.numbers
 
 
-def _lengths(
+def _compare_lengths(
     one: manifest.ColumnStatistics, other: manifest.ColumnStatistics
 ) -> tuple[Distance | None, float]:
     """Returns how far apart the lengths of lists are, and what chance does; `None` of no lists."""
@@ -223,7 +223,7 @@ def _lengths(
     return distances.kolmogorov_smirnov(one.lengths, other.lengths), by_chance
 
 
-def _chance(
+def _bound_by_chance(
     measure: str, one: manifest.ColumnStatistics, other: manifest.ColumnStatistics
 ) -> float:
     if measure == "KS":

@@ -23,12 +23,12 @@ def length(job: config.Config, records: int, *, step: int = 0, read: int = 0) ->
     """
     assert job.train.epochs is not None
     wanted = job.train.epochs * records
-    left = _steps(wanted - read, topology.examples_per_step(job))
-    whole = max(1, _steps(wanted, topology.examples_per_step(job)))
+    left = _count_steps(wanted - read, topology.examples_per_step(job))
+    whole = max(1, _count_steps(wanted, topology.examples_per_step(job)))
     return Length(max(1, step + left), whole)
 
 
-def _steps(examples: float, examples_per_step: int) -> int:
+def _count_steps(examples: float, examples_per_step: int) -> int:
     # Rounded, as floats make 0.1 epochs of 1,000 examples a hair more than 100.
     return max(0, math.ceil(round(examples / examples_per_step, 6)))
 

@@ -179,21 +179,21 @@ def plan(job: config.Config, contents: manifest.Manifest) -> FeaturePlan:
         }
         steps, points = _resolve_steps(f"features.{name}", feature, values, others=others)
         known[name] = points[-1]
-        weights = _weights(name, feature, job.data.columns)
+        weights = _find_weights(name, feature, job.data.columns)
         table = tables.get(name)
         positions = job.data.columns[first].max_items if feature.position else None
         features.append(Planned(name, inputs, steps, points, feature, table, weights, positions))
-    several = tuple(_goal(job, name, contents) for name in job.labels)
+    several = tuple(_plan_goal(job, name, contents) for name in job.labels)
     label_check.check_metric(job, contents)
     label_check.check_group(job, contents)
     label_check.check_weight(job, contents)
     label = next((goal.label for goal in several if goal.name == job.data.label), None)
-    label = label or _label(job, contents)
+    label = label or _plan_label(job, contents)
     shares = item_shares.shares_for_model(job, contents, features)
     return FeaturePlan(tuple(features), select_columns(job), label, several, shares)
 
 
-def _weights(
+def _find_weights(
     name: str, feature: feature_config.Feature, columns: Mapping[str, config.Column]
 ) -> Weights | None:
     if feature.weights is None:
@@ -239,7 +239,7 @@ def _build_values(name: str, job: config.Config, contents: manifest.Manifest) ->
         percentiles=found.quantiles if found else None,
         mean=found.mean if found else None,
         variance=found.variance if found else None,
-        vocabulary=_vocabulary(column, found),
+        vocabulary=_find_vocabulary(column, found),
         stand_in=stand_in,
         others=others,
         listed=column.list,
@@ -256,7 +256,7 @@ def _find_infinite_limits(
     return tuple(x for x in (column.min, column.max) if x is not None and math.isinf(x))
 
 
-def _vocabulary(
+def _find_vocabulary(
     column: config.Column, found: manifest.ColumnStatistics | None
 ) -> tuple[int | float | str, ...] | None:
     """Returns the values that have a number each, or `None` if not all that should are known."""
@@ -317,7 +317,7 @@ def _require(found: Any, key: str, what: str, *, advice: str) -> Any:
     return found
 
 
-def _label(job: config.Config, contents: manifest.Manifest) -> PlannedLabel:
+def _plan_label(job: config.Config, contents: manifest.Manifest) -> PlannedLabel:
     name, label = job.data.label, job.label
     values = None
     if label.vocabulary:
@@ -325,17 +325,17 @@ def _label(job: config.Config, contents: manifest.Manifest) -> PlannedLabel:
         advice = f"add vocabulary: {{}} to data.columns.{name} and preprocess again"
         values = _require(column.vocabulary, "label: vocabulary", "all values", advice=advice)
     label_check.check(job, contents, values)
-    weights = _class_weights(job, contents, values) if label.balanced else None
+    weights = _compute_class_weights(job, contents, values) if label.balanced else None
     sampled, offset = _sample(job, values)
     return PlannedLabel(name, label.threshold, values, label.weight, weights, sampled, offset)
 
 
-def _goal(job: config.Config, name: str, contents: manifest.Manifest) -> PlannedGoal:
+def _plan_goal(job: config.Config, name: str, contents: manifest.Manifest) -> PlannedGoal:
     column, goal = job.data.columns[name], job.labels[name]
     # A default that is given is a label like others.
     unknown = column.missing == "allow" and column.default is None
     stand_in = column.stands_for_missing if unknown else None
-    planned = _label(labels_config.view(job, name), contents)
+    planned = _plan_label(labels_config.view(job, name), contents)
     return PlannedGoal(name, planned, goal.params, goal.weight, stand_in)
 
 
@@ -362,7 +362,7 @@ def _weighs(job: config.Config) -> str | None:
     return sample.column if sample is not None and sample.correct == "weights" else None
 
 
-def _class_weights(
+def _compute_class_weights(
     job: config.Config, contents: manifest.Manifest, values: tuple[int | str, ...] | None
 ) -> tuple[tuple[int, float], ...]:
     """Returns for each label the weight that makes all classes weigh the same, 1 on average."""

@@ -43,7 +43,7 @@ def shares(
         )
     values, times = zip(*found.vocabulary, strict=True)
     # One more, of the values that have no id of their own.
-    counts = np.bincount(_ids(steps[0], values, ids), times, ids + 1)[:ids]
+    counts = np.bincount(_look_up_ids(steps[0], values, ids), times, ids + 1)[:ids]
     empty = counts == 0
     if empty.any():
         rest = found.count + found.missing - counts.sum()
@@ -51,7 +51,7 @@ def shares(
     return np.asarray(counts / counts.sum())
 
 
-def _ids(step: Step, values: Sequence[int | float | str], ids: int) -> list[int]:
+def _look_up_ids(step: Step, values: Sequence[int | float | str], ids: int) -> list[int]:
     if isinstance(step, Identity):
         return [v if 0 <= v < ids - 1 else ids - 1 for v in map(int, values)]
     assert isinstance(step, Vocabulary)

@@ -330,7 +330,7 @@ def write(folder: str, manifest: Manifest, *, new: bool = False) -> None:
 
 def check_schema(manifest: Manifest, data: config.Data, folder: str) -> None:
     """Refuses records that were made for other columns than the config declares."""
-    found, wanted = _digests(manifest.columns), _digests(data.columns)
+    found, wanted = _compute_digests(manifest.columns), _compute_digests(data.columns)
     if found != wanted or manifest.label != data.label:
         differ = sorted(
             name for name in found.keys() | wanted.keys() if found.get(name) != wanted.get(name)
@@ -344,9 +344,9 @@ def check_schema(manifest: Manifest, data: config.Data, folder: str) -> None:
 
 def has_columns(manifest: Manifest, data: config.Data) -> bool:
     """Tells if records have the columns that the config declares."""
-    return _digests(manifest.columns) == _digests(data.columns)
+    return _compute_digests(manifest.columns) == _compute_digests(data.columns)
 
 
-def _digests(columns: Mapping[str, config.Column]) -> dict[str, str]:
+def _compute_digests(columns: Mapping[str, config.Column]) -> dict[str, str]:
     # A default of NaN is not equal to itself.
     return {name: config.digest(column) for name, column in columns.items()}

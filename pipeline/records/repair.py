@@ -17,7 +17,7 @@ def verify(folder: str) -> None:
     if not damaged:
         print(f"{folder}: intact, {_format_counts(contents)}")
         return
-    raise errors.DataError(f"{_summary(walked, contents)}. {shard_check.ways_out(folder)}")
+    raise errors.DataError(f"{_summarize(walked, contents)}. {shard_check.ways_out(folder)}")
 
 
 def run(folder: str) -> manifest.Manifest:
@@ -33,7 +33,7 @@ def run(folder: str) -> manifest.Manifest:
         return contents
     repaired = drop_damaged(contents, walked)
     if not repaired.splits["train"].records:
-        raise errors.DataError(f"{_summary(walked, contents)}: nothing to train on would be left")
+        raise errors.DataError(f"{_summarize(walked, contents)}: nothing to train on would be left")
     kept = storage.join(folder, f"manifest-{contents.sha256[:12]}.json")
     storage.write_text(kept, contents.to_json())
     manifest.write(folder, repaired)
@@ -81,7 +81,7 @@ def _walk(folder: str, contents: manifest.Manifest) -> list[scan.Walked]:
     return walked
 
 
-def _summary(walked: Sequence[scan.Walked], contents: manifest.Manifest) -> str:
+def _summarize(walked: Sequence[scan.Walked], contents: manifest.Manifest) -> str:
     damaged = [one for one in walked if not one.intact]
     lost = sum(one.count_lost(contents.block_records) for one in damaged)
     total = sum(split.records for split in contents.splits.values())

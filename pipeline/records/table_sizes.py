@@ -40,8 +40,8 @@ def find_tables(job: config.Config, contents: manifest.Manifest | None) -> list[
         return []
     return [
         Table(name, ids, width)
-        for name, ids in _ids(job, contents).items()
-        for width in _widths(job, job.features[name], ids, settings=settings)
+        for name, ids in _count_ids(job, contents).items()
+        for width in _list_widths(job, job.features[name], ids, settings=settings)
     ]
 
 
@@ -53,7 +53,7 @@ def compute_server_bytes(tables: Sequence[Table], servers: int, largest: int | N
     return cut / servers + max(max(whole, default=0), sum(whole) / servers)
 
 
-def _ids(job: config.Config, contents: manifest.Manifest | None) -> Mapping[str, int]:
+def _count_ids(job: config.Config, contents: manifest.Manifest | None) -> Mapping[str, int]:
     if contents is not None:
         planned = feature_plan.plan(job, contents).features
         return {one.name: one.ids for one in planned if one.ids is not None}
@@ -69,20 +69,20 @@ def _count_known_ids(feature: Feature) -> int | None:
     return giving[-1].categories()
 
 
-def _widths(
+def _list_widths(
     job: config.Config, feature: Feature, ids: int, *, settings: ModelSettings
 ) -> Iterator[int]:
     """Yields the width of each table that the model has of a feature of ids."""
     parts = settings.table_parts(feature, job)
     if "wide" in parts:
-        yield _logits(job, settings)
+        yield _count_logits(job, settings)
     shares = isinstance(feature.embedding, Embedding) and feature.embedding.table is not None
     width = settings.vector_width(feature, ids)
     if "deep" in parts and width and not shares:
         yield width
 
 
-def _logits(job: config.Config, settings: ModelSettings) -> int:
+def _count_logits(job: config.Config, settings: ModelSettings) -> int:
     classes = [goal.params.get("classes", 2) for goal in job.labels.values()]
     classes = classes or [settings.label_classes or 2]
     return sum(1 if count == 2 else count for count in classes)
