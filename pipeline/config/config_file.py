@@ -150,7 +150,7 @@ def warnings(config: Config) -> list[str]:
 def read_yaml(path: str, what: str = "config") -> Any:
     """Returns what a YAML file holds. Raises `UsageError` for one that cannot be read, which it
     calls `what`."""
-    text = _text(path, what)
+    text = _read_text(path, what)
     found = _parse_json(text) if text.startswith("{") else None
     if found is not None:
         return found
@@ -185,7 +185,7 @@ def _refuse_constant(constant: str) -> Any:
     raise ValueError(constant)  # NaN, which is a text in YAML
 
 
-def _text(path: str, what: str) -> str:
+def _read_text(path: str, what: str) -> str:
     if path.startswith(IN_VARIABLE):
         found = os.environ.get(path.removeprefix(IN_VARIABLE))
         if found is None:
@@ -330,11 +330,11 @@ def _walk_keys(location: tuple[int | str, ...]) -> tuple[list[str], list[str]]:
     known: list[str] = []
     annotation: Any = Config
     for part in location:
-        if _section_in(annotation) is Step and isinstance(part, str):  # the name of a step
+        if _find_section(annotation) is Step and isinstance(part, str):  # the name of a step
             annotation = steps.find(part)
             path.append(part)
             continue
-        kinds = _kinds(annotation)
+        kinds = _list_kinds(annotation)
         if part in kinds:  # which of several sections it is, not a key
             annotation = kinds[str(part)]
             continue
@@ -345,13 +345,13 @@ def _walk_keys(location: tuple[int | str, ...]) -> tuple[list[str], list[str]]:
         if typing.get_origin(annotation) is dict:  # a key of the user's own
             annotation = typing.get_args(annotation)[1]
             continue
-        section = _section_in(annotation)
+        section = _find_section(annotation)
         known = list(section.model_fields) if section else []
         annotation = section.model_fields[part].annotation if part in known else None
     return path, known
 
 
-def _kinds(annotation: Any) -> dict[str, Any]:
+def _list_kinds(annotation: Any) -> dict[str, Any]:
     """Returns the sections of a union by their tags, if it is one that has these."""
     if typing.get_origin(annotation) is typing.Annotated:
         annotation = typing.get_args(annotation)[0]
@@ -359,9 +359,9 @@ def _kinds(annotation: Any) -> dict[str, Any]:
     return {m[1].tag: m[0] for m in tagged if len(m) > 1 and isinstance(m[1], pydantic.Tag)}
 
 
-def _section_in(annotation: Any) -> Any:
+def _find_section(annotation: Any) -> Any:
     """Finds the section class within `Annotated`, `X | None` and `dict[str, X]`, or `None`."""
     if isinstance(annotation, type) and issubclass(annotation, pydantic.BaseModel):
         return annotation
-    found = (_section_in(argument) for argument in typing.get_args(annotation))
+    found = (_find_section(argument) for argument in typing.get_args(annotation))
     return next((section for section in found if section is not None), None)

@@ -141,7 +141,7 @@ def make_plain_name(feature: str) -> str:
 def check_names(features: Mapping[str, Feature]) -> None:
     """Raises `ValueError` for two features whose variables would have one name."""
     known: dict[str, str] = {}
-    for name in _names(features):
+    for name in _list_names(features):
         other = known.setdefault(make_plain_name(name), name)
         if other != name:
             raise ValueError(
@@ -150,7 +150,7 @@ def check_names(features: Mapping[str, Feature]) -> None:
             )
 
 
-def _names(features: Mapping[str, Feature]) -> Iterator[str]:
+def _list_names(features: Mapping[str, Feature]) -> Iterator[str]:
     """Yields what models get of features, by name."""
     for name, feature in features.items():
         yield name
@@ -236,7 +236,7 @@ def _trace_steps(
             f"({_list_steps_giving('ids')}), or one number of all with pool"
         )
     if point.kind in ("text", "encoded"):
-        raise ValueError(f"{key}: is {point.kind}, which no model takes; {_advice(point.kind)}")
+        raise ValueError(f"{key}: is {point.kind}, which no model takes; {_advise(point.kind)}")
     return point
 
 
@@ -262,7 +262,7 @@ def _check_step(key: str, step: Step, point: _Point, *, known: frozenset[base.St
     """Raises `ValueError` for a step that cannot be done to values."""
     if point.kind not in step.takes:
         raise ValueError(
-            f"{key} takes {' or '.join(step.takes)}, and gets {point.kind}; {_advice(point.kind)}"
+            f"{key} takes {' or '.join(step.takes)}, and gets {point.kind}; {_advise(point.kind)}"
         )
     if point.listed and step.lists is None:
         raise ValueError(f"{key} takes single values, got a list")
@@ -304,7 +304,7 @@ def _apply_step(step: Step, point: _Point) -> _Point:
     )
 
 
-def _advice(kind: Kind) -> str:
+def _advise(kind: Kind) -> str:
     """Returns which steps take values of a kind."""
     listed = [name for name, step in STEPS.items() if kind in step.takes]
     return f"what takes {kind}: {', '.join(listed)}" if listed else f"nothing takes {kind}"

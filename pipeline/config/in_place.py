@@ -53,11 +53,11 @@ def check(data: Data) -> None:
 
 def rule(data: Data) -> str | None:
     """Returns the key of a rule that only a look at each value can check, or `None`."""
-    found = ((name, _rule(column)) for name, column in data.columns.items())
+    found = ((name, _find_rule(column)) for name, column in data.columns.items())
     return next((f"columns.{name}.{key}" for name, key in found if key), None)
 
 
-def _rule(column: Column) -> str | None:
+def _find_rule(column: Column) -> str | None:
     if column.list and column.on_longer == "reject":
         return "max_items"
     keys = ("min", "max", "min_length", "max_length", "allowed", "dates", "same_length_as")

@@ -34,7 +34,7 @@ def version(job: Config) -> str:
     package, or of the folder of a module in none. One that cannot be found has no part in it."""
     found = hashlib.sha256()
     for name in sorted({module.partition(".")[0] for module in modules(job)}):
-        for folder, pattern in _folders(name):
+        for folder, pattern in _list_folders(name):
             for path in sorted(folder.glob(pattern)):
                 found.update(path.relative_to(folder).as_posix().encode() + path.read_bytes())
     return found.hexdigest()[:12]
@@ -43,7 +43,7 @@ def version(job: Config) -> str:
 def files(names: Iterable[str]) -> dict[str, str]:
     """Returns a hash of the file of each module, which is equal wherever it is installed. Modules
     of this project, and those that cannot be found, are left out; none is imported."""
-    found = {name: _file(name) for name in names if name.partition(".")[0] != _PROJECT}
+    found = {name: _find_file(name) for name in names if name.partition(".")[0] != _PROJECT}
     return {
         name: hashlib.sha256(path.read_bytes()).hexdigest()[:12]
         for name, path in found.items()
@@ -51,7 +51,7 @@ def files(names: Iterable[str]) -> dict[str, str]:
     }
 
 
-def _folders(name: str) -> Iterator[tuple[pathlib.Path, str]]:
+def _list_folders(name: str) -> Iterator[tuple[pathlib.Path, str]]:
     """Yields where the modules of the user's own lie that `name` is or has, and a pattern of
     them."""
     if name in packages.NAMES:
@@ -63,9 +63,9 @@ def _folders(name: str) -> Iterator[tuple[pathlib.Path, str]]:
         yield pathlib.Path(spec.origin).parent, pattern
 
 
-def _file(module: str) -> pathlib.Path | None:
+def _find_file(module: str) -> pathlib.Path | None:
     top, *inner = module.split(".")
-    for folder, pattern in _folders(top):
+    for folder, pattern in _list_folders(top):
         base = folder.joinpath(*inner) if pattern == _ALL else folder / top
         for path in (base / "__init__.py", base.with_name(f"{base.name}.py")):
             if path.is_file():

@@ -93,10 +93,10 @@ def page() -> str:
 
     Raises `ValueError` for a key that neither has a docstring nor holds a section.
     """
-    parts = [_HEAD, *_section(_Place("", "", schema.Config), 1), _STEPS]
+    parts = [_HEAD, *_format_section(_Place("", "", schema.Config), 1), _STEPS]
     for name, step in STEPS.items():
         settings = {key: field for key, field in step.model_fields.items() if key != "step"}
-        parts += [f"### `{name}`", _text(step), _table("", step, settings)]
+        parts += [f"### `{name}`", _read_text(step), _format_table("", step, settings)]
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"
 
 
@@ -114,32 +114,34 @@ class _Place:
         return f"[{self.heading}](#{re.sub(r'[^a-z0-9_ -]', '', self.heading).replace(' ', '-')})"
 
 
-def _section(place: _Place, level: int) -> Iterator[str]:
+def _format_section(place: _Place, level: int) -> Iterator[str]:
     """Yields heading, text and table of a section, then the sections in it."""
     path, section = place.path, place.section
     if path:
         yield f"{'#' * min(level, 4)} {place.heading}"
-        yield _text(section)
+        yield _read_text(section)
     prefix = f"{path}." if path else ""
-    yield _table(prefix, section, section.model_fields)
+    yield _format_table(prefix, section, section.model_fields)
     if path == "model":
         for params in dict.fromkeys(MODELS.values()):
-            named = " and ".join(_code(params.names))
+            named = " and ".join(_format_code(params.names))
             yield f"### `model.params` of {named}"
-            yield _text(params)
-            yield _table("model.params.", params, params.model_fields)
+            yield _read_text(params)
+            yield _format_table("model.params.", params, params.model_fields)
     for key, field in section.model_fields.items():
         for inner in _list_sections(field, prefix + key):
-            yield from _section(inner, level + 1)
+            yield from _format_section(inner, level + 1)
 
 
-def _table(prefix: str, section: type[sections.Section], fields: dict[str, FieldInfo]) -> str:
+def _format_table(
+    prefix: str, section: type[sections.Section], fields: dict[str, FieldInfo]
+) -> str:
     if not fields:
         return "It has no settings."
     meanings, rows = docstrings(section), []
     for key, field in fields.items():
         inside = _list_sections(field, prefix + key)
-        meaning = meanings.get(key) or (_summary(inside[0].section) if inside else "")
+        meaning = meanings.get(key) or (_read_summary(inside[0].section) if inside else "")
         if not meaning:
             raise ValueError(
                 f"{section.__module__}.{section.__name__}.{key} has no meaning; write a docstring "
@@ -177,29 +179,31 @@ def docstrings(section: type[pydantic.BaseModel]) -> dict[str, str]:
         for key, owners in strategy_table.OWNERS.items():
             meanings[key] = f"{meanings[key]} {_belongs_to(owners)}"
     if section is Optimizer:
-        meanings["average"] += f" {_averages()}"
+        meanings["average"] += f" {_format_averages()}"
     return meanings
 
 
 def _belongs_to(owners: tuple[str, ...]) -> str:
     """Returns the sentence that names the strategies a key is for, as their table has them."""
     evaluating = [name for name in owners if strategy_table.STRATEGIES[name].evaluates]
-    also = f", or {_join_with_or(_code(evaluating))} as `eval_strategy`" if evaluating else ""
-    return f"Only with {_join_with_or(_code(owners))} as `strategy`{also}."
+    also = (
+        f", or {_join_with_or(_format_code(evaluating))} as `eval_strategy`" if evaluating else ""
+    )
+    return f"Only with {_join_with_or(_format_code(owners))} as `strategy`{also}."
 
 
-def _averages() -> str:
+def _format_averages() -> str:
     """Returns the sentence on the strategies that a moving average is for."""
     rows = strategy_table.STRATEGIES.items()
     averaging = [name for name, row in rows if row.averages]
     mirroring = [name for name, row in rows if row.mirrors and row.evaluates]
     return (
-        f"Only with {_join_with_or(_code(averaging))} as `cluster.strategy`, and not with "
-        f"{_join_with_or(_code(mirroring))} as `cluster.eval_strategy`."
+        f"Only with {_join_with_or(_format_code(averaging))} as `cluster.strategy`, and not with "
+        f"{_join_with_or(_format_code(mirroring))} as `cluster.eval_strategy`."
     )
 
 
-def _code(names: Sequence[str]) -> list[str]:
+def _format_code(names: Sequence[str]) -> list[str]:
     return [f"`{name}`" for name in names]
 
 
@@ -207,9 +211,9 @@ def describe_type(annotation: Any) -> str:
     """Returns type and range of an annotation in words, such as "integer, at least 1"."""
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is Annotated:
-        return ", ".join([describe_type(arguments[0]), *_limits(annotation)])
+        return ", ".join([describe_type(arguments[0]), *_list_limits(annotation)])
     if origin is Literal:
-        return _join_with_or([_yaml(value) for value in arguments])
+        return _join_with_or([_format_yaml(value) for value in arguments])
     if origin in (typing.Union, types.UnionType):
         members = [describe_type(one) for one in arguments if one is not type(None)]
         wider = {"integer"} if "number" in members else set()
@@ -231,7 +235,7 @@ def _join_with_or(members: list[str]) -> str:
     return ", ".join(first) + before + last if first else last
 
 
-def _limits(annotated: Any) -> Iterator[str]:
+def _list_limits(annotated: Any) -> Iterator[str]:
     base, *metadata = typing.get_args(annotated)
     for one in itertools.chain.from_iterable(
         one.metadata if isinstance(one, FieldInfo) else [one] for one in metadata
@@ -240,13 +244,13 @@ def _limits(annotated: Any) -> Iterator[str]:
             case annotated_types.Gt(gt=0) if base is int:
                 yield "at least 1"
             case annotated_types.Gt(gt=limit):
-                yield f"above {_number(limit)}"
+                yield f"above {_format_number(limit)}"
             case annotated_types.Ge(ge=limit):
-                yield f"at least {_number(limit)}"
+                yield f"at least {_format_number(limit)}"
             case annotated_types.Lt(lt=limit):
-                yield f"below {_number(limit)}"
+                yield f"below {_format_number(limit)}"
             case annotated_types.Le(le=limit):
-                yield f"at most {_number(limit)}"
+                yield f"at most {_format_number(limit)}"
             case annotated_types.MinLen():
                 yield "not empty"
             case sections.Like(example=example):
@@ -255,7 +259,7 @@ def _limits(annotated: Any) -> Iterator[str]:
                 yield f"matching `{one.pattern}`"
 
 
-def _number(limit: Any) -> str:
+def _format_number(limit: Any) -> str:
     return f"{limit:,.0f}" if abs(limit) >= 10_000 else f"{limit:g}"
 
 
@@ -264,10 +268,14 @@ def _format_default(field: FieldInfo) -> str:
         return "required"
     if field.default is None:
         return "not set"
-    return "its defaults" if isinstance(field.default, sections.Section) else _yaml(field.default)
+    return (
+        "its defaults"
+        if isinstance(field.default, sections.Section)
+        else _format_yaml(field.default)
+    )
 
 
-def _yaml(value: Any) -> str:
+def _format_yaml(value: Any) -> str:
     """Returns a value as it is written in a config."""
     if isinstance(value, str) and "'" in value:
         return f"`{json.dumps(value)}`"
@@ -300,13 +308,13 @@ def _list_sections(field: FieldInfo, path: str) -> list[_Place]:
     ]
 
 
-def _text(section: type[sections.Section]) -> str:
+def _read_text(section: type[sections.Section]) -> str:
     return inspect.cleandoc(section.__doc__ or "")
 
 
-def _summary(section: type[sections.Section]) -> str:
+def _read_summary(section: type[sections.Section]) -> str:
     """Returns the first sentence of what a section is."""
-    return re.split(r"(?<=\.)\s", " ".join(_text(section).split()), maxsplit=1)[0]
+    return re.split(r"(?<=\.)\s", " ".join(_read_text(section).split()), maxsplit=1)[0]
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -16,16 +16,16 @@ _COLUMN = {"of"}
 
 def tables(features: Mapping[str, Feature]) -> dict[str, str]:
     """Returns for each feature that shares a table the feature whose table that is."""
-    users = {name: table for name, feature in features.items() if (table := _table(feature))}
+    users = {name: table for name, feature in features.items() if (table := _find_table(feature))}
     return {**users, **{table: table for table in users.values()}}
 
 
 def resolve_width(feature: Feature, features: Mapping[str, Feature]) -> Feature:
     """Returns the feature with the width of the table it uses."""
-    table, wanted = _table(feature), feature.embedding
+    table, wanted = _find_table(feature), feature.embedding
     if table is None or not isinstance(wanted, Embedding):
         return feature
-    size = wanted.model_copy(update={"size": _size(features[table])})
+    size = wanted.model_copy(update={"size": _find_size(features[table])})
     return feature.model_copy(update={"embedding": size})
 
 
@@ -33,7 +33,7 @@ def check(features: Mapping[str, Feature], columns: Mapping[str, Any]) -> None:
     """Raises `ValueError` for tables that cannot be shared: an id has to mean the same value to all
     who look it up, and has one vector."""
     for name, feature in features.items():
-        table = _table(feature)
+        table = _find_table(feature)
         if table is None:
             continue
         key = f"features.{name}.embedding.table"
@@ -42,7 +42,7 @@ def check(features: Mapping[str, Feature], columns: Mapping[str, Any]) -> None:
             what = "the feature itself; leave it out" if table == name else "no feature"
             raise ValueError(f"{key}: {table!r} is {what}{errors.suggest(table, others)}")
         owner = features[table]
-        if (further := _table(owner)) is not None:
+        if (further := _find_table(owner)) is not None:
             raise ValueError(f"{key}: {table!r} uses the table of {further!r}; name that one")
         if isinstance(owner.embedding, str):
             raise ValueError(
@@ -54,10 +54,10 @@ def check(features: Mapping[str, Feature], columns: Mapping[str, Any]) -> None:
 
 
 def _check_size(key: str, feature: Feature, table: str, *, owner: Feature) -> None:
-    given = _size(feature)
-    if given not in ("auto", _size(owner)):
+    given = _find_size(feature)
+    if given not in ("auto", _find_size(owner)):
         raise ValueError(
-            f"{key}: the vectors of {table!r} have size {_size(owner)}, and size is {given}; leave "
+            f"{key}: the vectors of {table!r} have size {_find_size(owner)}, and size is {given}; leave "
             "size out"
         )
 
@@ -65,7 +65,7 @@ def _check_size(key: str, feature: Feature, table: str, *, owner: Feature) -> No
 def _check_ids(
     key: str, user: tuple[str, Feature], owner: tuple[str, Feature], *, columns: Mapping[str, Any]
 ) -> None:
-    own, other = _source(*user), _source(*owner)
+    own, other = _find_source(*user), _find_source(*owner)
     for found, (name, _) in ((own, user), (other, owner)):
         if found is None:
             raise ValueError(f"{key}: {name!r} has no step that gives ids, and so no table")
@@ -85,7 +85,7 @@ def _check_ids(
     )
 
 
-def _source(name: str, feature: Feature) -> tuple[Step, dict[str, Any], Any] | None:
+def _find_source(name: str, feature: Feature) -> tuple[Step, dict[str, Any], Any] | None:
     """Returns the step that gives the ids, its settings, and of what its statistics are, if it
     needs any; `None` if no step gives ids."""
     places = [n for n, step in enumerate(feature.steps) if step.gives in ("ids", "bag")]
@@ -109,10 +109,10 @@ def _describe_step(step: Step, of: Any) -> str:
     return step.step + (f" {{{shown}}}" if shown else "") + (f" of {column!r}" if column else "")
 
 
-def _table(feature: Feature) -> str | None:
+def _find_table(feature: Feature) -> str | None:
     return feature.embedding.table if isinstance(feature.embedding, Embedding) else None
 
 
-def _size(feature: Feature) -> Any:
+def _find_size(feature: Feature) -> Any:
     wanted = feature.embedding
     return wanted.size if isinstance(wanted, Embedding) else wanted

@@ -15,7 +15,7 @@ def check(names: Sequence[str], columns: Mapping[str, Any], where: str) -> None:
     `columns` are `config.Column` by name; `where` says where the names were given.
     """
     for name in names:
-        column = _column(name, columns, where)
+        column = _find_column(name, columns, where)
         if column.sensitive or column.shape or column.list or column.is_image:
             raise ValueError(
                 f"{where} {name!r}: must be a column of single values that is not sensitive"
@@ -24,7 +24,7 @@ def check(names: Sequence[str], columns: Mapping[str, Any], where: str) -> None:
 
 def check_group(name: str, columns: Mapping[str, Any], where: str) -> None:
     """Raises `ValueError` for a column there is not, or whose values cannot name groups."""
-    column = _column(name, columns, where)
+    column = _find_column(name, columns, where)
     if column.type not in ("int64", "string") or column.shape or column.list:
         shape = f" of shape {list(column.shape)}" if column.shape else ""
         shape = ", a list" if column.list else shape
@@ -34,7 +34,7 @@ def check_group(name: str, columns: Mapping[str, Any], where: str) -> None:
         )
 
 
-def _column(name: str, columns: Mapping[str, Any], where: str) -> Any:
+def _find_column(name: str, columns: Mapping[str, Any], where: str) -> Any:
     if name not in columns:
         raise ValueError(
             f"{where} {name!r}: not one of the columns {', '.join(columns)}"

@@ -55,7 +55,7 @@ class Loader(yaml.composer.Composer, yaml.CSafeLoader):
         node = super().get_single_node()
         written: dict[int, int | None] = {}
         # A wide table has many values without any alias.
-        if node is not None and (more := _values(node, written) - len(written)) > MOST_VALUES:
+        if node is not None and (more := _count_values(node, written) - len(written)) > MOST_VALUES:
             raise yaml.composer.ComposerError(
                 problem=f"its aliases make {more:,} more values of it; at most {MOST_VALUES:,} "
                 "are allowed"
@@ -76,13 +76,13 @@ class Loader(yaml.composer.Composer, yaml.CSafeLoader):
         return node
 
 
-def _values(node: yaml.Node, known: dict[int, int | None]) -> int:
+def _count_values(node: yaml.Node, known: dict[int, int | None]) -> int:
     """Returns how many values a node has once its aliases are replaced by what they stand for."""
     if id(node) not in known:
         known[id(node)] = None  # on the way
         parts = node.value if isinstance(node, yaml.CollectionNode) else []
         inner = [part for item in parts for part in (item if isinstance(item, tuple) else (item,))]
-        known[id(node)] = 1 + sum(_values(part, known) for part in inner)
+        known[id(node)] = 1 + sum(_count_values(part, known) for part in inner)
     found = known[id(node)]
     if found is None:
         raise yaml.composer.ComposerError(

@@ -185,7 +185,7 @@ def test_the_version_of_ones_own_code_is_of_that_alone(python):
         "import types; from pipeline.config import own_code; from pipeline import config\n"
         "from pipeline.config import config_file\n"
         "job = config_file.load('mnist', ['model.name=trainer.vectors:model_fn'])\n"
-        "print(own_code.version(job), *own_code._folders('trainer'))"
+        "print(own_code.version(job), *own_code._list_folders('trainer'))"
     )
     done = python(EMPTY, "-c", code)
     assert done.stderr == "", done.stderr
