@@ -312,7 +312,7 @@ def derive_values(step: Step, values: Values) -> Values:
         slope = _value(step, 1.0) - _value(step, 0.0)
         mean, variance = _value(step, values.mean), values.variance * slope**2
     else:
-        mean, variance = _moments_after(values, mapped)
+        mean, variance = _estimate_moments(values, mapped)
     known = Values(kind, shape, percentiles=ordered, mean=mean, variance=variance)
     return dataclasses.replace(known, others=others, listed=listed)
 
@@ -323,7 +323,7 @@ def numbers_in(value: float | int | str | None) -> tuple[float, ...]:
     return (float(value),) if number else ()  # type: ignore[arg-type]
 
 
-def _moments_after(values: Values, mapped: tuple[float, ...]) -> tuple[float, float]:
+def _estimate_moments(values: Values, mapped: tuple[float, ...]) -> tuple[float, float]:
     """Returns mean and variance of mapped values, by those of the values if that is nearly a line.
 
     The last percentile of a long tail may be far from the one before, and a straight line between
