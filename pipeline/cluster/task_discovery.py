@@ -40,9 +40,9 @@ def task_of(
     `--chief_hosts`, `--worker_hosts` and `--ps_hosts` give. Raises `UsageError` for flags or
     variables that cannot be understood or contradict each other.
     """
-    cluster = _cluster_of_flags(cluster_spec, hosts or {})
+    cluster = _parse_cluster_flags(cluster_spec, hosts or {})
     if cluster or task_index or job_name is not None:
-        return _task(job_name or CHIEF, task_index, cluster)
+        return _build_task(job_name or CHIEF, task_index, cluster)
     ours = read_tf_config(environment.get("TF_CONFIG", ""))
     services = read_cluster_spec(environment.get("CLUSTER_SPEC", ""))
     if ours is None or services is None:
@@ -53,7 +53,7 @@ def task_of(
             "Unset one of them, or give --job_name, --task_index and --cluster_spec"
         )
     if ours != services:
-        tell(f"note: {_difference(ours, services)}; CLUSTER_SPEC counts")
+        tell(f"note: {_describe_difference(ours, services)}; CLUSTER_SPEC counts")
     return services
 
 
@@ -92,10 +92,10 @@ def _read_task(content: Mapping[str, Any], source: str, roles: Mapping[str, str]
             f"{source}: has a chief and a master, which are two names for one role; give one"
         )
     spec = {roles[name]: members for name, members in named.items() if members}
-    return _task(roles[task["type"]], int(index), topology.check_cluster(spec, source))
+    return _build_task(roles[task["type"]], int(index), topology.check_cluster(spec, source))
 
 
-def _cluster_of_flags(cluster_spec: str, hosts: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+def _parse_cluster_flags(cluster_spec: str, hosts: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
     given = {role: text.split(",") for role, text in hosts.items() if text}
     if cluster_spec and given:
         flags = ", ".join(f"--{role}_hosts" for role in given)
@@ -106,7 +106,7 @@ def _cluster_of_flags(cluster_spec: str, hosts: Mapping[str, str]) -> dict[str, 
     return topology.check_cluster(members, "--chief_hosts, --worker_hosts, --ps_hosts")
 
 
-def _task(job_name: str, task_index: int, cluster: Mapping[str, tuple[str, ...]]) -> Task:
+def _build_task(job_name: str, task_index: int, cluster: Mapping[str, tuple[str, ...]]) -> Task:
     """A chief alone is a single process: it needs no cluster."""
     if not cluster and job_name in (WORKER, PS):
         raise errors.UsageError(
@@ -117,7 +117,7 @@ def _task(job_name: str, task_index: int, cluster: Mapping[str, tuple[str, ...]]
     return Task(job_name, task_index, {} if alone else cluster)
 
 
-def _difference(one: Task, other: Task) -> str:
+def _describe_difference(one: Task, other: Task) -> str:
     """Returns where the addresses of two clusters of the same roles differ first."""
     for role, members in one.cluster.items():
         for index, pair in enumerate(zip(members, other.cluster[role], strict=True)):
