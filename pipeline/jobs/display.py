@@ -118,7 +118,7 @@ class Display:
         elif not self._finishing:
             silent = self._find_silence(training)
             is_stalled = silent >= self._stall_seconds
-            notes = [f"no progress for {duration(silent)}"] if is_stalled else _notes(training)
+            notes = [f"no progress for {duration(silent)}"] if is_stalled else _list_notes(training)
             self._progress.reach(step, *notes, is_stalled=is_stalled)
 
     def _find_silence(self, training: list[Status]) -> float:
@@ -181,7 +181,7 @@ def _trains(task_name: str) -> bool:
     return task_name.rpartition("-")[0] in topology.TRAINING_ROLES
 
 
-def _notes(training: list[Status]) -> list[str]:
+def _list_notes(training: list[Status]) -> list[str]:
     newest = max(training, key=lambda status: status.time)
     if newest.state in _BETWEEN_STEPS:
         return [newest.activity]
@@ -228,7 +228,7 @@ def summary(job: Job, record: RunRecord) -> str:
     if unlearnt:
         lines.append(f"warning  {unlearnt}")
     if record.seconds:
-        lines.append(f"time     {_time(record)}")
+        lines.append(f"time     {_format_time(record)}")
     if record.restarts:
         causes = ", ".join(f"{one.role}-{one.index} ({one.cause})" for one in record.restarts)
         lines.append(f"restarts {causes}")
@@ -320,7 +320,7 @@ def _is_said(name: str, metric: str | None, values: Mapping[str, float]) -> bool
     return name == "loss" != metric and "average_loss" in values
 
 
-def _time(record: RunRecord) -> str:
+def _format_time(record: RunRecord) -> str:
     names = {
         "to_first_step": "to the first step",
         "training": "training",

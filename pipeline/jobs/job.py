@@ -106,7 +106,7 @@ def _with_counts_of(before: config.Config, after: config.Config) -> config.Confi
 
 def differences(before: config.Config, after: config.Config) -> list[str]:
     """Returns a line for each key that differs."""
-    old, new = (_flat(one.model_dump(mode="json")) for one in (before, after))
+    old, new = (_flatten(one.model_dump(mode="json")) for one in (before, after))
     absent = object()
     return [
         f"{key}: {_format_value(key, old, absent)} -> {_format_value(key, new, absent)}"
@@ -154,10 +154,10 @@ def _format_value(key: str, tree: Mapping[str, Any], absent: object) -> str:
     return "nothing" if value is absent else repr(redaction.redact_value(key, value))
 
 
-def _flat(tree: Any, prefix: str = "") -> dict[str, Any]:
+def _flatten(tree: Any, prefix: str = "") -> dict[str, Any]:
     if not isinstance(tree, dict) or not tree:
         return {prefix: tree}
     found: dict[str, Any] = {}
     for key, value in tree.items():
-        found |= _flat(value, f"{prefix}.{key}" if prefix else str(key))
+        found |= _flatten(value, f"{prefix}.{key}" if prefix else str(key))
     return found

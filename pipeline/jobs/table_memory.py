@@ -55,9 +55,9 @@ def check(job: config.Config, room: Room | None, contents: manifest.Manifest | N
     if peak + evaluated > room.bytes:
         others = f" and evaluation {figures.size(evaluated)}" if evaluated else ""
         raise errors.UsageError(
-            f"{_arithmetic(job, tables)}; {who} would hold {figures.size(round(held * copies))} of "
+            f"{_explain_sizes(job, tables)}; {who} would hold {figures.size(round(held * copies))} of "
             f"tables and take up to {figures.size(round(peak))} while they are saved{others}, and "
-            f"{room.words}. {_advice(job)}"
+            f"{room.words}. {_advise(job)}"
         )
 
 
@@ -100,7 +100,7 @@ def _sum_up(job: config.Config, tables: Sequence[Table], *, each: bool) -> tuple
     return (f"each of the {count} {several}", most) if each else (f"the {count} {several}", every)
 
 
-def _arithmetic(job: config.Config, tables: Sequence[Table]) -> str:
+def _explain_sizes(job: config.Config, tables: Sequence[Table]) -> str:
     """Returns how the size of the largest table comes about."""
     largest, slots = max(tables, key=lambda table: table.bytes), job.train.optimizer.slots
     copies = f" x {1 + slots} (with what {job.train.optimizer.name} remembers)" if slots else ""
@@ -108,7 +108,7 @@ def _arithmetic(job: config.Config, tables: Sequence[Table]) -> str:
     return f"features.{largest.feature}: its table takes {largest}{copies} = {size}"
 
 
-def _advice(job: config.Config) -> str:
+def _advise(job: config.Config) -> str:
     ways = ["a smaller embedding", "fewer ids (buckets of hash, top_k of a vocabulary)"]
     if job.train.optimizer.slots:
         ways.append("train.optimizer.name=sgd, which remembers nothing")
