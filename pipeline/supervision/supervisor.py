@@ -156,7 +156,7 @@ class Supervisor:
         loss = member.loss(self._plan.run, code, newest_step=newest, unit=self._policy.unit)
         decision = self._policy.decide(loss, time.monotonic())
         if decision.action == "fail":
-            failure = self._failure(member, loss, decision)
+            failure = self._build_failure(member, loss, decision)
             # The others may save, unless what they have is wrong too.
             self._ending.end_all(softly=loss.code not in errors.FINAL_CODES)
             raise failure
@@ -220,7 +220,7 @@ class Supervisor:
                 member.state = "due"
             member.due = time.monotonic() + decision.delay
 
-    def _failure(
+    def _build_failure(
         self, member: Member, loss: restart_policy.Loss, decision: restart_policy.Decision
     ) -> errors.PipelineError:
         if loss.code not in errors.FINAL_CODES:

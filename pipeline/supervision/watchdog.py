@@ -91,7 +91,7 @@ class Watchdog:
         return hang
 
     def _note(self, name: str, pid: int, status: Status | None, *, now: float) -> None:
-        word = (pid, _progress(status))
+        word = (pid, _read_progress(status))
         known = self._signs.get(name)
         if known is None or known.word != word:
             stepped = status is not None and status.has_stepped
@@ -196,7 +196,7 @@ def _waits(status: Status | None) -> bool:
     return status is not None and status.work is not None and status.work["what"] == WAITING
 
 
-def _progress(status: Status | None) -> Hashable:
+def _read_progress(status: Status | None) -> Hashable:
     """What must change: how much is done of a piece of work, or the step; a process that counts
     neither has to report something."""
     if status is None:
