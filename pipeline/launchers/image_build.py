@@ -70,14 +70,14 @@ def run(build: ImageBuild, builder: str = "") -> dict[str, str]:
         )
     if config_file.IS_WHEEL:
         raise errors.UsageError("image: images are built from a checkout; clone the repository")
-    chosen = _builder(builder)
+    chosen = _choose_builder(builder)
     if chosen == "gcloud":
         return _build_with_cloud_build(build)
-    bases = _bases(build, lambda name: _pull(chosen, name))
+    bases = _pin_bases(build, lambda name: _pull(chosen, name))
     return {target: _build_with_docker(build, chosen, target, bases=bases) for target in TARGETS}
 
 
-def _builder(wanted: str) -> str:
+def _choose_builder(wanted: str) -> str:
     there = [name for name in BUILDERS if shutil.which(name)]
     if wanted and wanted not in there:
         raise errors.UsageError(f"BUILDER={wanted}: is not installed; known: {', '.join(BUILDERS)}")
@@ -95,7 +95,7 @@ def base_names(root: pathlib.Path) -> dict[str, str]:
     return {argument: name.format(beam=beam) for argument, name in _BASES.items()}
 
 
-def _bases(build: ImageBuild, find: Callable[[str], str]) -> dict[str, str]:
+def _pin_bases(build: ImageBuild, find: Callable[[str], str]) -> dict[str, str]:
     """Returns the base images by digest; adds those that `find` has to look up to the lock file."""
     path = build.root / LOCK
     lines = path.read_text().split() if path.exists() else []
@@ -149,7 +149,7 @@ def _fetch_digest(registry: Registry, name: str) -> str:
 
 
 def _build_with_cloud_build(build: ImageBuild) -> dict[str, str]:
-    bases = _bases(build, lambda name: _fetch_digest(build.registry, name))
+    bases = _pin_bases(build, lambda name: _fetch_digest(build.registry, name))
     given = [f"--build-arg={k}={v}" for k, v in build.arguments(bases).items()]
     names = {target: build.image(target) for target in TARGETS}
     steps = [

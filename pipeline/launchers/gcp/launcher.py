@@ -50,7 +50,7 @@ class GcpLauncher(RemoteLauncher):
         if missing and gcp.package is not None:
             own_package.check(gcp.package, missing, image.packages())
         found = gcs_preflight.check_bucket(job.storage_root, gcp.region)
-        for note in [*found, *_notes(gcp)]:
+        for note in [*found, *_list_notes(gcp)]:
             print(f"note: {note}", flush=True)
         return remote_records.attach_records(job)
 
@@ -69,11 +69,11 @@ class GcpLauncher(RemoteLauncher):
 
     def submit(self, job: Job, submission: str) -> str:
         """Creates the CustomJob."""
-        return _service(job).create(job_spec.render(job, submission))
+        return _build_service(job).create(job_spec.render(job, submission))
 
     def find(self, job: Job) -> str | None:
         """Finds the job by its label and its folder."""
-        return _service(job).find(job_spec.label(job.name), job.run.path)
+        return _build_service(job).find(job_spec.label(job.name), job.run.path)
 
     def look(self, name: str) -> State:
         """Asks the service."""
@@ -142,7 +142,7 @@ class GcpLauncher(RemoteLauncher):
         return base.Shown(body, "\n\n".join(notes))
 
 
-def _notes(gcp: Gcp) -> list[str]:
+def _list_notes(gcp: Gcp) -> list[str]:
     """Returns what works, but is not what most people want."""
     if gcp.service_account is not None:
         return []
@@ -152,7 +152,7 @@ def _notes(gcp: Gcp) -> list[str]:
     ]
 
 
-def _service(job: Job) -> Service:
+def _build_service(job: Job) -> Service:
     gcp = Gcp.of(job.config)
     return Service(str(gcp.project), str(gcp.region))
 

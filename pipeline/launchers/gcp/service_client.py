@@ -54,7 +54,7 @@ class Service:
         ended, or `None`: runs in other buckets may have the same name."""
         wanted = " AND ".join([f"labels.run={label}", *(f'state!="{state}"' for state in ENDED)])
         for one in self._list_jobs(wanted):
-            if one.get("state") not in ENDED and _folder(one) == run:
+            if one.get("state") not in ENDED and _find_folder(one) == run:
                 return str(one["name"])
         return None
 
@@ -74,7 +74,7 @@ class Service:
         self._api.ask("POST", f"{name}:cancel", json={})
 
 
-def _folder(job: Mapping[str, Any]) -> str:
+def _find_folder(job: Mapping[str, Any]) -> str:
     """Returns where a job's run is; jobs of others need not say."""
     place = job["jobSpec"].get("baseOutputDirectory", {})
     return str(place.get("outputUriPrefix", "")).rstrip("/")

@@ -90,10 +90,10 @@ class ClusterNamespace:
         # One after the other: of a list, kubectl cannot have the server check the fields.
         text = "\n".join(map(json.dumps, documents))
         said = self.ask("create", "--filename=-", "--output=json", *extra, text=text)
-        return _objects(said)
+        return _parse_objects(said)
 
 
-def _objects(said: str) -> list[dict[str, Any]]:
+def _parse_objects(said: str) -> list[dict[str, Any]]:
     """Returns the objects that kubectl puts out, whether as a list or one after the other."""
     decoder, found, rest = json.JSONDecoder(), list[dict[str, Any]](), said.strip()
     while rest:

@@ -66,7 +66,7 @@ class K8sLauncher(RemoteLauncher):
         pod.check(job)
         asked = K8s.of(job.config)
         cluster = kubectl.cluster_of(asked.context, asked.namespace)
-        kind = _kind(cluster, asked)
+        kind = _choose_kind(cluster, asked)
         manifest.check_kind(pod.Rendering(job, "0" * 16), kind)
         _check_needs(cluster, asked)
         known = {"context": cluster.context, "namespace": cluster.namespace, "kind": kind}
@@ -112,11 +112,11 @@ class K8sLauncher(RemoteLauncher):
 
     def look(self, name: str) -> State:
         """Asks the cluster for the job's objects and pods."""
-        found = self._progress(Name.of(name))
+        found = self._read_progress(Name.of(name))
         gone = found.word == "deleted"
         return State(found.phase, found.word, found.text, was_cancelled=gone, answer=found)
 
-    def _progress(self, name: Name) -> JobProgress:
+    def _read_progress(self, name: Name) -> JobProgress:
         resource, selector = manifest.RESOURCES[name.kind], f"{pod.SET}={name.name}"
         objects = name.cluster.items(f"{resource},pods", selector)
         pods = [one for one in objects if one["kind"] == "Pod"]
@@ -247,7 +247,7 @@ def _name(job: Job, submission: str) -> Name:
     return Name(cluster, str(settings.kind), pod.Rendering(job, submission).name)
 
 
-def _kind(cluster: ClusterNamespace, asked: K8s) -> str:
+def _choose_kind(cluster: ClusterNamespace, asked: K8s) -> str:
     """Returns the kind of the job. Raises `UsageError` for one that the cluster does not have."""
     if asked.kind == "job":
         return "job"

@@ -192,11 +192,11 @@ def _check_mount(job: Job, settings: K8s) -> None:
             f"{mount!r}. Use a folder in it"
         )
     folder = f"/{os.path.normpath(mount).strip('/')}/".replace("//", "/")
-    if ":" in mount or _overlap(f"{_FOLDER}/", folder):
+    if ":" in mount or _overlaps(f"{_FOLDER}/", folder):
         taken = "has a colon" if ":" in mount else f"overlaps with {_FOLDER}, where the config is"
     elif folder == f"{_TMP}/":
         taken = "is for the temporary files of pods"
-    elif hidden := [one for one in _OF_IMAGE if _overlap(f"{one}/", folder)]:
+    elif hidden := [one for one in _OF_IMAGE if _overlaps(f"{one}/", folder)]:
         taken = f"overlaps with {', '.join(hidden)} of the image"
     else:
         return
@@ -206,7 +206,7 @@ def _check_mount(job: Job, settings: K8s) -> None:
     )
 
 
-def _overlap(one: str, other: str) -> bool:
+def _overlaps(one: str, other: str) -> bool:
     return one.startswith(other) or other.startswith(one)
 
 
@@ -228,7 +228,7 @@ def template(
         "serviceAccountName": settings.service_account,
         "priorityClassName": settings.priority_class,
         "nodeSelector": settings.node_selector,
-        "tolerations": [_toleration(one) for one in settings.tolerations],
+        "tolerations": [_build_toleration(one) for one in settings.tolerations],
         "imagePullSecrets": [{"name": name} for name in settings.image_pull_secrets],
     }
     return {
@@ -238,7 +238,7 @@ def template(
             **{name: value for name, value in optional.items() if value},
             "automountServiceAccountToken": False,
             "enableServiceLinks": False,
-            "terminationGracePeriodSeconds": _grace(wanted),
+            "terminationGracePeriodSeconds": _compute_grace(wanted),
             "securityContext": {
                 "runAsNonRoot": True,
                 "runAsUser": settings.run_as_user,
@@ -246,22 +246,24 @@ def template(
                 "fsGroup": settings.run_as_user,
                 "seccompProfile": {"type": "RuntimeDefault"},
             },
-            "containers": [_container(wanted, role, flags, name=container)],
-            "volumes": _volumes(wanted, role),
+            "containers": [_build_container(wanted, role, flags, name=container)],
+            "volumes": _build_volumes(wanted, role),
         },
     }
 
 
-def _grace(wanted: Rendering) -> int:
+def _compute_grace(wanted: Rendering) -> int:
     """Seconds until a process is killed that was asked to end: to end its step, and to save."""
     return math.ceil(wanted.job.config.cluster.stop_seconds) + _SAVING
 
 
-def _toleration(one: Any) -> dict[str, Any]:
+def _build_toleration(one: Any) -> dict[str, Any]:
     return {name: value for name, value in one.model_dump().items() if value}
 
 
-def _container(wanted: Rendering, role: str, flags: list[str], *, name: str) -> dict[str, Any]:
+def _build_container(
+    wanted: Rendering, role: str, flags: list[str], *, name: str
+) -> dict[str, Any]:
     settings = wanted.settings
     promised = settings.get_resources(role).gpus
     given = {gpus.PROMISED: str(promised)} if promised else {}
@@ -280,7 +282,7 @@ def _container(wanted: Rendering, role: str, flags: list[str], *, name: str) -> 
         "env": env,
         **({"envFrom": secrets} if secrets else {}),
         **({"ports": port} if role != topology.EVALUATOR else {}),
-        "resources": _resources(wanted, role),
+        "resources": _build_resources(wanted, role),
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "readOnlyRootFilesystem": True,
@@ -288,11 +290,11 @@ def _container(wanted: Rendering, role: str, flags: list[str], *, name: str) -> 
         },
         # The last lines of a process that could not write to the run folder.
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        "volumeMounts": _mounts(wanted),
+        "volumeMounts": _build_mounts(wanted),
     }
 
 
-def _resources(wanted: Rendering, role: str) -> dict[str, Any]:
+def _build_resources(wanted: Rendering, role: str) -> dict[str, Any]:
     asked = wanted.settings.get_resources(role)
     fixed = {"memory": asked.memory, "ephemeral-storage": asked.disk}
     limits: dict[str, Any] = {"cpu": asked.cpu_limit} if asked.cpu_limit else {}
@@ -301,7 +303,7 @@ def _resources(wanted: Rendering, role: str) -> dict[str, Any]:
     return {"requests": requests, "limits": {**limits, **fixed, **devices}}
 
 
-def _mounts(wanted: Rendering) -> list[dict[str, Any]]:
+def _build_mounts(wanted: Rendering) -> list[dict[str, Any]]:
     shared = [{"name": "storage", "mountPath": _mount(wanted.job)}]
     return [
         {"name": "config", "mountPath": _FOLDER, "readOnly": True},
@@ -310,7 +312,7 @@ def _mounts(wanted: Rendering) -> list[dict[str, Any]]:
     ]
 
 
-def _volumes(wanted: Rendering, role: str) -> list[dict[str, Any]]:
+def _build_volumes(wanted: Rendering, role: str) -> list[dict[str, Any]]:
     claim = {"claimName": wanted.settings.pvc}
     shared = [{"name": "storage", "persistentVolumeClaim": claim}]
     return [

@@ -65,17 +65,19 @@ def read_progress(
     """Returns the progress of a job of a kind; `workloads` are its JobSet, TFJob or Jobs."""
     exits = tuple(_exits(pods))
     deciding = [one for one in workloads if kind != "job" or _decides(one, workloads)]
-    failed = [text for one in workloads if (text := _condition(one, "Failed")) is not None]
+    failed = [text for one in workloads if (text := _find_condition(one, "Failed")) is not None]
     if failed:
         return JobProgress(Phase.ENDED, "failed", f"failed: {failed[0]}", exits=exits)
-    if deciding and all(any(_condition(o, w) is not None for w in _GOOD) for o in deciding):
+    if deciding and all(any(_find_condition(o, w) is not None for w in _GOOD) for o in deciding):
         return JobProgress(Phase.ENDED, "succeeded", "succeeded", exits=exits)
-    problems = tuple(problem for one in pods for problem in _problems(one, now))
-    running = sum(_phase(one) == "Running" for one in pods)
-    chief_began = any(_role(one) == topology.CHIEF and _phase(one) != "Pending" for one in pods)
+    problems = tuple(problem for one in pods for problem in _find_problems(one, now))
+    running = sum(_find_phase(one) == "Running" for one in pods)
+    chief_began = any(
+        _read_role(one) == topology.CHIEF and _find_phase(one) != "Pending" for one in pods
+    )
     word = "running" if chief_began else "waiting"
     text = f"{word}, {running} of {len(pods)} pods run"
-    if any(_condition(one, "Suspended") is not None for one in workloads):
+    if any(_find_condition(one, "Suspended") is not None for one in workloads):
         text = "waiting, suspended: the queue has not admitted it"
     if problems:
         text = f"{text}; {problems[0]}"
@@ -85,22 +87,22 @@ def read_progress(
 
 def _decides(one: dict[str, Any], workloads: list[dict[str, Any]]) -> bool:
     """True for the Job whose success is that of all: the evaluator's, or that of a chief alone."""
-    roles = {_role(other) for other in workloads}
+    roles = {_read_role(other) for other in workloads}
     wanted = topology.EVALUATOR if topology.EVALUATOR in roles else topology.CHIEF
-    return _role(one) == wanted
+    return _read_role(one) == wanted
 
 
-def _role(one: dict[str, Any]) -> str:
+def _read_role(one: dict[str, Any]) -> str:
     labels = one.get("metadata", {}).get("labels", {})
     # The legacy operator has labels of its own, in addition.
     return str(labels.get(pod.ROLE, ""))
 
 
-def _phase(one: dict[str, Any]) -> str:
+def _find_phase(one: dict[str, Any]) -> str:
     return str(one.get("status", {}).get("phase", "Pending"))
 
 
-def _condition(one: dict[str, Any], kind: str) -> str | None:
+def _find_condition(one: dict[str, Any], kind: str) -> str | None:
     """Returns what a condition that holds says, or `None`."""
     for condition in one.get("status", {}).get("conditions") or []:
         if condition.get("type") == kind and condition.get("status") == "True":
@@ -119,13 +121,13 @@ def task(one: dict[str, Any]) -> str:
             "training.kubeflow.org/replica-index",
         ):
             if key in known:
-                return f"{_role(one)}-{known[key]}"
-    return _role(one) or str(metadata.get("name"))
+                return f"{_read_role(one)}-{known[key]}"
+    return _read_role(one) or str(metadata.get("name"))
 
 
-def _problems(one: dict[str, Any], now: float) -> Iterable[Problem]:
+def _find_problems(one: dict[str, Any], now: float) -> Iterable[Problem]:
     name, status = task(one), one.get("status", {})
-    role = _role(one) or "worker"
+    role = _read_role(one) or "worker"
     for condition in status.get("conditions") or []:
         if condition.get("reason") == "Unschedulable" and condition.get("status") == "False":
             said = str(condition.get("message", "no node fits")).rstrip(".")
@@ -140,7 +142,7 @@ def _problems(one: dict[str, Any], now: float) -> Iterable[Problem]:
         if reason in _PULL or reason in _NEVER[:2]:
             image = container.get("image") or "the image"
             refused = any(words in said.lower() for words in _REFUSED)
-            final = reason in _NEVER or refused or _age(one, now) > _PULL_SECONDS
+            final = reason in _NEVER or refused or _compute_age(one, now) > _PULL_SECONDS
             fix = "Push it, correct IMAGE=, or give k8s.image_pull_secrets"
             yield Problem(f"{name} cannot pull {image}: {said or reason}", fix, is_final=final)
         elif reason in _NEVER:
@@ -148,7 +150,7 @@ def _problems(one: dict[str, Any], now: float) -> Iterable[Problem]:
             yield Problem(f"{name} cannot start: {said or reason}", fix, is_final=True)
 
 
-def _age(one: dict[str, Any], now: float) -> float:
+def _compute_age(one: dict[str, Any], now: float) -> float:
     """Returns the seconds since a pod was created; 0 if that is not known."""
     created = one.get("metadata", {}).get("creationTimestamp")
     if not created:

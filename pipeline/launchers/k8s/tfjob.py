@@ -38,12 +38,14 @@ def render(wanted: Rendering) -> dict[str, Any]:
                 **({"activeDeadlineSeconds": seconds(deadline)} if deadline else {}),
             },
             "successPolicy": "AllWorkers",
-            "tfReplicaSpecs": {_NAMES[role]: _replicas(wanted, role) for role in wanted.roles},
+            "tfReplicaSpecs": {
+                _NAMES[role]: _build_replicas(wanted, role) for role in wanted.roles
+            },
         },
     }
 
 
-def _replicas(wanted: Rendering, role: str) -> dict[str, Any]:
+def _build_replicas(wanted: Rendering, role: str) -> dict[str, Any]:
     template = pod.template(wanted, role, [], container=_CONTAINER)
     del template["spec"]["restartPolicy"]  # the operator's own
     (container,) = template["spec"]["containers"]

@@ -58,7 +58,7 @@ class LocalLauncher(base.Launcher):
         job = dataclasses.replace(job, config=gpus.with_replicas(job.config, min(each, len(there))))
         compatibility.check(job.config)
         compatibility.check_machine(job.config.cluster, len(there))
-        network = _network(job)
+        network = _choose_network(job)
         children = environment.filter_for_children(os.environ)
         with (
             # Before it a signal interrupts: this may have to wait for the lock.
@@ -200,7 +200,7 @@ def _note_scaling(
     beat(at_once=True)
 
 
-def _network(job: Job) -> isolation.Isolation:
+def _choose_network(job: Job) -> isolation.Isolation:
     """A single process opens no port, so its network does not matter."""
     if sum(job.counts[role] for role in (*topology.TRAINING_ROLES, topology.PS)) == 1:
         return isolation.Isolation(False, "")

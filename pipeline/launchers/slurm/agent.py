@@ -137,8 +137,8 @@ class Agent:
         with open(self._log, "ab") as log:
             member.log_start = log.tell()
             process = subprocess.Popen(
-                self._given or self._command(),
-                env=self._environment(),
+                self._given or self._build_command(),
+                env=self._build_environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -167,7 +167,7 @@ class Agent:
                 process.send_signal(signal.SIGKILL if self._is_lost() else signal.SIGTERM)
         return process.returncode
 
-    def _command(self) -> list[str]:
+    def _build_command(self) -> list[str]:
         spec = {role: list(members) for role, members in self._task.cluster.items()}
         place = [f"--cluster_spec={json.dumps(spec)}"] if spec else []
         return [
@@ -183,7 +183,7 @@ class Agent:
             *place,
         ]
 
-    def _environment(self) -> dict[str, str]:
+    def _build_environment(self) -> dict[str, str]:
         given = environment.filter_for_children(os.environ)
         on_this_node = self._tasks_here()
         role = self._task.job_name

@@ -22,7 +22,7 @@ def run_part(run: RunFolder, first: int, count: int) -> None:
     """Prints what this node is like, and which of `count` ports from `first` on are taken."""
     found = {
         "node": os.environ.get("SLURMD_NODENAME", socket.gethostname()),
-        "nonce": _nonce(run),
+        "nonce": _read_nonce(run),
         "python": platform.python_version(),
         "code": versions.code_version(),
         "taken": [port for port in range(first, first + count) if ports.is_taken(port)],
@@ -30,7 +30,7 @@ def run_part(run: RunFolder, first: int, count: int) -> None:
     print(json.dumps(found), flush=True)
 
 
-def _nonce(run: RunFolder) -> str | None:
+def _read_nonce(run: RunFolder) -> str | None:
     try:
         return (run.read(SEEN) or {}).get("nonce")
     except (errors.PipelineError, OSError):

@@ -120,7 +120,7 @@ def state(job: str) -> tuple[str, str]:
         return "COMPLETED", ""
     forgotten = "CANCELLED|" if "_" in job else "COMPLETED|"
     word, _, reason = (said.strip().splitlines() or [forgotten])[0].partition("|")
-    return word.strip(), _reason(reason)
+    return word.strip(), _extract_reason(reason)
 
 
 def states(array: str) -> dict[str, tuple[str, str]]:
@@ -139,10 +139,10 @@ def states(array: str) -> dict[str, tuple[str, str]]:
             raise
         return {}
     rows = [line.strip().split("|", 2) for line in said.splitlines()]
-    return {number: (word, _reason(reason)) for number, word, reason in rows}
+    return {number: (word, _extract_reason(reason)) for number, word, reason in rows}
 
 
-def _reason(said: str) -> str:
+def _extract_reason(said: str) -> str:
     return "" if said.strip() == "None" else said.strip()
 
 

@@ -69,11 +69,11 @@ class SlurmLauncher(RemoteLauncher):
 
     def look(self, name: str) -> State:
         """Asks squeue."""
-        return self._state(name, commands.state(_number(name)))
+        return self._state(name, commands.state(_parse_number(name)))
 
     def look_at_all(self, names: Iterable[str]) -> dict[str, State]:
         """Returns how each job is doing; asks once for all of an array."""
-        numbers = {name: _number(name) for name in names}
+        numbers = {name: _parse_number(name) for name in names}
         known: dict[str, tuple[str, str]] = {}
         for number in sorted({n.partition("_")[0] for n in numbers.values() if "_" in n}):
             known |= commands.states(number)
@@ -84,7 +84,7 @@ class SlurmLauncher(RemoteLauncher):
 
     def _state(self, name: str, found: tuple[str, str]) -> State:
         word, reason = found
-        prospect = waits.find_prospect(_number(name), word, reason)
+        prospect = waits.find_prospect(_parse_number(name), word, reason)
         phase = Phase.ENDED if word in commands.ENDED else Phase.RUNNING
         return State(
             Phase.WAITING if word in commands.WAITING else phase,
@@ -117,7 +117,7 @@ class SlurmLauncher(RemoteLauncher):
 
     def cancel(self, name: str) -> None:
         """Cancels the job: its processes get SIGTERM first."""
-        commands.cancel(_number(name))
+        commands.cancel(_parse_number(name))
 
     def resize(self, run: RunFolder, name: str, workers: int) -> None:
         """Submits a job for each worker that is to join. The run's own job takes in the rest."""
@@ -128,11 +128,11 @@ class SlurmLauncher(RemoteLauncher):
     def save_and_end(self, run: RunFolder, name: str) -> None:
         """Has all processes save, as before a time limit; `SCALE.json` keeps the job from going
         into the queue again."""
-        commands.ask("scancel", "--batch", "--signal=TERM", _number(name))
+        commands.ask("scancel", "--batch", "--signal=TERM", _parse_number(name))
 
     def failure(self, job: Job, name: str, state: State) -> errors.PipelineError | None:
         """Returns why a job has ended that could not record it."""
-        exit_code = commands.exit_of(_number(name))
+        exit_code = commands.exit_of(_parse_number(name))
         if exit_code == _NO_OUTPUT:
             return errors.UsageError(
                 f"{self.title(name)}: its node could not write to {job.run.path!r}. Use a STORAGE= "
@@ -162,7 +162,7 @@ class SlurmLauncher(RemoteLauncher):
 
     def title(self, name: str) -> str:
         """Returns the number that Slurm's programs take, too."""
-        return f"Slurm job {_number(name)}"
+        return f"Slurm job {_parse_number(name)}"
 
     def headline(self, name: str) -> str:
         """Returns the same."""
@@ -186,5 +186,5 @@ class SlurmLauncher(RemoteLauncher):
         yield checks.attempt(commands.ping, "Slurm's controller answers")
 
 
-def _number(name: str) -> str:
+def _parse_number(name: str) -> str:
     return name.removeprefix(commands.JOB)

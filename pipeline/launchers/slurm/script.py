@@ -42,15 +42,15 @@ def render(
     processes = sum(job.counts.values())
     slurm = Slurm.of(job.config)
     is_array = slurm.array is not None
-    return _script(
+    return _format_script(
         slurm,
         [
             f"--job-name=train-{job.name}",
             f"--comment={comment(job.run, is_array=is_array)}",
             *([f"--array={slurm.array}"] if is_array else []),
-            *_sizes(slurm, processes),
+            *_build_size_options(slurm, processes),
             f"--signal=B:TERM@{slurm.warn_seconds}",
-            f"--output={_output(job.run, is_array=is_array, is_shown=inline is not None)}",
+            f"--output={_build_output_option(job.run, is_array=is_array, is_shown=inline is not None)}",
         ],
         {fatal.SUBMISSION: submission}
         | ({} if inline is None else {inline_config.VARIABLE: inline}),
@@ -71,7 +71,7 @@ def render_worker(
     """Returns the script of a worker that joins a run."""
     slurm, name = Slurm.of(run.read_config()), f"{topology.WORKER}-{index}"
     part = ["--part=joined", f"--worker={index}"]
-    return _script(
+    return _format_script(
         slurm,
         [
             f"--job-name=train-{run.name}-{name}",
@@ -80,7 +80,7 @@ def render_worker(
             "--nodes=1",
             f"--cpus-per-task={slurm.cpus}",
             f"--signal=B:TERM@{slurm.warn_seconds}",
-            f"--output={_output(run, f'{LOG}-{name}')}",
+            f"--output={_build_output_option(run, f'{LOG}-{name}')}",
         ],
         {fatal.SUBMISSION: submission},
         arguments=["-m", MODULE, *part, f"--run={run.name}", f"--storage={storage_root}"],
@@ -95,10 +95,10 @@ def render_one(
     sizes = ["--ntasks=1", "--nodes=1", f"--cpus-per-task={cpus}"]
     signal = f"--signal=B:TERM@{slurm.warn_seconds}"
     options = [f"--job-name={name}", *sizes, signal, f"--output={output}"]
-    return _script(slurm, options, {}, arguments=arguments, folder=folder or os.getcwd())
+    return _format_script(slurm, options, {}, arguments=arguments, folder=folder or os.getcwd())
 
 
-def _output(
+def _build_output_option(
     run: RunFolder, name: str = LOG, *, is_array: bool = False, is_shown: bool = False
 ) -> str:
     """Slurm writes it, on a disk: of a run on gs://, or a script that is only shown, it stays where
@@ -109,7 +109,7 @@ def _output(
     return RunFolder(path).log_path(name)
 
 
-def _sizes(slurm: Slurm, processes: int) -> list[str]:
+def _build_size_options(slurm: Slurm, processes: int) -> list[str]:
     nodes = [f"--nodes={min(slurm.nodes, processes)}"] if slurm.nodes else []
     return [f"--ntasks={processes}", *nodes, f"--cpus-per-task={slurm.cpus}"]
 
@@ -128,7 +128,7 @@ def sbatch_options(slurm: Slurm) -> list[str]:
     return [f"--{name}={value}" for name, value in given.items() if value is not None]
 
 
-def _script(
+def _format_script(
     slurm: Slurm,
     options: list[str],
     variables: dict[str, str],
@@ -145,10 +145,12 @@ def _script(
     lines += [f"#SBATCH {option}" for option in slurm.options]
     exports = [f"export {name}={shlex.quote(value)}" for name, value in variables.items()]
     command = shlex.join([sys.executable, *arguments])
-    return "\n".join(["#!/bin/bash", *lines, *exports, _python_check(), f"exec {command}", ""])
+    return "\n".join(
+        ["#!/bin/bash", *lines, *exports, _format_python_check(), f"exec {command}", ""]
+    )
 
 
-def _python_check() -> str:
+def _format_python_check() -> str:
     """Returns a line that ends the script on a node with another Python: it lacks the packages that
     a message of ours needs."""
     python = shlex.quote(sys.executable)

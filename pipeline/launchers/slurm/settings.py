@@ -124,7 +124,7 @@ class Slurm(PlaceSection):
 
     @pydantic.model_validator(mode="after")
     def _time_is_left_before_the_warning(self) -> Slurm:
-        seconds = 0 if self.time is None else _seconds(self.time)
+        seconds = 0 if self.time is None else _parse_seconds(self.time)
         if seconds and self.warn_seconds >= seconds:  # 0 is no limit
             raise ValueError(
                 f"warn_seconds={self.warn_seconds}: must be less than time={self.time}, which is "
@@ -142,7 +142,7 @@ class Slurm(PlaceSection):
         return self
 
 
-def _seconds(time: str) -> int:
+def _parse_seconds(time: str) -> int:
     days, _, clock = time.rpartition("-")
     hours, minutes, seconds = map(int, clock.split(":"))
     return ((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + seconds

@@ -200,7 +200,7 @@ class Allocation:
                 )
             for what, other in (("Python", one["python"]), ("code", one["code"])):
                 if other != own[what]:
-                    raise _difference(one["node"], what, other=other, own=own[what])
+                    raise _build_difference_error(one["node"], what, other=other, own=own[what])
 
     def command(self, *, gpus: int) -> list[str]:
         """Returns the command of a training step: one task a process, all of which end if one
@@ -300,10 +300,10 @@ def _check_python(node: str, run: Callable[[list[str]], subprocess.CompletedProc
     done = run([*command, sys.executable, "-c", code])
     other, own = done.stdout.strip(), platform.python_version()
     if done.returncode == 0 and other != own:
-        raise _difference(node, "Python", other=other, own=own)
+        raise _build_difference_error(node, "Python", other=other, own=own)
 
 
-def _difference(node: str, what: str, *, other: str, own: str) -> errors.UsageError:
+def _build_difference_error(node: str, what: str, *, other: str, own: str) -> errors.UsageError:
     return errors.UsageError(
         f"node {node}: its {what} is {other}, that of the job {own}. Install the same on all nodes"
     )

@@ -70,7 +70,7 @@ def find_prospect(job: str, word: str, reason: str) -> Prospect:
     if wait is None:
         return Prospect(text)
     # All jobs of an array, <number>_<index>, ask for the same.
-    excess = _excess(job.partition("_")[0], reason, int(time.monotonic() // _READ_AGAIN))
+    excess = _find_excess(job.partition("_")[0], reason, int(time.monotonic() // _READ_AGAIN))
     if excess.text:
         return Prospect(text, _build_never_error(job, reason, excess.text))
     text = f"{text}. {wait.advice}"
@@ -121,13 +121,13 @@ class _Limit:
 
 
 @functools.lru_cache(maxsize=8)
-def _excess(job: str, reason: str, period: int) -> _Excess:
+def _find_excess(job: str, reason: str, period: int) -> _Excess:
     """Compares a job with the limit that is its reason to wait, once in a period."""
     shared = _SHARED.fullmatch(reason)
     if shared is None:
         return _Excess()
     try:
-        return _compare(_fields("job", job), shared)
+        return _compare(_read_fields("job", job), shared)
     except errors.PipelineError as error:
         return _Excess(unknown=str(error).removesuffix(f". {program.AGAIN}"))
 
@@ -137,10 +137,10 @@ def _compare(job: Mapping[str, str], shared: re.Match[str]) -> _Excess:
         return _Excess(unknown="it waits for several partitions")
     resource, fix = _RESOURCES[shared["what"]]
     column, name, whose = _COLUMNS[shared["each"] or shared["minutes"]]
-    asked = _resources(job.get("ReqTRES") or job.get("TRES", ""))
+    asked = _parse_resources(job.get("ReqTRES") or job.get("TRES", ""))
     minutes, length = 1.0, ""
     if shared["minutes"]:
-        minutes, length = _minutes(job["TimeLimit"]), f" for {job['TimeLimit']}"
+        minutes, length = _parse_minutes(job["TimeLimit"]), f" for {job['TimeLimit']}"
         fix = f"slurm.time, {fix}"
     is_shown = False
     for limit in (_list_account_limits if shared["of"] == "Assoc" else _list_qos_limits)(
@@ -150,7 +150,7 @@ def _compare(job: Mapping[str, str], shared: re.Match[str]) -> _Excess:
             if not tres.startswith(resource):
                 continue
             is_shown = True
-            if minutes * _amount(asked.get(tres, "0")) > _amount(most):
+            if minutes * _parse_amount(asked.get(tres, "0")) > _parse_amount(most):
                 return _Excess(
                     f"It asks for {tres}={asked[tres]}{length}, and {limit.owner} allows "
                     f"{tres}={most} for {whose} ({name}). Ask for less with {fix}, or choose "
@@ -161,7 +161,7 @@ def _compare(job: Mapping[str, str], shared: re.Match[str]) -> _Excess:
     return _Excess(unknown=f"sacctmgr shows you no {name} of {resource.rstrip('/')}")
 
 
-def _fields(kind: str, name: str) -> dict[str, str]:
+def _read_fields(kind: str, name: str) -> dict[str, str]:
     """Returns what scontrol shows of a job or a partition; of fields of one name the first."""
     said = commands.ask("scontrol", "--oneliner", "show", kind, name)
     return dict(reversed(_FIELD.findall(said)))
@@ -174,7 +174,7 @@ def _list_account_limits(job: Mapping[str, str], column: str) -> Iterator[_Limit
     cluster = re.search(r"^ClusterName\s*= (\S+)", shown, re.M)
     user, account = job["UserId"].partition("(")[0], job["Account"]
     while account:
-        rows = _rows(
+        rows = _read_rows(
             "association",
             *([f"cluster={cluster[1]}"] if cluster else []),
             f"account={account}",
@@ -183,11 +183,13 @@ def _list_account_limits(job: Mapping[str, str], column: str) -> Iterator[_Limit
         own = [row for row in rows if row[0] == user]
         of_partition = [row for row in own if row[1] == job["Partition"]]
         for row in of_partition or [row for row in own if not row[1]]:
-            yield _Limit(f"user {user} in account {account}", _resources(row[3]), "slurm.account")
+            yield _Limit(
+                f"user {user} in account {account}", _parse_resources(row[3]), "slurm.account"
+            )
         above = next((row for row in rows if not row[0]), None)
         if above is None:
             raise errors.UsageError(f"sacctmgr does not show you account {account}")
-        yield _Limit(f"account {account}", _resources(above[3]), "slurm.account")
+        yield _Limit(f"account {account}", _parse_resources(above[3]), "slurm.account")
         account = above[2]
 
 
@@ -195,10 +197,10 @@ def _list_qos_limits(job: Mapping[str, str], column: str) -> Iterator[_Limit]:
     """Yields the limits of the QOS of a job's partition, and those of its own for what is not
     limited by that; the other way round with `OverPartQOS`. Raises `UsageError` if one is not
     shown."""
-    own, of_partition = job["QOS"], _fields("partition", job["Partition"]).get("QoS", "N/A")
+    own, of_partition = job["QOS"], _read_fields("partition", job["Partition"]).get("QoS", "N/A")
     names = [own] if of_partition == "N/A" else [of_partition, own]
-    rows = _rows("qos", f"name={','.join(names)}", columns=("Name", "Flags", column))
-    shown = {name: (flags, _resources(limits)) for name, flags, limits in rows}
+    rows = _read_rows("qos", f"name={','.join(names)}", columns=("Name", "Flags", column))
+    shown = {name: (flags, _parse_resources(limits)) for name, flags, limits in rows}
     for name in names:
         if name not in shown:
             raise errors.UsageError(f"sacctmgr does not show you QOS {name}")
@@ -211,7 +213,7 @@ def _list_qos_limits(job: Mapping[str, str], column: str) -> Iterator[_Limit]:
         limited |= set(allowed)
 
 
-def _rows(kind: str, *which: str, columns: tuple[str, ...]) -> list[list[str]]:
+def _read_rows(kind: str, *which: str, columns: tuple[str, ...]) -> list[list[str]]:
     """Returns rows of a table of sacctmgr."""
     said = commands.ask(
         "sacctmgr", "--noheader", "--parsable2", "show", kind, *which, f"format={','.join(columns)}"
@@ -219,18 +221,18 @@ def _rows(kind: str, *which: str, columns: tuple[str, ...]) -> list[list[str]]:
     return [line.split("|") for line in said.splitlines() if line.count("|") == len(columns) - 1]
 
 
-def _resources(text: str) -> dict[str, str]:
+def _parse_resources(text: str) -> dict[str, str]:
     """Returns amounts by resource, of a text such as `cpu=6,mem=3G,gres/gpu=2`."""
     pairs = (item.partition("=") for item in text.split(",") if item)
     return {name: amount for name, _, amount in pairs if re.match(r"\d", amount)}
 
 
-def _amount(text: str) -> float:
+def _parse_amount(text: str) -> float:
     number = text.rstrip("KMGTP")
     return float(number) * _UNITS[text[len(number) :]]
 
 
-def _minutes(text: str) -> float:
+def _parse_minutes(text: str) -> float:
     """Returns a time limit such as `1-12:00:00` in minutes."""
     found = re.fullmatch(r"(?:(\d+)-)?(\d+):(\d+):(\d+)", text)
     if found is None:

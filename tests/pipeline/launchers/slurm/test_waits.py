@@ -26,7 +26,7 @@ def slurm(monkeypatch):
         return found
 
     monkeypatch.setattr(commands, "ask", ask)
-    waits._excess.cache_clear()
+    waits._find_excess.cache_clear()
     return said
 
 
@@ -159,7 +159,7 @@ def test_the_limit_of_a_user_is_that_for_the_partition_if_there_is_one(limited):
     limited["cluster=test account=team"] = "||root|\n"
     limited["cluster=test account=small"] = "||team|\nann||small|cpu=1\nann|main|small|cpu=9\n"
     assert prospect("AssocGrpCpuLimit").never is None
-    waits._excess.cache_clear()
+    waits._find_excess.cache_clear()
     limited["cluster=test account=small"] = "||team|\nann||small|cpu=1\nann|other|small|cpu=9\n"
     assert "user ann in account small allows cpu=1" in str(prospect("AssocGrpCpuLimit").never)
 
