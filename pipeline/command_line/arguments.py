@@ -70,7 +70,7 @@ def _parse_flag(word: str, rest: list[str], settings: Mapping[str, Setting]) -> 
         raise _build_unknown_error(f"--{typed}", [f"--{one}" for one in settings])
     if not equals and not rest:
         raise errors.UsageError(f"--{typed}: needs a value: --{typed}=...")
-    return _flag(name, value if equals else rest.pop(0), settings)
+    return _build_flag(name, value if equals else rest.pop(0), settings)
 
 
 def _parse_pair(typed: str, value: str, settings: Mapping[str, Setting]) -> Iterator[str]:
@@ -85,7 +85,7 @@ def _parse_pair(typed: str, value: str, settings: Mapping[str, Setting]) -> Iter
     elif name == "set":
         yield from (f"--set={one}" for one in overrides.parse(value))
     else:
-        yield _flag(name, value, settings)
+        yield _build_flag(name, value, settings)
 
 
 def _is_key(name: str, settings: Mapping[str, Setting]) -> bool:
@@ -93,7 +93,7 @@ def _is_key(name: str, settings: Mapping[str, Setting]) -> bool:
     return name in table.KEYS and {"set", "cluster"} <= set(settings)
 
 
-def _flag(name: str, value: str, settings: Mapping[str, Setting]) -> str:
+def _build_flag(name: str, value: str, settings: Mapping[str, Setting]) -> str:
     if name in settings:
         return f"--{name}={value}"
     # As text: a bucket may be called 2024.
@@ -102,12 +102,12 @@ def _flag(name: str, value: str, settings: Mapping[str, Setting]) -> str:
 
 def _build_unknown_error(typed: str, known: Sequence[str]) -> errors.UsageError:
     allowed = f"it must be one of {', '.join(known)}" if known else "there are no settings here"
-    others = _takers(typed.strip("-=").lower().replace("-", "_"))
+    others = _list_takers(typed.strip("-=").lower().replace("-", "_"))
     where = f" here, only for {', '.join(others)}" if others else errors.suggest(typed, known)
     return errors.UsageError(f"{typed} does not exist{where}; {allowed}")
 
 
-def _takers(name: str) -> list[str]:
+def _list_takers(name: str) -> list[str]:
     """Returns the commands that have a setting."""
     commands = table.COMMANDS.items()
     return [one for one, command in commands if name in declared.read(command.module).settings]

@@ -51,8 +51,8 @@ class Declared:
 def read(module: str) -> Declared:
     """Returns what a module declares. Its packages are imported, the module is not."""
     tree = _parse(module)
-    constants = _constants(tree)
-    settings = {one.name: one for one in _settings(tree, constants)}
+    constants = _find_constants(tree)
+    settings = {one.name: one for one in _find_settings(tree, constants)}
     return Declared(ast.get_docstring(tree) or "", settings)
 
 
@@ -69,27 +69,27 @@ def _find_shared_flags() -> dict[str, ast.FunctionDef]:
     return {one.name: one for one in functions if one.name.endswith(("_flag", "_flags"))}
 
 
-def _constants(tree: ast.Module) -> dict[str, object]:
+def _find_constants(tree: ast.Module) -> dict[str, object]:
     """Returns the top-level names of a module that are literals."""
     found: dict[str, object] = {}
     for node in tree.body:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            found[node.targets[0].id] = _value(node.value, {})
+            found[node.targets[0].id] = _evaluate(node.value, {})
     return found
 
 
-def _settings(tree: ast.AST, constants: dict[str, object]) -> Iterator[Setting]:
+def _find_settings(tree: ast.AST, constants: dict[str, object]) -> Iterator[Setting]:
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call):
             continue
         owner, _, function = ast.unparse(node.func).rpartition(".")
         if owner in ("", "cli") and function in _find_shared_flags():
             shared = _find_shared_flags()[function]
-            yield from _settings(shared, _arguments(shared, node, constants))
+            yield from _find_settings(shared, _evaluate_arguments(shared, node, constants))
         if not function.startswith(_PREFIX):
             continue
-        values = [_value(part, constants) for part in node.args]
-        keywords = {part.arg: _value(part.value, constants) for part in node.keywords}
+        values = [_evaluate(part, constants) for part in node.args]
+        keywords = {part.arg: _evaluate(part.value, constants) for part in node.keywords}
         kind = function.removeprefix(_PREFIX)
         choices: tuple[str, ...] = ()
         if kind.startswith("enum"):
@@ -106,7 +106,7 @@ def _settings(tree: ast.AST, constants: dict[str, object]) -> Iterator[Setting]:
         )
 
 
-def _arguments(
+def _evaluate_arguments(
     function: ast.FunctionDef, call: ast.Call, constants: dict[str, object]
 ) -> dict[str, object]:
     """Returns what a call of `function` gives its parameters, by their names."""
@@ -115,7 +115,7 @@ def _arguments(
     given = dict(zip(names[len(names) - len(usual) :], usual, strict=True))
     given |= dict(zip(names, call.args, strict=False))
     given |= {one.arg: one.value for one in call.keywords if one.arg}
-    return {name: _value(node, constants) for name, node in given.items()}
+    return {name: _evaluate(node, constants) for name, node in given.items()}
 
 
 def _format_default(default: object) -> str:
@@ -125,14 +125,14 @@ def _format_default(default: object) -> str:
     return "" if default in (None, False) else str(default)
 
 
-def _value(node: ast.expr, constants: dict[str, object]) -> object:
+def _evaluate(node: ast.expr, constants: dict[str, object]) -> object:
     """Returns the value of an expression; `None` if the source alone does not say."""
     if isinstance(node, ast.Name):
         return constants.get(node.id)
     if isinstance(node, ast.FormattedValue):
-        return _value(node.value, constants)
+        return _evaluate(node.value, constants)
     if isinstance(node, ast.JoinedStr):
-        return "".join(str(_value(part, constants)) for part in node.values)
+        return "".join(str(_evaluate(part, constants)) for part in node.values)
     if computed := _COMPUTED.get(ast.unparse(node)):
         return computed()
     try:

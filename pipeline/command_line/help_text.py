@@ -51,10 +51,10 @@ def format_help(name: str, command: table.Command, found: declared.Declared) -> 
 def _format_setting(setting: declared.Setting) -> str:
     if setting.is_switch:
         return f"--{setting.name}"
-    return f"--{setting.name}={_choices(setting) or '...'}"
+    return f"--{setting.name}={_list_choices(setting) or '...'}"
 
 
-def _choices(setting: declared.Setting) -> str:
+def _list_choices(setting: declared.Setting) -> str:
     """Returns the choices of a setting if they are short enough to stand beside its name."""
     joined = "|".join(setting.choices)
     return joined if len(joined) <= _LONG else ""
@@ -62,7 +62,7 @@ def _choices(setting: declared.Setting) -> str:
 
 def _format_meaning(setting: declared.Setting) -> str:
     parts = [setting.help]
-    if setting.choices and not _choices(setting):
+    if setting.choices and not _list_choices(setting):
         parts.append(f"One of {', '.join(setting.choices)}.")
     if setting.required:
         parts.append("Required.")

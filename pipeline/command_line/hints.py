@@ -126,7 +126,7 @@ def format_as_typed(text: str, argv: Sequence[str] = ()) -> str:
     text = complete(text, _parse_given(argv))
     if is_via_make():
         given = {word[2:].partition("=")[0] for word in argv if word.startswith("--")}
-        for name in given | _settings_of_flags():
+        for name in given | _list_settings_of_flags():
             text = re.sub(rf"--{name}(?:=| (?=['\"])|(?![\w-]))", f"{name.upper()}=", text)
     elif is_via_command():
         text = text.replace("make setup", f"pip install {PROGRAM}")
@@ -137,7 +137,7 @@ def format_as_typed(text: str, argv: Sequence[str] = ()) -> str:
     return text
 
 
-def _settings_of_flags() -> set[str]:
+def _list_settings_of_flags() -> set[str]:
     """Returns the flags of this process that are settings of make, given or not."""
     from absl import flags  # `estimator-pipeline --help` starts without it
 

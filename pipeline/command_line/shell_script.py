@@ -37,13 +37,13 @@ def script(shell: str, configs: Sequence[str]) -> str:
     cases = [
         f'    {" | ".join(patterns)}) words="{" ".join(words)}" ;;'
         for name, command in table.COMMANDS.items()
-        for patterns, words in _cases(name, command, configs)
+        for patterns, words in _list_cases(name, command, configs)
     ]
     text = _SCRIPT.format(commands=" ".join(table.COMMANDS), cases="\n".join(cases))
     return _ZSH + text if shell == "zsh" else text
 
 
-def _cases(
+def _list_cases(
     name: str, command: table.Command, configs: Sequence[str]
 ) -> Iterator[tuple[list[str], list[str]]]:
     """Yields what is before the cursor, a command and a setting or nothing, and what may follow."""
