@@ -55,10 +55,10 @@ def main() -> None:
     versions.require_estimators()
     asked = _read_request()
     draw.check_length(asked.job.train.steps or 1 << 40, _FAULTS.value)
-    left_out = _find_impossible(_kinds(), asked)
+    left_out = _find_impossible(_parse_kinds(), asked)
     _check_some(left_out)
     seed = random.SystemRandom().randrange(10**6) if _SEED.value is None else _SEED.value
-    command = _command(seed)
+    command = _format_command(seed)
     print(f"seed {seed}; to repeat: {command}", flush=True)
     with _lock(asked.folder):
         asked.prepare()
@@ -66,8 +66,8 @@ def main() -> None:
         asked, first = baseline.asked, baseline.ended[0]
         cut_to = _SECONDS.value if baseline.cut else 0
         draw.check_length(first.step, _FAULTS.value, first.rate, seconds=cut_to)
-        size = _disk_size(baseline.ended, left_out)
-        kinds = [kind for kind in _kinds() if kind not in left_out]
+        size = _choose_disk_size(baseline.ended, left_out)
+        kinds = [kind for kind in _parse_kinds() if kind not in left_out]
         for what, why in left_out.items():
             print(f"not tried: {what}: {why}", flush=True)
         _check_some(left_out)
@@ -117,7 +117,7 @@ def _read_request() -> ChaosExperiment:
     return ChaosExperiment(wanted.config, words, folder, root)
 
 
-def _kinds() -> list[str]:
+def _parse_kinds() -> list[str]:
     if not _KINDS.value:
         raise errors.UsageError(f"--kinds: names no kind; must be among {', '.join(draw.KINDS)}")
     for kind in _KINDS.value:
@@ -148,14 +148,14 @@ def _find_impossible(kinds: list[str], asked: ChaosExperiment) -> dict[str, str]
 
 def _check_some(left_out: Mapping[str, str]) -> None:
     """Raises `UsageError` if no kind is left to try."""
-    if not set(_kinds()) - set(left_out):
+    if not set(_parse_kinds()) - set(left_out):
         why = "; ".join(f"{what}: {why}" for what, why in left_out.items())
-        raise errors.UsageError(f"--kinds={','.join(_kinds())}: cannot be tried here ({why})")
+        raise errors.UsageError(f"--kinds={','.join(_parse_kinds())}: cannot be tried here ({why})")
 
 
-def _disk_size(ended: list[BaselineRun], left_out: dict[str, str]) -> int:
+def _choose_disk_size(ended: list[BaselineRun], left_out: dict[str, str]) -> int:
     """Returns how large the small disk has to be; 0 without one, with the reason in `left_out`."""
-    if "disk" not in _kinds() or "disk" in left_out:
+    if "disk" not in _parse_kinds() or "disk" in left_out:
         return 0
     size = max(small_disk.estimate_bytes(one.path) for one in ended)
     why = small_disk.find_obstacle(size)
@@ -216,7 +216,7 @@ def _check_all_struck(outcome: Outcome, first: BaselineRun) -> None:
         )
 
 
-def _command(seed: int) -> str:
+def _format_command(seed: int) -> str:
     """Returns the command that repeats this one."""
     given = [
         f"CONFIG={_CONFIG.value}",
@@ -227,7 +227,7 @@ def _command(seed: int) -> str:
     for name, flag in (("STRATEGY", _STRATEGY), ("WORKERS", _WORKERS), ("PS", _PS)):
         given += [f"{name}={flag.value}"] if flag.value not in (None, "") else []
     given += [f"BASELINE={_BASELINE.value}"] if _BASELINE.value != 2 else []
-    given += [f"KINDS={','.join(_kinds())}"] if _kinds() != list(draw.KINDS) else []
+    given += [f"KINDS={','.join(_parse_kinds())}"] if _parse_kinds() != list(draw.KINDS) else []
     given += [f"STORAGE={_STORAGE.value}"] if _STORAGE.value != "output" else []
     settings = f'SET="{" ".join(_SET.value)}"' if _SET.value else ""
     return " ".join(["make chaos", *map(shlex.quote, given), *filter(None, [settings])])

@@ -86,8 +86,8 @@ def main() -> None:
     """Calibrates, predicts, and shows the plan."""
     versions.require_estimators()
     wanted = target.parse(_TARGET.value) if _TARGET.value is not None else None
-    workers, servers = _counts("workers", _WORKERS.value), _counts("ps", _PS.value)
-    usd = _usd()
+    workers, servers = _parse_counts("workers", _WORKERS.value), _parse_counts("ps", _PS.value)
+    usd = _read_price()
     if wanted is not None and wanted.kind == "usd" and usd is None:
         raise errors.UsageError(
             f"--target={wanted}: needs MACHINE=, what each process costs, among "
@@ -96,7 +96,7 @@ def main() -> None:
     planned = jobs.plan(
         _CONFIG.value, _SET.value, run=None, storage_root=_STORAGE.value, look=False
     ).config
-    strategies = _strategies(planned)
+    strategies = _choose_strategies(planned)
     selected = {one: _select(one, workers, servers) for one in strategies}
     _require_counting(strategies)
     root = storage.make_absolute(_STORAGE.value)
@@ -127,12 +127,12 @@ def main() -> None:
                 usd_per_machine=usd,
                 preemptions=_PREEMPTIONS.value / 24,
             )
-            predicted = prediction.predict(one, _machines(), count, servers=ps)
+            predicted = prediction.predict(one, _describe_machines(), count, servers=ps)
             outlooks.append(costs.outlook(one, workload, predicted))
     _show(folder, found, outlooks, wanted=wanted)
 
 
-def _counts(name: str, given: list[str]) -> list[int]:
+def _parse_counts(name: str, given: list[str]) -> list[int]:
     try:
         counts = sorted({int(one) for one in given})
     except ValueError:
@@ -144,7 +144,7 @@ def _counts(name: str, given: list[str]) -> list[int]:
     return counts
 
 
-def _strategies(planned: config.Config) -> list[str]:
+def _choose_strategies(planned: config.Config) -> list[str]:
     """Returns the strategies asked for. Raises `UsageError` for what has no cluster to plan."""
     own = planned.cluster.strategy
     several = [name for name, one in strategy_table.STRATEGIES.items() if one.own_evaluator]
@@ -207,7 +207,7 @@ def _require_counting(strategies: list[str]) -> None:
         )
 
 
-def _usd() -> float | None:
+def _read_price() -> float | None:
     if _MACHINE.value is None:
         return None
     prices = price_table.read().usd
@@ -223,7 +223,7 @@ def _describe_machine() -> Machines:
     return Machines(shared=float(environment.processors()))
 
 
-def _machines() -> Machines:
+def _describe_machines() -> Machines:
     """Returns what is planned for: this machine, or one for each process."""
     link = None if _LINK.value is None else _LINK.value * 1e6 / 8
     disk = None if _DISK.value is None else _DISK.value * 1e6
@@ -262,7 +262,9 @@ def _show(
         chosen = target.choose(wanted, outlooks) if wanted else target.find_fastest(outlooks)
     except errors.UsageError as error:
         refused = error
-    limits = page.limits(_machines(), machine=_MACHINE.value or "", preemptions=_PREEMPTIONS.value)
+    limits = page.limits(
+        _describe_machines(), machine=_MACHINE.value or "", preemptions=_PREEMPTIONS.value
+    )
     lead = (
         f"{_CONFIG.value}, calibrated on {_describe_machine().shared:g} cores, planned for {limits}"
     )
@@ -272,7 +274,7 @@ def _show(
     storage.write_text(path, text)
     content = {
         "calibration": [one.model_dump(mode="json") for one in found],
-        "machines": _machines().model_dump(mode="json"),
+        "machines": _describe_machines().model_dump(mode="json"),
         "topologies": [dataclasses.asdict(one) for one in outlooks],
     }
     storage.write_text(str(folder / "plan.json"), strict_json.dumps(content, indent=1) + "\n")

@@ -26,14 +26,14 @@ _SCHEMA = flags.DEFINE_bool("schema", False, "Print the JSON Schema of all confi
 def main() -> None:
     """Prints what is asked for."""
     if _SCHEMA.value:
-        print(json.dumps(_schema(), indent=1))
+        print(json.dumps(_build_schema(), indent=1))
         return
     if _CONFIG.value is None:
         raise errors.UsageError("--config is missing: name one in configs/, or give a path")
     print(config_file.dump(config_file.load(_CONFIG.value, _SET.value), redacted=True), end="")
 
 
-def _schema() -> dict[str, object]:
+def _build_schema() -> dict[str, object]:
     """Returns the schema of a config file: of one with a `base`, the base gives what is missing,
     of a section, too; `data.input_fn` stands for all keys of records, and `labels` for a label."""
     found = config.Config.model_json_schema()
