@@ -97,15 +97,17 @@ def section(data: RecordsReport | None) -> str:
     counts = [(name, f"{one.records:,}", f"{len(one.shards):,}") for name, one in splits.items()]
     parts = [document.table(("split", "records", "shards"), counts, right={1, 2})]
     if _TRAIN in data.contents.statistics:
-        parts.append(_columns(data.contents))
-    return document.section("Data", *parts, _drift(data))
+        parts.append(_render_columns(data.contents))
+    return document.section("Data", *parts, _render_drift(data))
 
 
-def _columns(contents: manifest.Manifest) -> str:
+def _render_columns(contents: manifest.Manifest) -> str:
     found = contents.statistics[_TRAIN].columns
     names = [name for name in contents.columns if name in found]
     rows = [
-        _column(name, contents.columns[name], found[name], records=contents.splits[_TRAIN].records)
+        _render_column(
+            name, contents.columns[name], found[name], records=contents.splits[_TRAIN].records
+        )
         for name in names[:_COLUMNS]
     ]
     head = ("column", "type", "missing", "different", "mean", "deviation", "least", "greatest")
@@ -116,7 +118,7 @@ def _columns(contents: manifest.Manifest) -> str:
     return f'<div class="wide">{table}</div><p class=note>{note}</p>'
 
 
-def _column(
+def _render_column(
     name: str, column: config.Column, found: manifest.ColumnStatistics, *, records: int
 ) -> tuple[str, ...]:
     kind = f"list of {column.type}" if column.list else column.type
@@ -126,16 +128,16 @@ def _column(
     # Extremes of what looks personal are values of persons.
     ends = (None, None) if column.sensitive else (found.min, found.max)
     numbers = (found.mean, deviation, *ends)
-    return name, kind, missing, different, *map(_number, numbers)
+    return name, kind, missing, different, *map(_format_number, numbers)
 
 
-def _number(value: float | None) -> str:
+def _format_number(value: float | None) -> str:
     if value is None:
         return ""
     return f"{value:,}" if isinstance(value, int) else figure(value)
 
 
-def _drift(data: RecordsReport) -> str:
+def _render_drift(data: RecordsReport) -> str:
     if data.before is None:
         return "<p class=note>No earlier run of this config is there to compare with.</p>"
     before = html.escape(data.before)

@@ -23,7 +23,7 @@ _ABSENT = object()
 
 def compare_configs(a: config.Config, b: config.Config) -> list[Row]:
     """Returns the keys of the configs that differ, with secrets taken out."""
-    one, other = (dict(_flat(job.model_dump(mode="json"))) for job in (a, b))
+    one, other = (dict(_flatten(job.model_dump(mode="json"))) for job in (a, b))
     keys = [*one, *(key for key in other if key not in one)]
     return [
         (
@@ -36,10 +36,10 @@ def compare_configs(a: config.Config, b: config.Config) -> list[Row]:
     ]
 
 
-def _flat(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def _flatten(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     for name, inner in value.items():
         if isinstance(inner, dict) and inner:
-            yield from _flat(inner, f"{prefix}{name}.")
+            yield from _flatten(inner, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", inner
 
@@ -61,7 +61,7 @@ def compare_code(a: Facts, b: Facts) -> list[Row]:
 
 def compare_outcomes(a: Facts, b: Facts) -> list[Row]:
     """Returns what became of both runs: steps, time, speed, goodput; equal or not."""
-    one, other = (dict(_outcome(facts)) for facts in (a, b))
+    one, other = (dict(_list_outcome(facts)) for facts in (a, b))
     rows = [(name, one.get(name, ""), other.get(name, "")) for name in _merge_names(one, other)]
     return [row for row in rows if row[1] or row[2]]
 
@@ -78,7 +78,7 @@ def _merge_names(one: Iterable[str], other: Iterable[str]) -> list[str]:
     return names
 
 
-def _outcome(facts: Facts) -> Iterator[tuple[str, str]]:
+def _list_outcome(facts: Facts) -> Iterator[tuple[str, str]]:
     record = facts.record
     yield "status", facts.state
     yield "strategy", record.strategy
@@ -113,7 +113,9 @@ def compare_statistics(a: Manifest, b: Manifest, split: str = "train") -> list[R
         found = [side.statistics.get(split) for side in (a, b)]
         if found[0] is None or found[1] is None:
             continue
-        one, other = (dict(_facts(side.columns.get(name))) for side in found if side is not None)
+        one, other = (
+            dict(_list_facts(side.columns.get(name))) for side in found if side is not None
+        )
         rows += [
             (f"{name}: {what}", one.get(what, ""), other.get(what, ""))
             for what in dict.fromkeys([*one, *other])
@@ -122,7 +124,7 @@ def compare_statistics(a: Manifest, b: Manifest, split: str = "train") -> list[R
     return rows
 
 
-def _facts(found: ColumnStatistics | None) -> Iterable[tuple[str, str]]:
+def _list_facts(found: ColumnStatistics | None) -> Iterable[tuple[str, str]]:
     if found is None:
         return
     rows = found.count + found.missing

@@ -56,14 +56,14 @@ def read(folder: str) -> FolderEvents:
     found = FolderEvents()
     for name in storage.listdir(folder):
         if name.startswith(_EVENTS):
-            for event in _events(storage.join(folder, name)):
+            for event in _read_events(storage.join(folder, name)):
                 _add(found, event)
     for moments in (found.starts, found.saves):
         moments.sort(key=lambda one: one.time)
     return found
 
 
-def _events(path: str) -> Iterator[Any]:
+def _read_events(path: str) -> Iterator[Any]:
     # It comes with TensorFlow, but does not import it.
     from google.protobuf import message
     from tensorboard.compat.proto import event_pb2

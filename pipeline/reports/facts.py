@@ -94,7 +94,7 @@ def gather(run: RunFolder, now: float | None = None) -> Facts:
             if not split.endswith("_again")
         },
         history=history.read(run),
-        slices=_slices(run, record),
+        slices=_read_slices(run, record),
         launches=launches.list_launches(
             record,
             accounts.read(run),
@@ -106,7 +106,7 @@ def gather(run: RunFolder, now: float | None = None) -> Facts:
     )
 
 
-def _slices(run: RunFolder, record: RunRecord) -> dict[str, list[dict[str, Any]]]:
+def _read_slices(run: RunFolder, record: RunRecord) -> dict[str, list[dict[str, Any]]]:
     """Returns those of an export, unless only `make evaluate` has broken metrics down."""
     exported = _read_exported_slices(run, record)
     if any(row["slice"] != "all" for rows in exported.values() for row in rows):
@@ -146,17 +146,17 @@ def times_of(facts: Facts) -> dict[str, dict[str, float]]:
     synchronous = strategy_table.STRATEGIES[facts.job.cluster.strategy].synchronous
     alone = facts.processes + facts.record.topology.get(topology.PS, 0) == 1
     return goodput.divide(
-        _periods(facts, known),
+        _find_periods(facts, known),
         known,
-        _survivors(facts, known),
+        _count_survivors(facts, known),
         synchronous=synchronous,
         alone=alone,
     )
 
 
-def _periods(facts: Facts, known: list[accounts.Account]) -> list[goodput.LaunchPeriod]:
+def _find_periods(facts: Facts, known: list[accounts.Account]) -> list[goodput.LaunchPeriod]:
     return [
-        _period(facts, known, task, span=(began, ended))
+        _find_period(facts, known, task, span=(began, ended))
         for launch in facts.launches
         for task, periods in presence.list_periods(launch).items()
         if task.rpartition("-")[0] in topology.TRAINING_ROLES
@@ -164,7 +164,7 @@ def _periods(facts: Facts, known: list[accounts.Account]) -> list[goodput.Launch
     ]
 
 
-def _period(
+def _find_period(
     facts: Facts, known: list[accounts.Account], task: str, *, span: presence.Period
 ) -> goodput.LaunchPeriod:
     """Returns the period of a task in a launch. One that is at work has not written yet what it is
@@ -187,7 +187,7 @@ def _period(
     return goodput.LaunchPeriod(began, ended, [task], lost=lost)
 
 
-def _survivors(facts: Facts, known: list[accounts.Account]) -> float:
+def _count_survivors(facts: Facts, known: list[accounts.Account]) -> float:
     """Returns how many of the examples that were trained on are in the newest checkpoint. Of a run
     that trains, what is not saved yet is not lost. A copy has not made the steps it began with."""
     saved = run_folder.find_saved_step(facts.run) or 0

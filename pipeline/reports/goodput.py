@@ -95,7 +95,7 @@ def divide(
     for name in dict.fromkeys(task for launch in launches for task in launch.tasks):
         periods = [one for one in launches if name in one.tasks]
         own = [one for one in known if one.task == name]
-        number_of = [_period_of(one, periods) for one in own]
+        number_of = [_find_period(one, periods) for one in own]
         tasks[name] = _Task(alone)
         for number, period in enumerate(periods):
             pairs = zip(own, number_of, strict=True)
@@ -108,7 +108,7 @@ def divide(
     return {name: task.seconds for name, task in tasks.items()}
 
 
-def _period_of(account: Account, periods: Sequence[LaunchPeriod]) -> int:
+def _find_period(account: Account, periods: Sequence[LaunchPeriod]) -> int:
     """Returns the index of the newest period that had begun when a process was started."""
     begun = [n for n, one in enumerate(periods) if one.began - _SKEW <= account.began]
     return max(begun, default=0)

@@ -41,18 +41,18 @@ def render(facts: Facts) -> str:
     times = facts_of.times_of(facts)
     parts = goodput.parts(times) if times else []
     sections = [
-        _result(facts),
-        _curves(facts),
+        _render_result(facts),
+        _plot_curves(facts),
         processes.section(facts),
         servers.section(facts),
         processes.time_section(times, parts),
         timeline.section(facts),
-        _ledger(facts),
-        _slices(facts),
+        _render_ledger(facts),
+        _render_slices(facts),
         evaluated.section(facts.run),
         data.section(facts.data),
-        _config(facts),
-        _versions(facts),
+        _render_config(facts),
+        _render_versions(facts),
     ]
     return document.document(f"Run {facts.run.name}", _lead(facts, parts), filter(None, sections))
 
@@ -60,7 +60,7 @@ def render(facts: Facts) -> str:
 def _lead(facts: Facts, parts: Sequence[goodput.CauseShare]) -> str:
     record = facts.record
     state = facts.state + (f": {facts.reason}" if facts.reason else "")
-    pairs = [("state", facts.state), ("step", _step(facts))]
+    pairs = [("state", facts.state), ("step", _format_step(facts))]
     if record.best:
         sure = certainty.describe_best(record)
         title = f"best {record.best['metric']}"
@@ -84,7 +84,7 @@ def _lead(facts: Facts, parts: Sequence[goodput.CauseShare]) -> str:
     return f"{lead} {shown}</p>{document.tiles(pairs)}<p class=lead>"
 
 
-def _step(facts: Facts) -> str:
+def _format_step(facts: Facts) -> str:
     steps = [one.step for one in facts.statuses.values() if one.step is not None]
     newest = facts.record.final_step or max(steps, default=None)
     planned = facts.job.train.steps
@@ -92,13 +92,13 @@ def _step(facts: Facts) -> str:
     return f"{text} of {planned:,}" if planned else text
 
 
-def _result(facts: Facts) -> str:
+def _render_result(facts: Facts) -> str:
     metrics = facts.record.metrics
     if not metrics:
         return document.section("Result", "<p>There is no final evaluation yet.</p>")
     splits = list(metrics)
     names = sorted({name for of in metrics.values() for name in of} - {"global_step"})
-    rows = [(name, *(_value(facts, split, name) for split in splits)) for name in names]
+    rows = [(name, *(_format_value(facts, split, name) for split in splits)) for name in names]
     drawn = [document.table(("metric", *splits), rows, right=range(1, 1 + len(splits)))]
     if unlearnt := _warn_if_unlearned(facts):
         drawn.append(f"<p class=note>{html.escape(unlearnt)}.</p>")
@@ -126,7 +126,7 @@ def _warn_if_unlearned(facts: Facts) -> str | None:
     )
 
 
-def _value(facts: Facts, split: str, name: str) -> str:
+def _format_value(facts: Facts, split: str, name: str) -> str:
     """Returns a metric, with its interval: that of the slice of all records in runs of earlier
     versions, which do not record it."""
     record = facts.record
@@ -137,11 +137,11 @@ def _value(facts: Facts, split: str, name: str) -> str:
     one = next((row["metrics"].get(name) for row in whole), None)
     sure = certainty.describe(record, split, name)
     if one and split not in record.intervals:
-        sure = _interval(one)
+        sure = _format_interval(one)
     return " ".join(filter(None, [figure(value, 5), sure]))
 
 
-def _curves(facts: Facts) -> str:
+def _plot_curves(facts: Facts) -> str:
     metric = facts.job.eval.metric
     # The same in all plots, also in those that lack one.
     colors = dict(zip(("train", *facts.evaluations), itertools.cycle(charts.COLORS), strict=False))
@@ -179,7 +179,7 @@ def _thin_out(points: Sequence[Point]) -> list[Point]:
     return [*finite[::every], *(finite[-1:] if (len(finite) - 1) % every else [])]
 
 
-def _ledger(facts: Facts) -> str:
+def _render_ledger(facts: Facts) -> str:
     counts = facts.record.input
     if not counts:
         return ""
@@ -197,47 +197,49 @@ def _ledger(facts: Facts) -> str:
     )
 
 
-def _slices(facts: Facts) -> str:
+def _render_slices(facts: Facts) -> str:
     drawn = []
     for split, rows in facts.slices.items():
         if split in facts.record.intervals and all(row["slice"] == "all" for row in rows):
             continue  # the result has them
-        cells = [_slice(row, name, one) for row in rows for name, one in row["metrics"].items()]
+        cells = [
+            _build_slice_row(row, name, one) for row in rows for name, one in row["metrics"].items()
+        ]
         head = ("slice", "records", "metric", "value", "95 % interval")
         drawn.append(document.figure(split, document.table(head, cells, right={1, 3})))
     return document.section("Slices", document.figures(*drawn)) if drawn else ""
 
 
-def _slice(row: dict[str, Any], name: str, one: dict[str, Any]) -> tuple[str, ...]:
-    return row["slice"], f"{row['records']:,}", name, figure(one["value"]), _interval(one)
+def _build_slice_row(row: dict[str, Any], name: str, one: dict[str, Any]) -> tuple[str, ...]:
+    return row["slice"], f"{row['records']:,}", name, figure(one["value"]), _format_interval(one)
 
 
-def _interval(one: dict[str, Any]) -> str:
+def _format_interval(one: dict[str, Any]) -> str:
     known = {key: one[key] for key in ("few", "alike", "few_carry", "units") if key in one}
     return figures.interval(one["low"], one["high"], **known)
 
 
-def _config(facts: Facts) -> str:
+def _render_config(facts: Facts) -> str:
     text = config_file.changes(facts.job)
     return document.section(
         "Config", "<p>What differs from the defaults.</p>", f"<pre>{html.escape(text)}</pre>"
     )
 
 
-def _versions(facts: Facts) -> str:
+def _render_versions(facts: Facts) -> str:
     record = facts.record
     hosts: dict[str, list[str]] = {}
     for task, status in sorted(facts.statuses.items()):
         hosts.setdefault(status.host, []).append(task)
     rows = [*record.versions.items()]
-    rows += [(f"host {host}", _host(facts, tasks)) for host, tasks in hosts.items()]
+    rows += [(f"host {host}", _describe_host(facts, tasks)) for host, tasks in hosts.items()]
     if record.manifest:
         rows.append(("manifest", record.manifest))
     rows += [_format_left_out(split, causes) for split, causes in record.left_out.items()]
     return document.section("Versions and machines", document.table(("", ""), rows))
 
 
-def _host(facts: Facts, tasks: Sequence[str]) -> str:
+def _describe_host(facts: Facts, tasks: Sequence[str]) -> str:
     """Returns what a machine has, if its processes told, and which they are."""
     of = next((found for task in tasks if (found := facts.statuses[task].machine)), None)
     if of is None:

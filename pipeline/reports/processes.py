@@ -48,7 +48,7 @@ def section(facts: Facts) -> str:
         marks = []
         for n, task in enumerate(tasks):
             color = charts.COLORS[n % len(charts.COLORS)]
-            pieces = _pieces(facts, task)
+            pieces = _find_pieces(facts, task)
             few = sum(map(len, pieces)) <= charts.FEW
             for piece in pieces:
                 marks.append(frame.line(piece, color, thin=len(tasks) > 4))
@@ -66,7 +66,7 @@ def section(facts: Facts) -> str:
     return document.section("Processes", document.figures(*drawn)) if drawn else ""
 
 
-def _pieces(facts: Facts, task: str) -> list[list[Point]]:
+def _find_pieces(facts: Facts, task: str) -> list[list[Point]]:
     """Returns how fast a process was, in pieces in which it trained all the time: between launches,
     and where it has no sample for long, there is nothing."""
     assert facts.history is not None
@@ -95,7 +95,7 @@ def _render_step_times(by_task: dict[str, dict[str, float]]) -> str:
         if not whole:
             continue
         shares = [(name, known.get(name, 0.0) / whole) for name in colors]
-        bar = Markup(_bar(shares, colors, size=(200, 12)))
+        bar = Markup(_draw_bar(shares, colors, size=(200, 12)))
         rows.append((task, bar, *(f"{share:.0%}" for _, share in shares)))
     if not rows:
         return ""
@@ -134,7 +134,7 @@ def time_section(
     )
     return document.section(
         "Goodput",
-        _bar([(part.name, part.share) for part in shown], colors, size=(600, 24)),
+        _draw_bar([(part.name, part.share) for part in shown], colors, size=(600, 24)),
         document.table(("", "share", "process seconds", "what"), rows, right={1, 2}),
         f"<p class=note>{note}</p>",
         _render_process_times(times, colors),
@@ -153,7 +153,7 @@ def _render_process_times(
         shares = [(name, seconds[name] / whole) for name in colors]
         rest = sorted((one for one in shares if one[0] != goodput.USEFUL), key=lambda one: -one[1])
         told = ", ".join(f"{name} {share:.0%}" for name, share in rest[:3] if share >= 0.005)
-        bar = Markup(_bar(shares, colors, size=(240, 12)))
+        bar = Markup(_draw_bar(shares, colors, size=(240, 12)))
         rows.append((task, bar, f"{seconds[goodput.USEFUL] / whole:.0%}", told))
     left = len(times) - len(rows)
     more = f"<p class=note>And {left:,} more processes.</p>" if left else ""
@@ -161,7 +161,7 @@ def _render_process_times(
     return document.figure("Where the time of each process went", f"{table}{more}")
 
 
-def _bar(
+def _draw_bar(
     shares: Iterable[tuple[str, float]], colors: Mapping[str, str], *, size: tuple[int, int]
 ) -> str:
     """Returns a bar of boxes, each as wide as its share; they say which they are to who points."""

@@ -27,7 +27,7 @@ def write(storage_root: str, rows: Sequence[Row]) -> str:
 
 def render(root: str, rows: Sequence[Row]) -> str:
     """Returns the page; links are relative to the `root` of the storage."""
-    drawn = [_cells(root, row) for row in rows]
+    drawn = [_build_cells(root, row) for row in rows]
     counts = dict.fromkeys(sorted({row.status for row in rows}), 0)
     for row in rows:
         counts[row.status] += 1
@@ -37,7 +37,7 @@ def render(root: str, rows: Sequence[Row]) -> str:
     )
 
 
-def _cells(root: str, row: Row) -> list[str]:
+def _build_cells(root: str, row: Row) -> list[str]:
     name, config, status, *others = run_list.cells(row)
     report = f"runs/{row.name}/report.html"
     if storage.exists(storage.join(root, report)):

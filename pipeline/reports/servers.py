@@ -43,12 +43,12 @@ def section(facts: Facts) -> str:
 def _shares(values: Sequence[float], shown: str) -> list[tuple[str, Markup, str]]:
     """Returns three cells for each server: its value, a bar, and its share of the mean."""
     return [
-        (format(value, shown), Markup(_bar(share)), f"{share:.0%}")
+        (format(value, shown), Markup(_draw_bar(share)), f"{share:.0%}")
         for value, share in zip(values, server_loads.to_mean(values), strict=True)
     ]
 
 
-def _bar(to_mean: float) -> str:
+def _draw_bar(to_mean: float) -> str:
     length, mean = min(to_mean, _LONGEST) / _LONGEST * _WIDTH, _WIDTH / _LONGEST
     return charts.svg(
         _WIDTH,

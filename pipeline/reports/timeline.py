@@ -65,7 +65,7 @@ def section(facts: Facts) -> str:
             for point in found.curves.get("loss", [])
         ],
     )
-    deaths = sorted(_deaths(facts, launches))
+    deaths = sorted(_find_deaths(facts, launches))
     times = [at for lane in lanes for at, _ in lane if at is not None]
     times += [at for at, _, _ in deaths]
     if not times:
@@ -90,7 +90,11 @@ def section(facts: Facts) -> str:
     ]
     marks.append(frame.crosses(deaths[-2000:], height[_DEATHS], _DEATHS_COLOR))
     return document.section(
-        "Timeline", '<div class="wide">', frame.draw(*marks), "</div>", _losses(record.restarts)
+        "Timeline",
+        '<div class="wide">',
+        frame.draw(*marks),
+        "</div>",
+        _describe_losses(record.restarts),
     )
 
 
@@ -112,7 +116,7 @@ def _ends(
             yield one.ended, f"launch {number} ended{f': {one.status}' if one.status else ''}"
 
 
-def _deaths(
+def _find_deaths(
     facts: Facts, launches: Iterable[tuple[int, LaunchSpan]]
 ) -> Iterator[tuple[float, str, str]]:
     """Yields when launches and processes died, which, and how."""
@@ -130,7 +134,7 @@ def _name_task(one: Restart) -> str:
     return f"{one.role}-{one.index}"
 
 
-def _losses(restarts: list[Restart]) -> str:
+def _describe_losses(restarts: list[Restart]) -> str:
     if not restarts:
         return ""
     rows = [

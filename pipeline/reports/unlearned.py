@@ -46,7 +46,7 @@ def warning(
             better |= sign * (low if higher else high) > sign * simple[name]
         if worse and not better:
             value = metrics[split][worse[0]][0]
-            return _line(split, worse[0], value, simple=simple[worse[0]])
+            return _format_line(split, worse[0], value, simple=simple[worse[0]])
     return None
 
 
@@ -98,7 +98,7 @@ def check_rows(rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> str | None:
     return warning(metrics, {split: row["baseline"] for split, row in whole.items()})
 
 
-def _line(split: str, name: str, value: float, *, simple: float) -> str:
+def _format_line(split: str, name: str, value: float, *, simple: float) -> str:
     return (
         f"{split} {name} {figure(value)} is no better than the baseline {figure(simple)}, a "
         "constant answer: the features tell the model nothing, or it has not learned it. Try more "
