@@ -219,10 +219,12 @@ def summary(folder: RunFolder, record: RunRecord) -> str:
     if storage.exists(folder.config_path):
         root = storage.parent(storage.parent(folder.path))
         return display.summary(Job(folder.read_config(), folder.name, root, folder, ""), record)
-    return "\n".join(terminal.wrap(line, sys.stdout, indent=9) for line in _lines(folder, record))
+    return "\n".join(
+        terminal.wrap(line, sys.stdout, indent=9) for line in _list_lines(folder, record)
+    )
 
 
-def _lines(folder: RunFolder, record: RunRecord) -> Iterator[str]:
+def _list_lines(folder: RunFolder, record: RunRecord) -> Iterator[str]:
     step = "" if record.final_step is None else f"step {record.final_step:,}, "
     values = [f"{n} {figure(v)}" for n, v in record.metrics.get("eval", {}).items()]
     yield f"result   {step}{', '.join([record.reason, *values])}"

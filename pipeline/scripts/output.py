@@ -54,14 +54,14 @@ class LogFollower:
         self.last = text
         evaluation = _EVALUATION.search(text)
         if evaluation:
-            self.evaluation = {"step": int(evaluation[1]), **_metrics(evaluation[2])}
+            self.evaluation = {"step": int(evaluation[1]), **_parse_metrics(evaluation[2])}
             return
         found = _STEP.search(text) or _SAVING.search(text)
         if found is None:
             return
         self.step = int(found[1])
         loss = _LOSS.search(text)
-        if loss is not None and (value := _value(loss[1])) is not None:
+        if loss is not None and (value := _parse_value(loss[1])) is not None:
             self.loss = value
 
     def _part(self) -> bytes:
@@ -75,12 +75,12 @@ class LogFollower:
         return part
 
 
-def _metrics(text: str) -> dict[str, float]:
-    values = {name: _value(number) for name, number in _METRIC.findall(text)}
+def _parse_metrics(text: str) -> dict[str, float]:
+    values = {name: _parse_value(number) for name, number in _METRIC.findall(text)}
     return {n: v for n, v in values.items() if v is not None and n not in ("step", "global_step")}
 
 
-def _value(text: str) -> float | None:
+def _parse_value(text: str) -> float | None:
     try:
         value = float(text)
     except ValueError:

@@ -143,9 +143,13 @@ class _Role:
             return
         if self._reports_itself:
             return
-        result = {"final_step": self._step(), "metrics": self._metrics(), "note": self._ended_by_us}
+        result = {
+            "final_step": self._find_step(),
+            "metrics": self._read_metrics(),
+            "note": self._ended_by_us,
+        }
         if self._task.is_chief:
-            done = {"final_step": self._step(), "reason": "steps"}
+            done = {"final_step": self._find_step(), "reason": "steps"}
             self._run.write(run_folder.TRAINING_DONE, done)
         evaluates = topology.EVALUATOR if self._script.has_evaluator else topology.CHIEF
         if self._task.job_name == evaluates:
@@ -165,7 +169,7 @@ class _Role:
             )
         return self._reports_itself
 
-    def _metrics(self) -> Mapping[str, Mapping[str, float]]:
+    def _read_metrics(self) -> Mapping[str, Mapping[str, float]]:
         found = self._output.evaluation or {}
         values = {name: value for name, value in found.items() if name != "step"}
         return {"eval": values} if values else {}
@@ -179,14 +183,14 @@ class _Role:
             return run_folder.find_saved_step(folder)
         return None
 
-    def _step(self) -> int | None:
+    def _find_step(self) -> int | None:
         if self._task.job_name == topology.EVALUATOR:
             found = self._output.evaluation
             return int(found["step"]) if found else None
         known = [step for step in (self._output.step, self._find_saved_step()) if step is not None]
         return max(known, default=None)
 
-    def _state(self, *, stepped: bool) -> str:
+    def _find_state(self, *, stepped: bool) -> str:
         if self._task.job_name == topology.PS:
             return "serving"
         if self._task.job_name == topology.EVALUATOR:
@@ -198,10 +202,10 @@ class _Role:
         that does so by itself."""
         if self._is_silent() and not end:
             return
-        step, saved = self._step(), self._find_saved_step()
+        step, saved = self._find_step(), self._find_saved_step()
         goes_on = saved is not None and saved > (self._first_saved or 0)
         stepped = self._output.step is not None or goes_on
-        state = state or self._state(stepped=stepped)
+        state = state or self._find_state(stepped=stepped)
         trains = self._task.job_name in topology.TRAINING_ROLES
         news = (state, step, self._output.loss, self._output.evaluation, self._note, stepped)
         now = time.time()

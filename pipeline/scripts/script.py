@@ -53,7 +53,7 @@ class Script:
     @property
     def name(self) -> str:
         """Returns what the script is called: `train` of `python -u train.py`."""
-        return _NO_NAME.sub("-", _stem(self.command).lower()).strip("-_") or "script"
+        return _NO_NAME.sub("-", _find_stem(self.command).lower()).strip("-_") or "script"
 
     @property
     def text(self) -> str:
@@ -72,7 +72,7 @@ class Script:
         return RunFolder(os.path.abspath(self.model_dir))
 
 
-def _stem(command: Sequence[str]) -> str:
+def _find_stem(command: Sequence[str]) -> str:
     for before, word in zip(("", *command), command, strict=False):
         if before == "-m":
             return word.rpartition(".")[2]
