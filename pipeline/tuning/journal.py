@@ -22,8 +22,10 @@ class Journal(journal.BaseJournalBackend):
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._lines, torn = _lines(path)
-        self._entries = [_entry(path, number, line) for number, line in enumerate(self._lines, 1)]
+        self._lines, torn = _read_lines(path)
+        self._entries = [
+            _parse_entry(path, number, line) for number, line in enumerate(self._lines, 1)
+        ]
         if torn:
             storage.write_text(path, "".join(self._lines))
 
@@ -42,7 +44,7 @@ class Journal(journal.BaseJournalBackend):
         self._entries += logs
 
 
-def _lines(path: str) -> tuple[list[str], bool]:
+def _read_lines(path: str) -> tuple[list[str], bool]:
     """Returns the whole lines of a journal, and whether there is a part of one."""
     text = storage.read_text(path) if storage.exists(path) else ""
     lines = text.splitlines(keepends=True)
@@ -50,7 +52,7 @@ def _lines(path: str) -> tuple[list[str], bool]:
     return (lines[:-1] if torn else lines), torn
 
 
-def _entry(path: str, number: int, line: str) -> dict[str, Any]:
+def _parse_entry(path: str, number: int, line: str) -> dict[str, Any]:
     try:
         return dict(json.loads(line))
     except ValueError:

@@ -28,7 +28,7 @@ def render(result: SearchResult, storage_root: str) -> str:
     lead = f"{len(result.trials)} trials of {html.escape(result.config)}, method "
     lead += f"{result.plan.method}, sampler {result.sampler}, seed {result.plan.seed}"
     sections = [
-        document.tiles(_tiles(result)),
+        document.tiles(_list_tiles(result)),
         _render_best(result)
         if best is not None
         else document.section("Best", "<p>No trial yet.</p>"),
@@ -37,18 +37,18 @@ def render(result: SearchResult, storage_root: str) -> str:
             document.figures(
                 document.figure(
                     "Best so far",
-                    _history(result),
+                    _plot_history(result),
                     "Each dot is a trial at its last rung, in the order they were begun. The line "
                     "is the best of those that have come farthest by then, without failed ones.",
                 ),
                 document.figure(
                     f"{result.metric} by examples",
-                    _curves(result),
+                    _plot_curves(result),
                     "Each line is a trial, from rung to rung; the best one is orange.",
                 ),
             ),
         ),
-        _importance(result),
+        _render_importance(result),
         document.section(
             "Parallel coordinates",
             _render_parallel_axes(result),
@@ -59,12 +59,12 @@ def render(result: SearchResult, storage_root: str) -> str:
             "The same records",
             "".join(f"<p>{html.escape(str(one))}</p>" for one in compare_records(result)),
         ),
-        document.section("Trials", _table(result, storage_root)),
+        document.section("Trials", _render_table(result, storage_root)),
     ]
     return document.document(f"Search {result.name}", lead, sections)
 
 
-def _tiles(result: SearchResult) -> list[tuple[str, str]]:
+def _list_tiles(result: SearchResult) -> list[tuple[str, str]]:
     best = result.best
     states = [result.state(one) for one in result.trials]
     return [
@@ -95,19 +95,19 @@ def _render_command(command: str) -> str:
     return f'<pre style="white-space: pre-wrap">{html.escape(command)}</pre>'
 
 
-def _span(values: Sequence[float]) -> tuple[float, float]:
+def _find_span(values: Sequence[float]) -> tuple[float, float]:
     low, high = min(values), max(values)
     margin = (high - low) * 0.06 or abs(high) * 0.06 or 1.0
     return low - margin, high + margin
 
 
-def _history(result: SearchResult) -> str:
+def _plot_history(result: SearchResult) -> str:
     trials = [one for one in result.trials if one.reached]
     if not trials:
         return "<p>none</p>"
     frame = Frame(
         (-0.5, len(result.trials) - 0.5),
-        _span([one.reached[-1] for one in trials]),
+        _find_span([one.reached[-1] for one in trials]),
         "trial",
         result.metric,
         width=480,
@@ -126,37 +126,39 @@ def _history(result: SearchResult) -> str:
     names = [(BLUE, "trained to the end"), (_GREY, paused), (ORANGE, "best so far")]
     if any(one.state == "failed" for one in trials):
         names.insert(2, (_RED, "failed"))
-    return frame.draw(*dots, frame.line(_stairs(so_far), ORANGE)) + charts.key(names)
+    return frame.draw(*dots, frame.line(_build_stairs(so_far), ORANGE)) + charts.key(names)
 
 
-def _stairs(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+def _build_stairs(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
     found = [*points[:1]]
     for before, after in itertools.pairwise(points):
         found += [(after[0], before[1]), after]
     return found
 
 
-def _curves(result: SearchResult) -> str:
+def _plot_curves(result: SearchResult) -> str:
     trials = [one for one in result.trials if one.reached]
     if not trials:
         return "<p>none</p>"
     values = [value for one in trials for value in one.reached]
-    frame = Frame((0, result.rungs[-1] * 1.03), _span(values), "examples", result.metric, width=480)
+    frame = Frame(
+        (0, result.rungs[-1] * 1.03), _find_span(values), "examples", result.metric, width=480
+    )
     best = result.best
     marks = []
     for one in sorted(trials, key=lambda one: one is best):
-        points = [(_examples(one, n, result), value) for n, value in enumerate(one.reached)]
+        points = [(_count_examples(one, n, result), value) for n, value in enumerate(one.reached)]
         color = ORANGE if one == best else BLUE
         marks += [frame.line(points, color, thin=one != best), frame.dots(points[-1:], color)]
     return frame.draw(*marks)
 
 
-def _examples(trial: Trial, rung: int, result: SearchResult) -> float:
+def _count_examples(trial: Trial, rung: int, result: SearchResult) -> float:
     """Returns on how many examples a trial was trained at a rung: its own count, if it has one."""
     return float(trial.facts.get(rung, {}).get("examples", result.rungs[rung]))
 
 
-def _importance(result: SearchResult) -> str:
+def _render_importance(result: SearchResult) -> str:
     if not result.importance:
         text = "Too few trials to tell."
         return document.section("What matters", f"<p>{text}</p>")
@@ -192,13 +194,13 @@ def _render_parallel_axes(result: SearchResult) -> str:
             if one.choices
             else [(0.0, ends[0]), (1.0, ends[-1])]
         )
-        marks.append(_axis(n, one.key, labels))
-    marks.append(_axis(len(keys), result.metric, [(0.0, figure(low)), (1.0, figure(high))]))
+        marks.append(_draw_axis(n, one.key, labels))
+    marks.append(_draw_axis(len(keys), result.metric, [(0.0, figure(low)), (1.0, figure(high))]))
     best = result.best
     # The best lines are drawn last, over the others.
-    order = sorted(trials, key=lambda t: _goodness(result, t, (low, high)))
+    order = sorted(trials, key=lambda t: _rate_trial(result, t, (low, high)))
     for trial in [*(one for one in order if one != best), *([best] if best else [])]:
-        good = _goodness(result, trial, (low, high))
+        good = _rate_trial(result, trial, (low, high))
         places = [one.place(trial.values[one.key]) for one in keys]
         places.append((trial.reached[-1] - low) / (high - low))
         drawn = "L".join(f"{_x(n):.1f} {_y(place):.1f}" for n, place in enumerate(places))
@@ -218,7 +220,7 @@ def _ends(values: Sequence[float]) -> tuple[float, float]:
     return (low, high) if high > low else (low - 0.5, high + 0.5)
 
 
-def _goodness(result: SearchResult, trial: Trial, ends: tuple[float, float]) -> float:
+def _rate_trial(result: SearchResult, trial: Trial, ends: tuple[float, float]) -> float:
     part = (trial.reached[-1] - ends[0]) / (ends[1] - ends[0])
     return part if result.plan.higher else 1 - part
 
@@ -231,7 +233,7 @@ def _y(place: float) -> float:
     return _TOP + (1 - place) * _HEIGHT
 
 
-def _axis(number: int, name: str, labels: Sequence[tuple[float, str]]) -> str:
+def _draw_axis(number: int, name: str, labels: Sequence[tuple[float, str]]) -> str:
     x = _x(number)
     *section, last = name.split(".")
     drawn = [
@@ -248,7 +250,7 @@ def _axis(number: int, name: str, labels: Sequence[tuple[float, str]]) -> str:
     return "".join(drawn)
 
 
-def _table(result: SearchResult, storage_root: str) -> str:
+def _render_table(result: SearchResult, storage_root: str) -> str:
     keys = [one.key for one in result.plan.space]
     ranked = {one.number: n for n, one in enumerate(_rank_trials(result))}
     rows = []
@@ -257,10 +259,10 @@ def _table(result: SearchResult, storage_root: str) -> str:
             [
                 str(one.number),
                 _link_report(one, storage_root),
-                _state(one, result),
+                _describe_state(one, result),
                 figure(one.reached[-1]) if one.reached else "",
                 *(space.text(one.values[key]) for key in keys),
-                one.error or _history_of(one),
+                one.error or _describe_history(one),
             ]
         )
     head = ["trial", "run", "state", result.metric, *keys, ""]
@@ -276,7 +278,7 @@ def _rank_trials(result: SearchResult) -> list[Trial]:
     return found
 
 
-def _state(trial: Trial, result: SearchResult) -> str:
+def _describe_state(trial: Trial, result: SearchResult) -> str:
     state = result.state(trial)
     if state == "failed":
         return Markup('<span class="bad">failed</span>')
@@ -286,7 +288,7 @@ def _state(trial: Trial, result: SearchResult) -> str:
     return f"paused at rung {len(trial.reached)}" if state in ("paused", "pruned") else state
 
 
-def _history_of(trial: Trial) -> str:
+def _describe_history(trial: Trial) -> str:
     found = [] if trial.parent is None else [f"copy of trial {trial.parent}"]
     if trial.interrupted:
         found.append(f"interrupted at step {' and '.join(f'{s:,}' for s in trial.interrupted)}")

@@ -96,13 +96,13 @@ class Search:
         ) as shown:
             try:
                 self._finish_copies()
-                shown.begin_at(self._examples(self._study.trials()))
+                shown.begin_at(self._count_examples(self._study.trials()))
                 while self._step():
                     self._report(shown)
                     self._sleep(_POLL)
             except KeyboardInterrupt:
                 self._end()
-                done, wanted = self._counts()
+                done, wanted = self._count_trials()
                 raise errors.StoppedError(
                     f"stopped with {done} of {wanted} trials done. Run the same command to resume."
                 ) from None
@@ -250,7 +250,7 @@ class Search:
             for one in self._running.values():
                 one.process.kill()
 
-    def _counts(self) -> tuple[int, int]:
+    def _count_trials(self) -> tuple[int, int]:
         trials = self._study.trials()
         running = {one.trial.number for one in self._running.values()}
         done = sum(bool(t.reached or t.error) for t in trials if t.number not in running)
@@ -262,7 +262,7 @@ class Search:
             return
         self._reported = now
         trials = self._study.trials()
-        done, wanted = self._counts()
+        done, wanted = self._count_trials()
         notes = [f"{done} of {wanted} trials"]
         best = methods.find_best(self._plan, trials)
         if best is not None:
@@ -270,9 +270,9 @@ class Search:
         # Trials make whole batches, which may be a little more than is planned.
         most = count_planned_examples(self._plan, self._jobs.rungs, trials)
         shown.expect(most)
-        shown.reach(min(most, max(shown.done, self._examples(trials))), *notes)
+        shown.reach(min(most, max(shown.done, self._count_examples(trials))), *notes)
 
-    def _examples(self, trials: Sequence[Trial]) -> int:
+    def _count_examples(self, trials: Sequence[Trial]) -> int:
         total = examples(trials)
         for one in self._running.values():
             reached = one.trial.reached

@@ -150,7 +150,7 @@ def read(path: str, load: Load) -> Space:
     with _name_place(path):
         _refuse_overlap([str(key) for key in tree])
         return tuple(
-            _check_parameter(_parameter(str(key), given), load) for key, given in tree.items()
+            _check_parameter(_parse_parameter(str(key), given), load) for key, given in tree.items()
         )
 
 
@@ -185,7 +185,7 @@ def _refuse_fixed(key: str) -> None:
             )
 
 
-def _parameter(key: str, given: Any) -> Parameter:
+def _parse_parameter(key: str, given: Any) -> Parameter:
     _refuse_fixed(key)
     if not isinstance(given, dict) or not given:
         raise errors.UsageError(f"{key}: must be {_SHAPES}, got {given!r}")
@@ -214,8 +214,8 @@ def _parse_range(key: str, given: Mapping[str, Any]) -> Parameter:
     for name in ("low", "high"):
         if name not in given:
             raise errors.UsageError(f"{key}: missing key {name!r}; must be {_SHAPES}")
-    low, high = (_number(f"{key}.{name}", given[name]) for name in ("low", "high"))
-    step = None if given.get("step") is None else _number(f"{key}.step", given["step"])
+    low, high = (_parse_number(f"{key}.{name}", given[name]) for name in ("low", "high"))
+    step = None if given.get("step") is None else _parse_number(f"{key}.step", given["step"])
     log = given.get("log", False)
     if not isinstance(log, bool):
         raise errors.UsageError(f"{key}.log: must be true or false, got {log!r}")
@@ -234,7 +234,7 @@ def _parse_range(key: str, given: Mapping[str, Any]) -> Parameter:
     return found if whole else found.to_fractions()
 
 
-def _number(where: str, given: Any) -> float:
+def _parse_number(where: str, given: Any) -> float:
     """Returns a number; to YAML 1.1 `1e-4` is a text."""
     found = given
     if isinstance(given, str):

@@ -56,7 +56,7 @@ class Study:
         it is continued, by name; "sampler", "seed" and "higher_is_better" are among them. Raises
         `UsageError` if they are not."""
         self._space = space
-        self._distributions = {one.key: _distribution(one) for one in space}
+        self._distributions = {one.key: _build_distribution(one) for one in space}
         self._sampler, self._seed = str(settings["sampler"]), int(settings["seed"])
         direction = optuna.study.StudyDirection
         self._direction = direction.MAXIMIZE if settings["higher_is_better"] else direction.MINIMIZE
@@ -77,7 +77,7 @@ class Study:
 
     def trials(self) -> list[Trial]:
         """Returns all trials, by number."""
-        return [self._trial(one) for one in self._study.get_trials(deepcopy=False)]
+        return [self._build_trial(one) for one in self._study.get_trials(deepcopy=False)]
 
     def ask(self) -> Values:
         """Returns the values of the next trial."""
@@ -139,7 +139,7 @@ class Study:
         self._set(trial, f"{_FACTS}{rung}", dict(facts))
         if last:
             self._set(trial, _LAST, rung)
-        trial_id = self._trial_id(trial)
+        trial_id = self._find_trial_id(trial)
         self._storage.set_trial_intermediate_value(trial_id, rung, value)
         if last:
             self._study.tell(trial.number, value)
@@ -192,7 +192,7 @@ class Study:
                 memory.add_trial(_copy_trial(one, TrialState.COMPLETE, values[rung]))
         return memory
 
-    def _trial(self, one: FrozenTrial) -> Trial:
+    def _build_trial(self, one: FrozenTrial) -> Trial:
         attributes = one.user_attrs
         return Trial(
             number=one.number,
@@ -212,11 +212,11 @@ class Study:
             },
         )
 
-    def _trial_id(self, trial: Trial) -> int:
+    def _find_trial_id(self, trial: Trial) -> int:
         return int(self._storage.get_trial_id_from_study_id_trial_number(self._id, trial.number))
 
     def _set(self, trial: Trial, name: str, value: Any) -> None:
-        self._storage.set_trial_user_attr(self._trial_id(trial), name, value)
+        self._storage.set_trial_user_attr(self._find_trial_id(trial), name, value)
 
     def _decode(self, params: Mapping[str, Any]) -> dict[str, Any]:
         return {
@@ -248,7 +248,7 @@ def _copy_trial(one: FrozenTrial, state: TrialState, value: float | None = None)
     )
 
 
-def _distribution(parameter: Parameter) -> BaseDistribution:
+def _build_distribution(parameter: Parameter) -> BaseDistribution:
     """Returns Optuna's form of a parameter; choices are JSON, since Optuna's must not be lists."""
     if parameter.choices:
         return CategoricalDistribution([json.dumps(one) for one in parameter.choices])
