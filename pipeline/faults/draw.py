@@ -98,11 +98,12 @@ def faults(
         drawn += rng.sample([*kinds, *often], len(kinds) + len(often))
     due = sorted(rng.sample(range(round(_FROM * steps), round(_TO * steps)), number))
     return [
-        _fault(kind, step, targets, rng=rng) for kind, step in zip(drawn[:number], due, strict=True)
+        _draw_fault(kind, step, targets, rng=rng)
+        for kind, step in zip(drawn[:number], due, strict=True)
     ]
 
 
-def _fault(kind: str, step: int, targets: Targets, *, rng: random.Random) -> Fault:
+def _draw_fault(kind: str, step: int, targets: Targets, *, rng: random.Random) -> Fault:
     target = LAUNCHER
     if kind == "kill":
         target = targets.draw()

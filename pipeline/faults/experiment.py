@@ -151,7 +151,7 @@ def train_baseline(
         lost = launched.follow(run, build_display(run, shown, seconds), wrong.append)
     if lost or wrong:
         raise errors.build_from_exit_code(
-            _code_of(run),
+            _find_exit_code(run),
             f"the undisturbed run {run.run.path!r} {'; '.join(wrong)}. See {str(run.log)!r}",
         )
     record = _read_record(run)
@@ -166,7 +166,7 @@ def train_baseline(
     )
 
 
-def _code_of(run: LaunchedRun) -> int:
+def _find_exit_code(run: LaunchedRun) -> int:
     """Returns the exit code for an undisturbed run in which something was wrong: that of the last
     launcher that failed; of a run that is done all the same, that of a wrong end."""
     if not run.codes:
@@ -216,7 +216,7 @@ def metric_of(job: config.Config, record: RunRecord) -> float | None:
     return metrics.get(job.eval.metric)
 
 
-def _band(job: config.Config, ended: Iterable[BaselineRun]) -> Band | None:
+def _compute_band(job: config.Config, ended: Iterable[BaselineRun]) -> Band | None:
     return metric_band.compute_band(job.eval.metric, (one.value for one in ended))
 
 
@@ -228,7 +228,7 @@ def check_metric(
     What the undisturbed runs of `ended` do not allow is compared with five: `train` adds one, and
     is told how many there will be. The number does not depend on whether the value fits meanwhile.
     """
-    allowed = _band(job, ended)
+    allowed = _compute_band(job, ended)
     if not outcome.examined:
         return allowed
     wrong = metric_band.check_metric(allowed, outcome.value)
@@ -236,7 +236,7 @@ def check_metric(
         print(f"{wrong[0]}: training undisturbed until {_DECIDING} such runs can be compared")
         while len(ended) < _DECIDING:
             train(_DECIDING)
-        allowed = _band(job, ended)
+        allowed = _compute_band(job, ended)
         wrong = metric_band.check_metric(allowed, outcome.value)
     outcome.wrong += wrong
     return allowed

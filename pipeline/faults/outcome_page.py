@@ -29,7 +29,7 @@ _NUMBERS = (0, 1, 4, 5, 6, 7)
 
 def lines(outcome: Outcome, allowed: Band | None, left_out: Mapping[str, str]) -> list[str]:
     """Returns the faults as a table, what was not tried, and whether the end is right."""
-    rows = [_COLUMNS, *(_row(n, fault) for n, fault in enumerate(outcome.faults, 1))]
+    rows = [_COLUMNS, *(_build_row(n, fault) for n, fault in enumerate(outcome.faults, 1))]
     return [
         *text_table.lines(rows, right=_NUMBERS),
         *(f"not tried: {what}: {why}" for what, why in left_out.items()),
@@ -45,7 +45,7 @@ def verdict(outcome: Outcome, allowed: Band | None) -> str:
     return found if allowed is None else f"{found}; {allowed.width}"
 
 
-def _row(number: int, fault: Fault) -> tuple[str, ...]:
+def _build_row(number: int, fault: Fault) -> tuple[str, ...]:
     if fault.struck is None:
         rest = ("-", "-", "-", "-", fault.note or "not reached before training ended")
     else:
@@ -90,7 +90,7 @@ def page(
     title: str, outcome: Outcome, *, allowed: Band | None, left_out: Mapping[str, str], command: str
 ) -> str:
     """Returns the HTML page."""
-    rows = [_row(n, fault) for n, fault in enumerate(outcome.faults, 1)]
+    rows = [_build_row(n, fault) for n, fault in enumerate(outcome.faults, 1)]
     kind = "bad" if outcome.wrong else "good"
     parts = [
         document.section(

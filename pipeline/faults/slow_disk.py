@@ -31,7 +31,7 @@ _READY = b"ready\n"
 def find_obstacle() -> str | None:
     """Returns why there can be no such disk here, or `None`."""
     try:
-        os.close(_group())
+        os.close(_open_group())
     except OSError as error:
         return "it needs root" if error.errno == errno.EPERM else f"fanotify: {error.strerror}"
     return None
@@ -54,7 +54,7 @@ def slow_down(folder: str, delay: float) -> Iterator[None]:
             child.wait()
 
 
-def _group() -> int:
+def _open_group() -> int:
     libc = ctypes.CDLL(None, use_errno=True)
     group: int = libc.fanotify_init(_CLASS_CONTENT | _CLOEXEC | _NONBLOCK, os.O_RDONLY)
     if group < 0:
@@ -64,7 +64,7 @@ def _group() -> int:
 
 def _serve(folder: str, delay: float) -> None:
     """Answers each question of the kernel after `delay` seconds, until standard input ends."""
-    group = _group()
+    group = _open_group()
     libc = ctypes.CDLL(None, use_errno=True)
     mask = ctypes.c_uint64(_OPEN_PERM | _ACCESS_PERM)
     if libc.fanotify_mark(group, _MARK_ADD | _MARK_MOUNT, mask, _AT_FDCWD, os.fsencode(folder)):
@@ -78,14 +78,14 @@ def _serve(folder: str, delay: float) -> None:
         left = max(0.0, waiting[0][0] - time.monotonic()) * 1000 if waiting else None
         if any(file != group for file, _ in asked.poll(left)):
             return
-        waiting += ((time.monotonic() + delay, file) for file in _questions(group))
+        waiting += ((time.monotonic() + delay, file) for file in _read_questions(group))
         while waiting and waiting[0][0] <= time.monotonic():
             _, file = waiting.popleft()
             os.write(group, _ANSWER.pack(file, _ALLOW))
             os.close(file)
 
 
-def _questions(group: int) -> Iterator[int]:
+def _read_questions(group: int) -> Iterator[int]:
     """Yields the open file of each question there is."""
     try:
         content = os.read(group, 64 << 10)
