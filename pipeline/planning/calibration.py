@@ -235,17 +235,17 @@ def _measure(
     tasks = [task for task in last.accounts if task in first.accounts]
     batch = topology.examples_per_process(job)
     rates = [
-        sum(_rate(a, b, task) for task in tasks) / len(tasks) / batch
+        sum(_compute_rate(a, b, task) for task in tasks) / len(tasks) / batch
         for a, b in itertools.pairwise(snapshots)
     ]
-    rate = sum(_rate(first, last, task) for task in tasks) / len(tasks) / batch
+    rate = sum(_compute_rate(first, last, task) for task in tasks) / len(tasks) / batch
     if not rate:
         raise errors.RetryableError(
             "calibration: no step was made while it was measured. Give more SECONDS="
         )
     elapsed, steps = last.time - first.time, rate * len(tasks)
     loads = [status.servers for status in last.statuses.values() if status.servers]
-    counted = _network_bytes(first, last, steps=steps * elapsed)
+    counted = _count_network_bytes(first, last, steps=steps * elapsed)
     pulled, pushed = traffic(loads, counted)
     if strategy_table.STRATEGIES[job.cluster.strategy].all_reduce:
         pushed = counted or 0.0
@@ -254,8 +254,8 @@ def _measure(
         servers=servers,
         rate=rate,
         rates=[one for one in rates if one] or [rate],
-        worker_cpu=_cpu(first, last, topology.TRAINING_ROLES) / elapsed / steps,
-        server_cpu=_cpu(first, last, (topology.PS,)) / elapsed / steps,
+        worker_cpu=_compute_cpu(first, last, topology.TRAINING_ROLES) / elapsed / steps,
+        server_cpu=_compute_cpu(first, last, (topology.PS,)) / elapsed / steps,
         pulled=pulled,
         pushed=pushed,
         counted_bytes=last.network is not None,
@@ -269,13 +269,13 @@ def _measure(
     )
 
 
-def _rate(first: Snapshot, last: Snapshot, task: str) -> float:
+def _compute_rate(first: Snapshot, last: Snapshot, task: str) -> float:
     """Returns the examples a second of a process between two of its accounts."""
     a, b = first.accounts[task], last.accounts[task]
     return (b.examples - a.examples) / (b.until - a.until) if b.until > a.until else 0.0
 
 
-def _cpu(first: Snapshot, last: Snapshot, roles: Sequence[str]) -> float:
+def _compute_cpu(first: Snapshot, last: Snapshot, roles: Sequence[str]) -> float:
     return sum(
         seconds - first.cpu[task]
         for task, seconds in last.cpu.items()
@@ -325,7 +325,7 @@ def traffic(
     )
 
 
-def _network_bytes(first: Snapshot, last: Snapshot, *, steps: float) -> float | None:
+def _count_network_bytes(first: Snapshot, last: Snapshot, *, steps: float) -> float | None:
     """Returns the bytes of a step that have gone over the run's own network, if it has one."""
     if first.network is None or last.network is None:
         return None

@@ -90,14 +90,14 @@ def _main(words: Sequence[str]) -> None:
         tf.distribute.Server(cluster, job_name=job, task_index=int(words[2])).join()
     target = tf.distribute.Server(cluster, job_name=job, task_index=0).target
     pids = [os.getpid(), *map(int, words[2:])]
-    one, two = (_step(tf, target, servers, pids=pids) for servers in (1, 2))
+    one, two = (_time_step(tf, target, servers, pids=pids) for servers in (1, 2))
     found = FurtherServer(
         worker=max(0.0, two[0] - one[0]), server=max(0.0, sum(two[1:]) - sum(one[1:]))
     )
     print(found.model_dump_json())
 
 
-def _step(tf: Any, target: str, servers: int, *, pids: Sequence[int]) -> list[float]:
+def _time_step(tf: Any, target: str, servers: int, *, pids: Sequence[int]) -> list[float]:
     """Returns the processor seconds that a step of so many servers takes of each process."""
     v1 = tf.compat.v1
     with tf.Graph().as_default():

@@ -40,9 +40,9 @@ def look(run: RunFolder) -> Snapshot:
     for task, status in statuses.items():
         try:
             cpu[task] = processor_seconds(status.pid)
-            memory[task] = _peak_memory(status.pid)
+            memory[task] = _read_peak_memory(status.pid)
             if network is None and isolation.is_isolated(status.pid):
-                network = _network_bytes(status.pid)
+                network = _read_network_bytes(status.pid)
         except (OSError, IndexError):
             continue
     trained = {
@@ -59,12 +59,12 @@ def processor_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / _TICKS
 
 
-def _peak_memory(pid: int) -> int:
+def _read_peak_memory(pid: int) -> int:
     found = _MEMORY.search(pathlib.Path(f"/proc/{pid}/status").read_text())
     return int(found[1]) * 1024 if found else 0
 
 
-def _network_bytes(pid: int) -> int:
+def _read_network_bytes(pid: int) -> int:
     """Returns what has gone over the loopback of the network that a process is in."""
     found = _LOOPBACK.search(pathlib.Path(f"/proc/{pid}/net/dev").read_text())
     return int(found[1]) if found else 0

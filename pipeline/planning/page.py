@@ -32,40 +32,40 @@ _WIDTH, _HEIGHT = 520, 320
 
 def lines(outlooks: Sequence[Outlook]) -> list[str]:
     """Returns the plan as a table for the terminal."""
-    return text_table.lines([_COLUMNS, *map(_row, outlooks)], right=_NUMBERS)
+    return text_table.lines([_COLUMNS, *map(_build_row, outlooks)], right=_NUMBERS)
 
 
-def _row(one: Outlook) -> tuple[str, ...]:
+def _build_row(one: Outlook) -> tuple[str, ...]:
     found = one.predicted
     busy = found.busy.get(found.bottleneck)
     return (
         found.strategy,
         str(found.workers),
         str(found.servers or "-"),
-        _rate(found),
+        _format_rate(found),
         found.bottleneck,
         "-" if busy is None else f"{busy:.0%}",
-        _staleness(found),
+        _format_staleness(found),
         figures.size(round(found.server_memory)) if found.servers else "-",
         f"{one.training_share:.1%}",
-        _time(one),
-        _usd(one),
+        _format_time(one),
+        _format_usd(one),
     )
 
 
-def _rate(found: Predicted) -> str:
+def _format_rate(found: Predicted) -> str:
     high = f"{found.high:,.0f}"
     return f"at most {high}" if found.is_bound else f"{found.low:,.0f} to {high}"
 
 
-def _staleness(found: Predicted) -> str:
+def _format_staleness(found: Predicted) -> str:
     if found.staleness is None:
         return "-"
     low, high = (f"{late:.1f}" for late in found.staleness)
     return low if low == high else f"{low} to {high}"
 
 
-def _time(one: Outlook) -> str:
+def _format_time(one: Outlook) -> str:
     if one.hours is None:
         return "-"
     low, high = (progress.duration(hours * 3600) for hours in one.hours)
@@ -74,7 +74,7 @@ def _time(one: Outlook) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def _usd(one: Outlook) -> str:
+def _format_usd(one: Outlook) -> str:
     if one.usd is None:
         return "-"
     low, high = one.usd
@@ -130,8 +130,8 @@ def knees(outlooks: Sequence[Outlook]) -> list[str]:
     """Returns for each strategy and number of servers how many workers are worth their while, as
     far as rates show that."""
     found = []
-    for strategy, servers in _groups(outlooks):
-        of = [one.predicted for one in outlooks if _group(one) == (strategy, servers)]
+    for strategy, servers in _list_groups(outlooks):
+        of = [one.predicted for one in outlooks if _get_group(one) == (strategy, servers)]
         last = costs.knee(of)
         ratio = f"{costs.format_count(servers, 'server')}: " if servers else ""
         if costs.is_last_helpful(of):
@@ -144,12 +144,12 @@ def knees(outlooks: Sequence[Outlook]) -> list[str]:
     return found
 
 
-def _group(one: Outlook) -> tuple[str, int]:
+def _get_group(one: Outlook) -> tuple[str, int]:
     return one.predicted.strategy, one.predicted.servers
 
 
-def _groups(outlooks: Sequence[Outlook]) -> list[tuple[str, int]]:
-    return list(dict.fromkeys(_group(one) for one in outlooks))
+def _list_groups(outlooks: Sequence[Outlook]) -> list[tuple[str, int]]:
+    return list(dict.fromkeys(_get_group(one) for one in outlooks))
 
 
 def limits(machines: Machines, *, machine: str, preemptions: float) -> str:
@@ -181,7 +181,7 @@ def render(
             "Throughput", document.figure("Examples a second", _plot(outlooks), _NOTE)
         ),
         document.section(
-            "Topologies", document.table(_COLUMNS, map(_row, outlooks), right=_NUMBERS)
+            "Topologies", document.table(_COLUMNS, map(_build_row, outlooks), right=_NUMBERS)
         ),
     ]
     measured = [line for one in found for line in format_measured(one)]
@@ -216,9 +216,9 @@ def _plot(outlooks: Sequence[Outlook]) -> str:
         height=_HEIGHT,
     )
     marks, names = [], []
-    for (strategy, servers), color in zip(_groups(outlooks), _colors(), strict=False):
+    for (strategy, servers), color in zip(_list_groups(outlooks), _choose_colors(), strict=False):
         of = sorted(
-            (one.predicted for one in outlooks if _group(one) == (strategy, servers)),
+            (one.predicted for one in outlooks if _get_group(one) == (strategy, servers)),
             key=lambda one: one.workers,
         )
         known = [one for one in of if not one.is_bound]
@@ -232,5 +232,5 @@ def _plot(outlooks: Sequence[Outlook]) -> str:
     return charts.key(names) + frame.draw(*marks)
 
 
-def _colors() -> Sequence[str]:
+def _choose_colors() -> Sequence[str]:
     return charts.COLORS * 8

@@ -58,7 +58,7 @@ def predict(found: Calibration, machines: Machines, workers: int, *, servers: in
     else:
         model = _predict_synchronous if found.has_servers else _predict_all_reduce
         rate, high, busy, limit = model(found, machines, workers + 1, servers=servers)
-        spread = _LEAST_SPREAD + _noise(found)
+        spread = _LEAST_SPREAD + _estimate_noise(found)
         low, high = rate * (1 - spread), high * (1 + spread)
     wider = 1 + math.log2(max(1.0, (workers + 1) / max(run.processes for run in found.runs)))
     low, high = max(0.0, rate - (rate - low) * wider), rate + (high - rate) * wider
@@ -75,7 +75,7 @@ def predict(found: Calibration, machines: Machines, workers: int, *, servers: in
         # The latest input holds up all: more processes make none of them faster than one alone.
         high = min(high, (workers + 1) / period)
     scale = found.examples_per_process
-    memory = _server_memory(found, servers) if servers else 0.0
+    memory = _predict_server_memory(found, servers) if servers else 0.0
     return Predicted(
         strategy=found.strategy,
         workers=workers,
@@ -86,7 +86,7 @@ def predict(found: Calibration, machines: Machines, workers: int, *, servers: in
         bottleneck=limit,
         busy=busy,
         is_bound=_is_beyond_measured(found, busy),
-        staleness=_staleness(found, workers),
+        staleness=_predict_staleness(found, workers),
         server_memory=memory,
     )
 
@@ -150,10 +150,10 @@ def _spread(found: Calibration, machines: Machines) -> float:
         )
         for run in found.runs
     ]
-    return max(_LEAST_SPREAD, *off) + _noise(found)
+    return max(_LEAST_SPREAD, *off) + _estimate_noise(found)
 
 
-def _noise(found: Calibration) -> float:
+def _estimate_noise(found: Calibration) -> float:
     """Returns the largest relative standard error of the measured rates."""
     errors_ = []
     for run in found.runs:
@@ -260,7 +260,7 @@ def _is_beyond_measured(found: Calibration, busy: dict[str, float]) -> bool:
     return False
 
 
-def _staleness(found: Calibration, workers: int) -> tuple[float, float] | None:
+def _predict_staleness(found: Calibration, workers: int) -> tuple[float, float] | None:
     """Returns the range of the updates of others that come between reading and writing: of each
     other process as many as in one of the calibration runs. It is unknown if one of these has too
     few to tell."""
@@ -276,7 +276,7 @@ def _staleness(found: Calibration, workers: int) -> tuple[float, float] | None:
     return workers * min(shares), workers * max(shares)
 
 
-def _server_memory(found: Calibration, servers: int) -> float:
+def _predict_server_memory(found: Calibration, servers: int) -> float:
     """Returns bytes: of a process, and of the parameters that it holds."""
     run = found.runs[-1]
     base = max(0.0, run.server_memory - run.checkpoint_bytes / run.servers) if run.servers else 0.0

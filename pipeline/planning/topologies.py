@@ -41,7 +41,7 @@ def select(
     has_servers = strategy_table.STRATEGIES[strategy].servers
     axes = [workers, servers if has_servers else Counts("ps", [0], given=False)]
     sizes = [(w, ps) for ps, w in itertools.product(axes[1].numbers, axes[0].numbers)]
-    refused = {size: why for size in sizes if (why := _refusal(check, strategy, size))}
+    refused = {size: why for size in sizes if (why := _find_refusal(check, strategy, size))}
     for place, axis in enumerate(axes):
         for number in axis.numbers if axis.given else ():
             own = [size for size in sizes if size[place] == number]
@@ -58,7 +58,7 @@ def select(
     )
 
 
-def _refusal(check: Callable[[str, Size], None], strategy: str, size: Size) -> str | None:
+def _find_refusal(check: Callable[[str, Size], None], strategy: str, size: Size) -> str | None:
     try:
         check(strategy, size)
     except errors.UsageError as error:
