@@ -57,8 +57,8 @@ def _check_size(key: str, feature: Feature, table: str, *, owner: Feature) -> No
     given = _find_size(feature)
     if given not in ("auto", _find_size(owner)):
         raise ValueError(
-            f"{key}: the vectors of {table!r} have size {_find_size(owner)}, and size is {given}; leave "
-            "size out"
+            f"{key}: the vectors of {table!r} have size {_find_size(owner)}, and size is {given}; "
+            "leave size out"
         )
 
 

@@ -55,9 +55,9 @@ def check(job: config.Config, room: Room | None, contents: manifest.Manifest | N
     if peak + evaluated > room.bytes:
         others = f" and evaluation {figures.size(evaluated)}" if evaluated else ""
         raise errors.UsageError(
-            f"{_explain_sizes(job, tables)}; {who} would hold {figures.size(round(held * copies))} of "
-            f"tables and take up to {figures.size(round(peak))} while they are saved{others}, and "
-            f"{room.words}. {_advise(job)}"
+            f"{_explain_sizes(job, tables)}; {who} would hold {figures.size(round(held * copies))} "
+            f"of tables and take up to {figures.size(round(peak))} while they are saved{others}, "
+            f"and {room.words}. {_advise(job)}"
         )
 
 

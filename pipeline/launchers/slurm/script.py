@@ -50,7 +50,7 @@ def render(
             *([f"--array={slurm.array}"] if is_array else []),
             *_build_size_options(slurm, processes),
             f"--signal=B:TERM@{slurm.warn_seconds}",
-            f"--output={_build_output_option(job.run, is_array=is_array, is_shown=inline is not None)}",
+            f"--output={_build_log_path(job.run, is_array=is_array, is_shown=inline is not None)}",
         ],
         {fatal.SUBMISSION: submission}
         | ({} if inline is None else {inline_config.VARIABLE: inline}),
@@ -80,7 +80,7 @@ def render_worker(
             "--nodes=1",
             f"--cpus-per-task={slurm.cpus}",
             f"--signal=B:TERM@{slurm.warn_seconds}",
-            f"--output={_build_output_option(run, f'{LOG}-{name}')}",
+            f"--output={_build_log_path(run, f'{LOG}-{name}')}",
         ],
         {fatal.SUBMISSION: submission},
         arguments=["-m", MODULE, *part, f"--run={run.name}", f"--storage={storage_root}"],
@@ -98,7 +98,7 @@ def render_one(
     return _format_script(slurm, options, {}, arguments=arguments, folder=folder or os.getcwd())
 
 
-def _build_output_option(
+def _build_log_path(
     run: RunFolder, name: str = LOG, *, is_array: bool = False, is_shown: bool = False
 ) -> str:
     """Slurm writes it, on a disk: of a run on gs://, or a script that is only shown, it stays where
