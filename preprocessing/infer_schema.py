@@ -46,10 +46,10 @@ def main() -> None:
     if found.label and not _LABEL.value:
         other = "another: make schema LABEL=column"
         print(hints.format_as_typed(f"label: {found.label}, {found.why}; {other}", given))
-    for name in found.telling:
+    for why in found.telling.values():
         print(
-            f"warning: each value of {name!r} has one label only. If it is not known before the "
-            f"label is, remove it from features: the model would be good in tests only"
+            f"warning: {why}. If it is not known before the label is, remove it from features: the "
+            "model would be good in tests only"
         )
     for remark in found.remarks:
         print(hints.format_as_typed(f"warning: {remark}", given))

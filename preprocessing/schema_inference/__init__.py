@@ -5,5 +5,6 @@
 - What the columns hold: `profile`, `traits`, `dates`, `extremes`, `precision`.
 - What the config says: `heuristics`, `suggest_label`, `suggest_dates`, `suggest_lists`,
   `suggest_model`; `write_config`, `image_config` and `yaml_lines` write it.
-- Warnings: `remarks`, `label_remarks`, `damage`, `leaks`, `outliers`, `sentinels`, `stand_ins`.
+- Warnings: `remarks`, `label_remarks`, `damage`, `leaks`, `monotone`, `outliers`, `sentinels`,
+  `stand_ins`.
 """

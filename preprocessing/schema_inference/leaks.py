@@ -3,11 +3,11 @@ they are not known before the label is."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import pyarrow as pa
 
-from preprocessing.schema_inference import traits
+from preprocessing.schema_inference import monotone, traits
 from preprocessing.schema_inference.profile import ColumnProfile
 from preprocessing.sources import together
 from preprocessing.sources.base import Source
@@ -20,33 +20,57 @@ _VALUES, _OFTEN = 100, 10
 
 def find(
     source: Source, labels: Collection[str], columns: Mapping[str, ColumnProfile]
-) -> list[str]:
-    """Returns those of the `columns`, but for labels, each of whose values has one and the same
-    label in all of the first rows, if the label is a class."""
+) -> dict[str, str]:
+    """Returns those of the `columns`, but for labels, that determine a label in all of the first
+    rows, each with what was seen of it, as a sentence without its end.
+
+    Each value of such a column has one and the same class, or a label of numbers rises or falls
+    with its numbers.
+    """
     others = {name: found for name, found in columns.items() if name not in labels}
-    telling = [_find(source, name, {name: columns[name], **others}) for name in labels]
-    return list(dict.fromkeys(name for of_label in telling for name in of_label))
+    telling: dict[str, str] = {}
+    for label in labels:
+        of_label = _find(source, label, {label: columns[label], **others})
+        telling |= {name: why for name, why in of_label.items() if name not in telling}
+    return telling
 
 
-def _find(source: Source, label: str, columns: Mapping[str, ColumnProfile]) -> list[str]:
+def _find(source: Source, label: str, columns: Mapping[str, ColumnProfile]) -> dict[str, str]:
     target = columns[label]
-    is_class = traits.is_class(target) or traits.find_threshold(target) is not None
-    if not is_class or not _occurs_often(target):
-        return []
-    known: dict[str, set[tuple[object, object]]] = {
-        name: set() for name, found in columns.items() if name != label and _occurs_often(found)
-    }
+    batches = _read_first(source)
+    if traits.is_class(target) or traits.find_threshold(target) is not None:
+        found = _find_classes(batches, label, columns) if _occurs_often(target) else []
+        return {name: f"each value of {name!r} has one label only" for name in found}
+    found = monotone.find_monotone(batches, label, columns)
+    return {name: f"the label {label!r} rises or falls with {name!r} in all rows" for name in found}
+
+
+def _read_first(source: Source) -> Iterator[pa.RecordBatch]:
+    """Yields the batches that have the first rows."""
     read = 0
     source = together.wrap(source)
     for chunk in (chunk for split in source.data.inputs for chunk in source.plan(split)):
         for rows in source.read(chunk):
-            for name, pairs in list(known.items()):
-                pairs |= _find_pairs(rows.batch, name, label)
-                if len({value for value, _ in pairs}) < len(pairs):
-                    del known[name]
+            yield rows.batch
             read += rows.batch.num_rows
-            if not known or read >= _ROWS:
-                return list(known)
+            if read >= _ROWS:
+                return
+
+
+def _find_classes(
+    batches: Iterable[pa.RecordBatch], label: str, columns: Mapping[str, ColumnProfile]
+) -> list[str]:
+    """Returns the columns each of whose values has one label only."""
+    known: dict[str, set[tuple[object, object]]] = {
+        name: set() for name, found in columns.items() if name != label and _occurs_often(found)
+    }
+    for batch in batches:
+        for name, pairs in list(known.items()):
+            pairs |= _find_pairs(batch, name, label)
+            if len({value for value, _ in pairs}) < len(pairs):
+                del known[name]
+        if not known:
+            break
     return list(known)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import yaml
 
@@ -44,9 +44,9 @@ _ENDINGS = re.compile(rf"(\.({_OF_DATA}|txt|gz|zip|yaml|yml))+$", re.IGNORECASE)
 @dataclasses.dataclass(frozen=True)
 class Proposal:
     """The text of a config, and in words what it was made from, what of that is damaged and how to
-    fix it, and why its label is that. `telling` are columns with features that determine the label;
-    `remarks` are what else a person should know before training, a line each. `nothing` says why
-    there is nothing to train on, if no column makes a feature."""
+    fix it, and why its label is that. `telling` are columns with features that determine a label,
+    and how; `remarks` are what else a person should know before training, a line each. `nothing`
+    says why there is nothing to train on, if no column makes a feature."""
 
     text: str
     seen: str
@@ -54,7 +54,7 @@ class Proposal:
     fix: str = "fix the data"
     label: str = ""
     why: str = ""
-    telling: tuple[str, ...] = ()
+    telling: Mapping[str, str] = dataclasses.field(default_factory=dict)
     remarks: tuple[str, ...] = ()
     nothing: str = ""
 
@@ -82,7 +82,7 @@ def propose(path: str, out: str, label: str = "", *, has_header: bool | None = N
         columns = {n: c for n, c in found.columns.items() if n not in guess.left_out}
         recode = ", set data.csv.encoding" if " encoding" in bad and guess.source == "csv" else ""
         telling = leaks.find(sources.choose(guess.data()), choice.labels, columns)
-        used = tuple(n for n in telling if made[n].steps or made[n].parts)
+        used = {n: why for n, why in telling.items() if made[n].steps or made[n].parts}
         numbers = {n for n, c in columns.items() if c.kind == "float32" or made[n].is_amount}
         for name in choice.labels:
             numbers.discard(name)

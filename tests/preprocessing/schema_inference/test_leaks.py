@@ -30,7 +30,8 @@ def _telling(folder, columns, label="agreed", kind="csv"):
     path = folder / f"t.{kind}"
     if kind == "parquet":
         arrays = {n: pa.array(values) for n, values in columns.items()}
-        arrays["answer"] = arrays["answer"].dictionary_encode()
+        for name in arrays.keys() & {"answer", "doubled"}:
+            arrays[name] = arrays[name].dictionary_encode()
         pq.write_table(pa.table(arrays), path, row_group_size=100)
     else:
         rows = zip(*columns.values(), strict=True)
@@ -38,35 +39,97 @@ def _telling(folder, columns, label="agreed", kind="csv"):
     return write_config.propose(str(path), str(folder / "made.yaml"), label)
 
 
+def _names(*arguments, **more):
+    return tuple(_telling(*arguments, **more).telling)
+
+
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_columns_that_determine_the_label(tmp_path, kind):
     columns = _table()
     assert columns["answer"][-1] != "yes"
-    assert _telling(tmp_path, columns, kind=kind).telling == ("answer", "code")
+    assert _names(tmp_path, columns, kind=kind) == ("answer", "code")
 
 
 def test_few_rows_agree_by_chance(tmp_path):
     columns = {name: values[:150] for name, values in _table().items()}
-    assert _telling(tmp_path, columns).telling == ()
+    assert _names(tmp_path, columns) == ()
 
 
 def test_numbers_are_not_determined(tmp_path):
-    assert _telling(tmp_path, _table(), label="amount").telling == ()
+    assert _names(tmp_path, _table(), label="amount") == ()
 
 
 def test_rows_without_a_label_do_not_count(tmp_path):
     columns = _table()
     columns["agreed"] = np.where(np.arange(600) % 9 == 0, "", columns["agreed"].astype(str))
-    assert _telling(tmp_path, columns).telling == ("answer", "code")
+    assert _names(tmp_path, columns) == ("answer", "code")
 
 
 def test_values_that_are_there_for_one_label_only(tmp_path):
     columns = _table()
     columns["closed"] = np.where(columns["agreed"], "on paper", "")
-    assert _telling(tmp_path, columns).telling == ("answer", "code", "closed")
+    assert _names(tmp_path, columns) == ("answer", "code", "closed")
 
 
 def test_the_label_and_why_it_is_that(tmp_path):
     columns = _table()
     found = _telling(tmp_path, columns, label="")
     assert (found.label, found.why) == ("agreed", "a guess: the last of two values")
+
+
+def _prices(count=600):
+    rng = np.random.default_rng(7)
+    price = rng.lognormal(3, 1, count).round(2)
+    return {
+        "price": price,
+        "log_price": np.log(price).round(4),
+        "per_euro": 1 / price,
+        "euros": price.astype(int),
+        "doubled": np.where(np.arange(count) % 3 == 0, "", (2 * price).round(2).astype(str)),
+        "near": price + rng.normal(0, 1, count),
+        "until_last": np.where(np.arange(count) == count - 1, -1.0, price),
+        "is_dear": (price > 20).astype(int),
+        "band": np.digitize(price, [5, 10, 20, 40, 80]),
+        "rarely": np.where(np.arange(count) % 9 == 0, price.astype(str), ""),
+    }
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_numbers_that_order_the_rows_as_the_label_does(tmp_path, kind):
+    columns = _prices()
+    if kind == "parquet":
+        columns["doubled"] = 2 * columns["price"]
+        del columns["rarely"]
+    telling = _telling(tmp_path, columns, label="price", kind=kind).telling
+    assert tuple(telling) == ("log_price", "per_euro", "euros", "doubled")
+    said = "the label 'price' rises or falls with 'log_price' in all rows"
+    assert telling["log_price"] == said
+
+
+def test_numbers_of_few_rows_are_in_order_by_chance(tmp_path):
+    columns = {name: values[:150] for name, values in _prices().items()}
+    assert _names(tmp_path, columns, label="price") == ()
+
+
+def test_a_label_of_few_numbers_is_in_order_by_chance(tmp_path):
+    rng = np.random.default_rng(3)
+    amount = np.where(np.arange(600) < 590, 0.5, np.arange(600) / 7)
+    columns = {"amount": amount, "size": amount + 3, "other": rng.normal(size=600)}
+    assert _names(tmp_path, columns, label="amount") == ()
+
+
+def test_a_year_does_not_tell_an_amount_that_grows_daily(tmp_path):
+    day = np.arange(9000)
+    columns = {"year": 1990 + day // 365, "amount": day * 1.25 + 3, "other": day % 7}
+    assert _names(tmp_path, columns, label="amount") == ()
+
+
+def test_numbers_with_a_decimal_comma_that_order_the_rows(tmp_path):
+    columns = {n: values for n, values in _prices().items() if n in ("price", "near")}
+    columns["log_price"] = np.log(columns["price"]).round(4)
+    path = tmp_path / "t.csv"
+    rows = zip(*columns.values(), strict=True)
+    lines = [";".join(columns), *(";".join(map(str, r)).replace(".", ",") for r in rows), ""]
+    path.write_text("\n".join(lines))
+    found = write_config.propose(str(path), str(tmp_path / "made.yaml"), "price")
+    assert tuple(found.telling) == ("log_price",)
