@@ -47,13 +47,13 @@ def measure(
         left = pace * sum(one.seconds for one in here[number:]) / 60
         done = len(cells) - len(here) + number
         print(f"{title}: {done} of {len(cells)}, {left:.0f} min left: {cell.name}", flush=True)
-        found[cell.name] = _measured(cell, path, clock)
+        found[cell.name] = _measure_cell(cell, path, clock)
         expected, taken = expected + cell.seconds, taken + found[cell.name]["seconds"]
         print(f"  {strict_json.dumps(found[cell.name]['result'])[:300]}", flush=True)
     return {cell.name: found[cell.name] for cell in cells}
 
 
-def _measured(cell: Cell, path: pathlib.Path, clock: Callable[[], float]) -> Line:
+def _measure_cell(cell: Cell, path: pathlib.Path, clock: Callable[[], float]) -> Line:
     before, began = os.getloadavg()[0], clock()
     result = cell.measure()
     line = {

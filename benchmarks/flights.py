@@ -34,10 +34,10 @@ def run(storage_root: str) -> list[Result]:
     loops, steady, whole = [], [], []
     for _ in range(ROUNDS):
         with tempfile.TemporaryDirectory(dir=storage_root, prefix="bench-") as folder:
-            loops.append(_child("loop", folder)[0])
-            rows, rate = _child("job", folder)
+            loops.append(_run_child("loop", folder)[0])
+            rows, rate = _run_child("job", folder)
             steady.append(rate)
-            whole.append(rows / command_seconds(folder, []))
+            whole.append(rows / time_command(folder, []))
         print(
             f"flights: loop {loops[-1]:,.0f}/s, job {steady[-1]:,.0f}/s, "
             f"with its start {whole[-1]:,.0f}/s",
@@ -64,7 +64,7 @@ def run(storage_root: str) -> list[Result]:
     ]
 
 
-def command_seconds(folder: str, flags: list[str]) -> float:
+def time_command(folder: str, flags: list[str]) -> float:
     """Returns how long `preprocessing.main` takes on the table, into a records folder of its own.
 
     What it has written stays below `folder`.
@@ -76,7 +76,7 @@ def command_seconds(folder: str, flags: list[str]) -> float:
     return time.perf_counter() - start
 
 
-def _child(side: str, folder: str) -> list[float]:
+def _run_child(side: str, folder: str) -> list[float]:
     """Runs one side in a process of its own and returns the figures it printed last."""
     command = [sys.executable, "-m", "benchmarks.flights", side, folder]
     quiet = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
@@ -84,7 +84,7 @@ def _child(side: str, folder: str) -> list[float]:
     return [float(figure) for figure in done.stdout.splitlines()[-1].split()]
 
 
-def _loop(folder: pathlib.Path) -> None:
+def _run_loop(folder: pathlib.Path) -> None:
     """Prints rows/s of the hand-written loop."""
     import tensorflow as tf
 
@@ -99,13 +99,13 @@ def _loop(folder: pathlib.Path) -> None:
         for row in csv.DictReader(file):
             rows += 1
             if row[data.label] != "NA":
-                writer.write(_example(tf, row, kinds))
+                writer.write(_encode_example(tf, row, kinds))
             if rows == LOOP_ROWS:
                 break
     print(rows / (time.perf_counter() - start))
 
 
-def _example(tf, row: dict[str, str], kinds: dict[str, str]) -> bytes:
+def _encode_example(tf, row: dict[str, str], kinds: dict[str, str]) -> bytes:
     feature = {}
     for name, kind in kinds.items():
         text = row[name]
@@ -121,7 +121,7 @@ def _example(tf, row: dict[str, str], kinds: dict[str, str]) -> bytes:
     return tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString()
 
 
-def _job(folder: pathlib.Path) -> None:
+def _run_job(folder: pathlib.Path) -> None:
     """Prints the rows read, and rows/s from the first one to the manifest."""
     from preprocessing.build import job
 
@@ -138,4 +138,4 @@ def _job(folder: pathlib.Path) -> None:
 
 
 if __name__ == "__main__":
-    {"loop": _loop, "job": _job}[sys.argv[1]](pathlib.Path(sys.argv[2]))
+    {"loop": _run_loop, "job": _run_job}[sys.argv[1]](pathlib.Path(sys.argv[2]))

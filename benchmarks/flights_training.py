@@ -53,8 +53,8 @@ def run(storage_root: str) -> list[Result]:
     with tempfile.TemporaryDirectory(prefix="bench-", dir=storage_root) as folder:
         for number in range(_ROUNDS):
             ours.append(_launch(folder, f"run-{number}"))
-            loops.append(_child("loop", folder))
-            latency.append(_child("latency", folder))
+            loops.append(_run_child("loop", folder))
+            latency.append(_run_child("latency", folder))
     exported, bare = (statistics.median(side) for side in zip(*latency, strict=True))
     loop, made, kept, kept_made, of_loop = (
         statistics.median(side) for side in zip(*loops, strict=True)
@@ -102,7 +102,7 @@ def run(storage_root: str) -> list[Result]:
     ]
 
 
-def _job() -> config.Config:
+def _load_job() -> config.Config:
     return config_file.load(_JOB, ["cluster.strategy=none"])
 
 
@@ -122,11 +122,11 @@ def _launch(folder: str, run: str) -> tuple[float, float]:
     with open(times, encoding="utf-8") as file:
         rows = [json.loads(line) for line in file]
     first, *_, last = (row for row in rows if row["step"] >= _WARM_UP)
-    examples = (last["step"] - first["step"]) * _job().train.batch_size
+    examples = (last["step"] - first["step"]) * _load_job().train.batch_size
     return examples / (last["time"] - first["time"]), 1e6 * (last["cpu"] - first["cpu"]) / examples
 
 
-def _child(side: str, folder: str) -> list[float]:
+def _run_child(side: str, folder: str) -> list[float]:
     """Runs one side in a process of its own and returns the figures it printed."""
     command = [sys.executable, "-m", "benchmarks.flights_training", side, folder]
     quiet = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
@@ -147,7 +147,7 @@ class _Parts:
         from trainer.monitoring import tf_logging
 
         tf_logging.configure_logging(verbose=False)
-        self.job = _job()
+        self.job = _load_job()
         records_folder = builds.find_current(run_folder.records_folder(folder, self.job.name))
         self.records = RecordDataset(self.job, records_folder, manifest.read(records_folder))
         self.transforms = self.records.transforms
@@ -177,18 +177,18 @@ class _Parts:
         return self._model_fn(features=features, labels=labels, mode=mode, config=config)
 
 
-def _loop(folder: str) -> None:
+def _run_loops(folder: str) -> None:
     """Prints examples/s of four loops that take turns: on columns from files, on features from
     files, on columns in memory, and on features in memory. Then the milliseconds of processor time
     of the first for 1,000 examples."""
     parts = _Parts(folder)
     columns = _Source(list(parts.records.blocks("train").paths), parts.columns)
-    made = _written(parts, columns, os.path.join(folder, "features.tfrecord"))
+    made = _write_source(parts, columns, os.path.join(folder, "features.tfrecord"))
     sides = [
-        _steps(parts, lambda: columns.from_files(parts.batch_size, parts.examples)),
-        _steps(parts, lambda: made.from_files(parts.batch_size, _label_apart)),
-        _steps(parts, lambda: columns.from_memory(parts.batch_size).map(parts.examples)),
-        _steps(parts, lambda: made.from_memory(parts.batch_size).map(_label_apart)),
+        _build_step(parts, lambda: columns.read_files(parts.batch_size, parts.examples)),
+        _build_step(parts, lambda: made.read_files(parts.batch_size, _split_label)),
+        _build_step(parts, lambda: columns.read_memory(parts.batch_size).map(parts.examples)),
+        _build_step(parts, lambda: made.read_memory(parts.batch_size).map(_split_label)),
     ]
     seconds: list[list[float]] = [[] for _ in sides]
     busy: list[list[float]] = [[] for _ in sides]
@@ -211,7 +211,7 @@ class _Source:
     paths: list[str]
     parse: Callable[[Any], Any]
 
-    def from_files(self, batch_size: int, make: Callable[[Any], Any]) -> Any:
+    def read_files(self, batch_size: int, make: Callable[[Any], Any]) -> Any:
         """Returns batches without end, read, shuffled and made beside the steps."""
         import tensorflow as tf
 
@@ -223,7 +223,7 @@ class _Source:
             .map(lambda rows: make(self.parse(rows)), num_parallel_calls=tf.data.AUTOTUNE)
         )
 
-    def from_memory(self, batch_size: int) -> Any:
+    def read_memory(self, batch_size: int) -> Any:
         """Returns the same parsed batches again and again."""
         import tensorflow as tf
 
@@ -231,7 +231,7 @@ class _Source:
         return rows.take(_KEPT).map(self.parse).cache().repeat()
 
 
-def _written(parts: _Parts, columns: _Source, path: str) -> _Source:
+def _write_source(parts: _Parts, columns: _Source, path: str) -> _Source:
     """Writes the features and labels of all records to a file."""
     import tensorflow as tf
 
@@ -249,11 +249,11 @@ def _written(parts: _Parts, columns: _Source, path: str) -> _Source:
             while True:
                 batch = session.run(tensors)
                 for values in zip(*batch.values(), strict=True):
-                    file.write(_example(dict(zip(batch, values, strict=True))))
+                    file.write(_encode_example(dict(zip(batch, values, strict=True))))
     return _Source([path], lambda rows: tf.io.parse_example(rows, spec))
 
 
-def _example(values: dict[str, Any]) -> bytes:
+def _encode_example(values: dict[str, Any]) -> bytes:
     import tensorflow as tf
 
     example = tf.train.Example()
@@ -264,11 +264,11 @@ def _example(values: dict[str, Any]) -> bytes:
     return bytes(example.SerializeToString())
 
 
-def _label_apart(tensors: Any) -> Any:
+def _split_label(tensors: Any) -> Any:
     return {name: x for name, x in tensors.items() if name != _LABEL}, tensors[_LABEL]
 
 
-def _steps(parts: _Parts, batches: Callable[[], Any]) -> Callable[[], Any]:
+def _build_step(parts: _Parts, batches: Callable[[], Any]) -> Callable[[], Any]:
     """Returns one step of training, after the first ones."""
     import tensorflow as tf
 
@@ -287,7 +287,7 @@ def _steps(parts: _Parts, batches: Callable[[], Any]) -> Callable[[], Any]:
     return lambda: session.run(fetches)
 
 
-def _latency(folder: str) -> None:
+def _measure_latency(folder: str) -> None:
     """Prints milliseconds of one row through the export and through the graph built by hand."""
     import tensorflow as tf
 
@@ -315,10 +315,12 @@ def _latency(folder: str) -> None:
         by_hand.run([v1.global_variables_initializer(), v1.tables_initializer()])
     placed = {receiver.receiver_tensors[name]: value for name, value in row.items()}
     answer = spec.predictions["probabilities"]
-    print(*_medians(lambda: of_export.run(fetch, feed), lambda: by_hand.run(answer, placed)))
+    print(
+        *_measure_medians(lambda: of_export.run(fetch, feed), lambda: by_hand.run(answer, placed))
+    )
 
 
-def _medians(*calls: Callable[[], Any]) -> list[float]:
+def _measure_medians(*calls: Callable[[], Any]) -> list[float]:
     """Returns milliseconds of one of many calls of each, which take turns."""
     times: list[list[float]] = [[] for _ in calls]
     for _ in range(_CALLS):
@@ -330,4 +332,4 @@ def _medians(*calls: Callable[[], Any]) -> list[float]:
 
 
 if __name__ == "__main__":
-    {"loop": _loop, "latency": _latency}[sys.argv[1]](sys.argv[2])
+    {"loop": _run_loops, "latency": _measure_latency}[sys.argv[1]](sys.argv[2])

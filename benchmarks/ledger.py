@@ -22,12 +22,12 @@ _BLOCKS, _WORKERS = 1_000_000, 1_000
 def run(storage_root: str) -> list[Result]:
     """Measures both sides in turn, so that a change in the machine's speed hits both."""
     with tempfile.TemporaryDirectory(prefix="bench-", dir=storage_root) as folder:
-        steps = [_steps(folder, config) for config in _MODELS]
-        reading = _in_a_process("reading", folder)
-    return [*steps, _reading(reading), *_planning(_in_a_process("planning"))]
+        steps = [_measure_steps(folder, config) for config in _MODELS]
+        reading = _measure_in_process("reading", folder)
+    return [*steps, _report_reading(reading), *_report_planning(_measure_in_process("planning"))]
 
 
-def _steps(folder: str, config: str) -> Result:
+def _measure_steps(folder: str, config: str) -> Result:
     rates: dict[str, list[float]] = {"step_times": [], "no_ledger": []}
     for number in range(_ROUNDS):
         # Whichever is first in one round is second in the next.
@@ -54,7 +54,7 @@ def _steps(folder: str, config: str) -> Result:
     )
 
 
-def _reading(measured: dict[str, float]) -> Result:
+def _report_reading(measured: dict[str, float]) -> Result:
     return Result(
         name="ledger reading",
         value=measured["ours"],
@@ -66,7 +66,7 @@ def _reading(measured: dict[str, float]) -> Result:
     )
 
 
-def _planning(measured: dict[str, float]) -> list[Result]:
+def _report_planning(measured: dict[str, float]) -> list[Result]:
     of = f"{_BLOCKS:,} blocks of 1,000 records, {_WORKERS:,} workers"
     return [
         Result(
@@ -86,7 +86,7 @@ def _planning(measured: dict[str, float]) -> list[Result]:
     ]
 
 
-def _in_a_process(part: str, *arguments: str) -> dict[str, float]:
+def _measure_in_process(part: str, *arguments: str) -> dict[str, float]:
     """Measures one part in a process that has done nothing before."""
     command = [sys.executable, "-m", "benchmarks.ledger_parts", part, *arguments]
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}

@@ -26,23 +26,23 @@ _ROUNDS, _BATCH = 9, 128
 _SHARDS, _BLOCKS, _RECORDS, _WORKERS = 1_000, 1_000, 1_000, 1_000
 
 
-def reading(folder: str) -> dict[str, float]:
+def measure_reading(folder: str) -> dict[str, float]:
     """Returns the examples/s of the training input and of a bare one, each over two epochs."""
     tf.compat.v1.disable_eager_execution()
     job = config_file.load("mnist", [f"train.batch_size={_BATCH}"])
     path = builds.find_current(run_folder.records_folder(folder, job.name))
     records = dataset.RecordDataset(job, path, manifest.read(path))
-    pipelines = {"ours": lambda: _ours(records), "bare": lambda: _bare(records)}
+    pipelines = {"ours": lambda: _build_ours(records), "bare": lambda: _build_bare(records)}
     steps = records.blocks("train").total_records // _BATCH
     rates: dict[str, list[float]] = {name: [] for name in pipelines}
     for number in range(_ROUNDS):
         # Whichever is first in one round is second in the next.
         for name in sorted(pipelines, reverse=bool(number % 2)):
-            rates[name].append(_rate(pipelines[name], steps))
+            rates[name].append(_measure_rate(pipelines[name], steps))
     return {name: statistics.median(found) for name, found in rates.items()}
 
 
-def _ours(records: dataset.RecordDataset) -> tf.data.Dataset:
+def _build_ours(records: dataset.RecordDataset) -> tf.data.Dataset:
     blocks = records.blocks("train")
     train = records.job.train
     feed = window_feed.Feed(
@@ -55,7 +55,7 @@ def _ours(records: dataset.RecordDataset) -> tf.data.Dataset:
     return records.train_input_fn(feed, 1)()
 
 
-def _bare(records: dataset.RecordDataset) -> tf.data.Dataset:
+def _build_bare(records: dataset.RecordDataset) -> tf.data.Dataset:
     """No order, no mixing, no position. The options are the same."""
     transforms = records.transforms
     return (
@@ -71,7 +71,7 @@ def _bare(records: dataset.RecordDataset) -> tf.data.Dataset:
     )
 
 
-def _rate(build, steps: int) -> float:
+def _measure_rate(build, steps: int) -> float:
     """The first epoch warms up, the second is measured."""
     with tf.Graph().as_default():
         iterator = tf.compat.v1.data.make_initializable_iterator(build())
@@ -86,10 +86,10 @@ def _rate(build, steps: int) -> float:
             return steps * _BATCH / (time.perf_counter() - began)
 
 
-def planning() -> dict[str, float]:
+def measure_planning() -> dict[str, float]:
     """Plans an epoch of 10^9 records from its start, and from its middle, for every worker."""
-    before = _peak_megabytes()
-    split, number = _split(), _SHARDS * _BLOCKS
+    before = _read_peak_megabytes()
+    split, number = _build_split(), _SHARDS * _BLOCKS
     applied = np.zeros(number, np.int64)
     applied[epoch_order.epoch_order(number, 1, 0)[: number // 2]] = _RECORDS
     began = time.perf_counter()
@@ -105,12 +105,12 @@ def planning() -> dict[str, float]:
     variables = saved_counts.unread(blocks).values()
     return {
         "s": seconds,
-        "MB": _peak_megabytes() - before,
+        "MB": _read_peak_megabytes() - before,
         "MB in checkpoint": sum(value.nbytes for value in variables) / 2**20,
     }
 
 
-def _split() -> manifest.Split:
+def _build_split() -> manifest.Split:
     size = 100_000
     shards = tuple(
         manifest.Shard(
@@ -125,10 +125,10 @@ def _split() -> manifest.Split:
     return manifest.Split(records=_SHARDS * _BLOCKS * _RECORDS, shards=shards)
 
 
-def _peak_megabytes() -> float:
+def _read_peak_megabytes() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 if __name__ == "__main__":
     part, *arguments = sys.argv[1:]
-    print(json.dumps({"reading": reading, "planning": planning}[part](*arguments)))
+    print(json.dumps({"reading": measure_reading, "planning": measure_planning}[part](*arguments)))

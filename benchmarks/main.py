@@ -54,10 +54,10 @@ def main() -> None:
     results = [r for name in names for r in importlib.import_module(f"benchmarks.{name}").run(root)]
     path = storage.join(root, "bench.json")
     storage.write_text(path, strict_json.dumps([r.to_json() for r in results], indent=1) + "\n")
-    print(table(results), f"written to {path}", sep="\n")
+    print(format_table(results), f"written to {path}", sep="\n")
 
 
-def table(results: list[Result]) -> str:
+def format_table(results: list[Result]) -> str:
     """Returns the results for people: one line each, and one more for each goal missed."""
     lines = [f"{'name':28}{'value':>12}{'against':>12}  {'unit':12}{'ratio':>7}  {'goal':8}  peer"]
     for r in results:

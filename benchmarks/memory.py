@@ -92,7 +92,7 @@ def write_table(folder: pathlib.Path, rows: int) -> None:
     )
 
 
-def _job(folder: str) -> None:
+def _run_job(folder: str) -> None:
     """Runs preprocessing; prints the MiB of memory the process took at its peak."""
     from preprocessing.build import job
 
@@ -101,4 +101,4 @@ def _job(folder: str) -> None:
 
 
 if __name__ == "__main__":
-    _job(sys.argv[1])
+    _run_job(sys.argv[1])

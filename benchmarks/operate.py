@@ -36,14 +36,14 @@ def run(storage_root: str) -> list[Result]:
     """Makes the runs, and takes the time of each command."""
     with tempfile.TemporaryDirectory(prefix="bench-", dir=storage_root) as folder:
         root = pathlib.Path(folder)
-        recorded = [_recorded(root, strategy) for strategy in ("none", "parameter_server")]
+        recorded = [_measure_recording(root, strategy) for strategy in ("none", "parameter_server")]
         for name in ("a", "b"):
             _train(root, name, "none", steps=40)
             lengthen(root / "runs" / name)
-        report = _seconds(root, "report", "--run=a")
-        compare = _seconds(root, "compare", "--a=a", "--b=b")
+        report = _time_command(root, "report", "--run=a")
+        compare = _time_command(root, "compare", "--a=a", "--b=b")
         multiply(root / "runs" / "a", RUNS)
-        listed = _seconds(root, "runs")
+        listed = _time_command(root, "runs")
     what = f"limit, of {STEPS:,} steps and {PROCESSES} processes"
     gap = "see python -X importtime and cProfile of the command"
     return [
@@ -76,7 +76,7 @@ def _train(root: pathlib.Path, name: str, strategy: str, *, steps: int, hook: st
     subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL)
 
 
-def _recorded(root: pathlib.Path, strategy: str) -> float:
+def _measure_recording(root: pathlib.Path, strategy: str) -> float:
     """Returns the share of the time of training that recording takes, in the chief."""
     name = f"recorded-{strategy}".replace("_", "-")
     _train(root, name, strategy, steps=800, hook="benchmarks.recording:Recording")
@@ -85,7 +85,7 @@ def _recorded(root: pathlib.Path, strategy: str) -> float:
     return float(found["recording"] / found["training"])
 
 
-def _seconds(root: pathlib.Path, command: str, *words: str) -> float:
+def _time_command(root: pathlib.Path, command: str, *words: str) -> float:
     began = time.perf_counter()
     subprocess.run(
         [sys.executable, "-m", "pipeline", command, f"--storage={root}", *words],
@@ -102,7 +102,9 @@ def lengthen(run: pathlib.Path) -> None:
     tasks = ["chief-0", *(f"worker-{n}" for n in range(trainers - 1)), "evaluator-0"]
     tasks += [f"ps-{n}" for n in range(_SERVERS)]
     counts = {"chief": 1, "worker": trainers - 1, "ps": _SERVERS, "evaluator": 1}
-    _rewrite(run / "run.json", {"topology": counts, "launches": 5, "restarts": _restarts(record)})
+    _rewrite(
+        run / "run.json", {"topology": counts, "launches": 5, "restarts": _invent_restarts(record)}
+    )
     status = json.loads((run / "status" / "chief-0.json").read_text())
     [account] = (json.loads(path.read_text()) for path in (run / "time").iterdir())
     for task in tasks:
@@ -116,11 +118,11 @@ def lengthen(run: pathlib.Path) -> None:
         for n in range(300)
     ]
     _write(run / "history.json", {"interval": 3600.0, "samples": samples})
-    _events(run, EVERY)
-    _events(run / "eval_eval", _SAVE)
+    _write_events(run, EVERY)
+    _write_events(run / "eval_eval", _SAVE)
 
 
-def _restarts(record: dict[str, Any]) -> list[dict[str, Any]]:
+def _invent_restarts(record: dict[str, Any]) -> list[dict[str, Any]]:
     """Returns eighty restarts of a run."""
     began = record["started"]
     return [
@@ -138,7 +140,7 @@ def _write(path: pathlib.Path, content: Any) -> None:
     path.write_text(strict_json.dumps(content, indent=1), encoding="utf-8")
 
 
-def _events(folder: pathlib.Path, every: int) -> None:
+def _write_events(folder: pathlib.Path, every: int) -> None:
     """Adds a file with the last summaries of a folder, again and again, `every` some steps."""
     from tensorboard.compat.proto import event_pb2, summary_pb2
 
@@ -155,11 +157,11 @@ def _events(folder: pathlib.Path, every: int) -> None:
         values.append(value)
     path = folder / "events.out.tfevents.9999999999.long"
     with path.open("wb") as file:
-        for event in _summaries(values, every):
+        for event in _build_summaries(values, every):
             file.write(tfrecord.frame(event.SerializeToString()))
 
 
-def _summaries(values: list[Any], every: int) -> Iterator[Any]:
+def _build_summaries(values: list[Any], every: int) -> Iterator[Any]:
     from tensorboard.compat.proto import event_pb2, summary_pb2
 
     now = time.time()

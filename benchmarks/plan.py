@@ -73,7 +73,7 @@ class Case:
     @property
     def name(self) -> str:
         """Says all that the rate of the case depends on."""
-        limits = [*_links(self), "servers on one core"] if self.one_core else _links(self)
+        limits = [*_list_links(self), "servers on one core"] if self.one_core else _list_links(self)
         size = f"{self.workers} workers, {self.servers} ps"
         return ", ".join([f"{self.job} under {self.strategy}", size, *limits])
 
@@ -111,7 +111,7 @@ CASES = (
 )
 
 
-def _links(case: Case) -> list[str]:
+def _list_links(case: Case) -> list[str]:
     return [
         f"{what} {rate / 1e6:g} MB/s"
         for what, rate in (("ps link", case.server_link), ("worker link", case.worker_link))
@@ -159,12 +159,12 @@ def run(storage_root: str) -> list[Result]:
             against=len(found),
             goal=">= 1",
             peer="all of them",
-            gap="; ".join(_misnamed(one) for one in found if not one.is_named),
+            gap="; ".join(_describe_misnamed(one) for one in found if not one.is_named),
         ),
     ]
 
 
-def _misnamed(one: Compared) -> str:
+def _describe_misnamed(one: Compared) -> str:
     return f"{one.case.workers} x {one.case.servers} of {one.case.job}: {one.predicted.bottleneck}"
 
 
@@ -177,7 +177,7 @@ def compare(
     cores = float(len(os.sched_getaffinity(0)))
     wanted = [case for case in cases if case.job in names]
     with tempfile.TemporaryDirectory(prefix="bench-", dir=storage_root) as folder:
-        plan = _plan(pathlib.Path(folder), wanted)
+        plan = _plan_cells(pathlib.Path(folder), wanted)
         found = cells.measure(list(plan), pathlib.Path(storage_root, "plan.jsonl"))
     compared = []
     for case in wanted:
@@ -188,11 +188,11 @@ def compare(
             calibrated, case.machines(cores), case.workers, servers=case.servers
         )
         compared.append(Compared(case, predicted, found[case.name]["result"]["rate"]))
-    print("\n".join(table(compared)))
+    print("\n".join(format_table(compared)))
     return compared
 
 
-def _plan(folder: pathlib.Path, cases: Sequence[Case]) -> Iterator[Cell]:
+def _plan_cells(folder: pathlib.Path, cases: Sequence[Case]) -> Iterator[Cell]:
     """Yields what a further server takes, and the calibrations that the cases need, each before its
     cases."""
     yield Cell(_FURTHER, lambda: further_server.measure().model_dump(), seconds=15)
@@ -200,16 +200,16 @@ def _plan(folder: pathlib.Path, cases: Sequence[Case]) -> Iterator[Cell]:
     for case in cases:
         wanted.setdefault((case.job, case.strategy), []).append(case)
     for number, ((job, strategy), of_job) in enumerate(wanted.items()):
-        bench = _bench(folder / str(number), JOBS[job])
+        bench = _build_bench(folder / str(number), JOBS[job])
         own = 1 if any(case.one_core for case in of_job) else None
-        calibrate = functools.partial(_calibrated, bench, strategy, own)
+        calibrate = functools.partial(_calibrate, bench, strategy, own)
         yield Cell(_calibration_name(job, strategy), calibrate, seconds=60)
         for case in of_job:
-            measure = functools.partial(_measured, bench, case)
-            yield Cell(case.name, measure, seconds=(25 + 2 * case.workers) * _rounds(case))
+            measure = functools.partial(_measure, bench, case)
+            yield Cell(case.name, measure, seconds=(25 + 2 * case.workers) * _count_rounds(case))
 
 
-def _rounds(case: Case) -> int:
+def _count_rounds(case: Case) -> int:
     return _ROUNDS if case.limit == demands.HOST else 1
 
 
@@ -217,7 +217,7 @@ def _calibration_name(job: str, strategy: str) -> str:
     return f"{job} under {strategy}, calibration"
 
 
-def _calibrated(bench: Bench, strategy: str, server_cores: int | None) -> dict[str, Any]:
+def _calibrate(bench: Bench, strategy: str, server_cores: int | None) -> dict[str, Any]:
     servers = 1 if strategy_table.STRATEGIES[strategy].servers else 0
     sizes = [(workers, servers) for workers in _SIZES]
     found = calibration.calibrate(bench, strategy, sizes, server_cores=server_cores)
@@ -254,7 +254,7 @@ def _require_links() -> None:
         )
 
 
-def _bench(folder: pathlib.Path, params: Mapping[str, float]) -> Bench:
+def _build_bench(folder: pathlib.Path, params: Mapping[str, float]) -> Bench:
     folder.mkdir(parents=True)
     job = {
         "name": "plan_job",
@@ -276,15 +276,15 @@ def _bench(folder: pathlib.Path, params: Mapping[str, float]) -> Bench:
     )
 
 
-def _measured(bench: Bench, case: Case) -> dict[str, float]:
+def _measure(bench: Bench, case: Case) -> dict[str, float]:
     """Returns the examples a second of all processes of a case, the median of its rounds."""
-    rates = [_round(bench, case) for _ in range(_rounds(case))]
+    rates = [_measure_round(bench, case) for _ in range(_count_rounds(case))]
     return {"rate": statistics.median(rates), "slowest": min(rates), "fastest": max(rates)}
 
 
-def _round(bench: Bench, case: Case) -> float:
+def _measure_round(bench: Bench, case: Case) -> float:
 
-    def started(run: LaunchedRun) -> None:
+    def shape_links(run: LaunchedRun) -> None:
         if case.server_link:
             shape(run, "ps", case.server_link)
         if case.worker_link:
@@ -294,7 +294,7 @@ def _round(bench: Bench, case: Case) -> float:
             calibration.keep_servers_apart(run, 1)
         time.sleep(_SETTLE)
 
-    real = dataclasses.replace(bench, started=started, ends=False)
+    real = dataclasses.replace(bench, started=shape_links, ends=False)
     measured = calibration.measure(real, case.strategy, case.workers, servers=case.servers)
     job = calibration.with_processes(bench.job, case.strategy, case.workers, servers=case.servers)
     return measured.total_rate * topology.examples_per_process(job)
@@ -307,24 +307,24 @@ def shape(run: LaunchedRun, role: str, rate: float) -> None:
     for number, task in enumerate(tasks):
         pid = run.statuses[task].pid
         if not _has_root(pid):
-            _tc(pid, "qdisc", "add", "dev", "lo", "root", "handle", "1:", "htb")
+            _run_tc(pid, "qdisc", "add", "dev", "lo", "root", "handle", "1:", "htb")
         flow = f"1:{100 * (1 + len(role)) + number}"
         limit = [f"{rate:.0f}bps", "burst", "128k", "cburst", "128k", "quantum", "66000"]
-        _tc(
+        _run_tc(
             pid, "class", "add", "dev", "lo", "parent", "1:", "classid", flow, "htb", "rate", *limit
         )
-        for port in _ports(pid):
+        for port in _find_ports(pid):
             for kind, prio, match in (("ip", "1", "ip"), ("ipv6", "2", "ip6")):
                 where = ["dev", "lo", "parent", "1:", "protocol", kind, "prio", prio]
                 what = ["u32", "match", match, "sport", str(port), "0xffff", "flowid", flow]
-                _tc(pid, "filter", "add", *where, *what)
+                _run_tc(pid, "filter", "add", *where, *what)
 
 
 def _has_root(pid: int) -> bool:
-    return "htb" in _tc(pid, "qdisc", "show", "dev", "lo")
+    return "htb" in _run_tc(pid, "qdisc", "show", "dev", "lo")
 
 
-def _tc(pid: int, *words: str) -> str:
+def _run_tc(pid: int, *words: str) -> str:
     command = ["nsenter", f"--net=/proc/{pid}/ns/net", "tc", *words]
     if os.getuid():
         command = ["nsenter", f"--target={pid}", "--user", "--preserve-credentials", *command[1:]]
@@ -337,7 +337,7 @@ def _tc(pid: int, *words: str) -> str:
 _LISTENING = re.compile(r"^\s*\d+: [0-9A-F]+:([0-9A-F]{4}) \S+ 0A (?:\S+\s+){5}(\d+)", re.MULTILINE)
 
 
-def _ports(pid: int) -> set[int]:
+def _find_ports(pid: int) -> set[int]:
     """Returns the ports that a process listens on."""
     own = {os.readlink(one) for one in pathlib.Path(f"/proc/{pid}/fd").iterdir()}
     found = set()
@@ -349,7 +349,7 @@ def _ports(pid: int) -> set[int]:
     return found
 
 
-def table(compared: list[Compared]) -> list[str]:
+def format_table(compared: list[Compared]) -> list[str]:
     """Returns the cases as the docs have them."""
     rows = [
         (
@@ -366,7 +366,7 @@ def table(compared: list[Compared]) -> list[str]:
     ]
     for one in compared:
         case = one.case
-        links = _links(case) + ["ps on one core"] * case.one_core
+        links = _list_links(case) + ["ps on one core"] * case.one_core
         rows.append(
             (
                 case.job,

@@ -23,11 +23,11 @@ def rows(mode: str, params: dict[str, Any]) -> Any:
         return dataset
     dataset = dataset.repeat()
     if wait:
-        dataset = dataset.map(lambda x, y: ({"x": _after(wait, x["x"])}, y))
+        dataset = dataset.map(lambda x, y: ({"x": _delay(wait, x["x"])}, y))
     return dataset.prefetch(1)
 
 
-def _after(seconds: float, value: Any) -> Any:
+def _delay(seconds: float, value: Any) -> Any:
     """Returns the value, `seconds` later; no processor is used meanwhile."""
 
     def wait(given: Any) -> Any:
@@ -42,31 +42,31 @@ def model_fn(features: Any, labels: Any, mode: str, params: dict[str, Any]) -> A
     """Pulls `floats` parameters, sleeps `seconds`, and pushes as many. Other `server_floats` are
     updated without leaving their servers."""
     factor = tf.reduce_mean(features["x"]) + 1.0
-    parts = [_pulled(n, params["floats"] // _VARIABLES, factor) for n in range(_VARIABLES)]
+    parts = [_pull(n, params["floats"] // _VARIABLES, factor) for n in range(_VARIABLES)]
     if params["server_floats"]:
-        parts += [_kept(n, params["server_floats"] // _VARIABLES) for n in range(_VARIABLES)]
+        parts += [_keep(n, params["server_floats"] // _VARIABLES) for n in range(_VARIABLES)]
     loss = tf.add_n(parts)
     if mode != tf.estimator.ModeKeys.TRAIN:
         return tf.estimator.EstimatorSpec(mode, predictions={"x": features["x"]}, loss=loss)
-    loss = _slow(loss, params["seconds"])
+    loss = _delay_gradients(loss, params["seconds"])
     return tf.estimator.EstimatorSpec(
         mode, loss=loss, train_op=optimizers.train_op(loss, params["optimizer"])
     )
 
 
-def _pulled(number: int, size: int, factor: Any) -> Any:
+def _pull(number: int, size: int, factor: Any) -> Any:
     weights = _v1.get_variable(f"pulled{number}", [size], initializer=_v1.zeros_initializer())
     return factor * tf.reduce_sum(weights)
 
 
-def _kept(number: int, size: int) -> Any:
+def _keep(number: int, size: int) -> Any:
     weights = _v1.get_variable(f"kept{number}", [size], initializer=_v1.zeros_initializer())
     # Several servers have a part each.
     parts = list(weights) if isinstance(weights, PartitionedVariable) else [weights]
-    return tf.add_n([_kept_part(part) for part in parts])
+    return tf.add_n([_keep_part(part) for part in parts])
 
 
-def _kept_part(weights: Any) -> Any:
+def _keep_part(weights: Any) -> Any:
     @tf.custom_gradient
     def on_server(value: Any) -> Any:
         def gradient(upstream: Any) -> Any:
@@ -80,11 +80,11 @@ def _kept_part(weights: Any) -> Any:
         return on_server(weights.read_value())
 
 
-def _slow(loss: Any, seconds: float) -> Any:
+def _delay_gradients(loss: Any, seconds: float) -> Any:
     """Returns the loss, whose gradients come `seconds` later."""
 
     @tf.custom_gradient
-    def waiting(value: Any) -> Any:
-        return tf.identity(value), lambda upstream: _after(seconds, upstream)
+    def wait(value: Any) -> Any:
+        return tf.identity(value), lambda upstream: _delay(seconds, upstream)
 
-    return waiting(loss)
+    return wait(loss)

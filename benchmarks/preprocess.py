@@ -36,9 +36,9 @@ def run(storage_root: str) -> list[Result]:
         examples = _write_repeated(work)
         loops, jobs, peaks = [], [], []
         for number in range(ROUNDS):
-            loops.append(_child("loop", work, number)[0])
+            loops.append(_run_child("loop", work, number)[0])
             start = time.perf_counter()
-            peaks.append(_child("job", work, number)[0])
+            peaks.append(_run_child("job", work, number)[0])
             jobs.append(examples / (time.perf_counter() - start))
             print(f"preprocess: loop {loops[-1]:,.0f}/s, job {jobs[-1]:,.0f}/s", flush=True)
     return [
@@ -76,7 +76,7 @@ def _write_repeated(folder: pathlib.Path) -> int:
     return rows
 
 
-def _child(side: str, folder: pathlib.Path, number: int) -> list[float]:
+def _run_child(side: str, folder: pathlib.Path, number: int) -> list[float]:
     """Runs one side in a process of its own and returns the figures it printed last."""
     command = [sys.executable, "-m", "benchmarks.preprocess", side, str(folder), str(number)]
     quiet = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
@@ -84,7 +84,7 @@ def _child(side: str, folder: pathlib.Path, number: int) -> list[float]:
     return [float(figure) for figure in done.stdout.splitlines()[-1].split()]
 
 
-def _loop(folder: pathlib.Path, number: int) -> None:
+def _run_loop(folder: pathlib.Path, number: int) -> None:
     """Prints examples/s of the hand-written loop."""
     import tensorflow as tf
 
@@ -97,12 +97,12 @@ def _loop(folder: pathlib.Path, number: int) -> None:
         labels.seek(8)
         start = time.perf_counter()
         for _ in range(LOOP_EXAMPLES):
-            writer.write(_example(tf, images, labels))
+            writer.write(_encode_example(tf, images, labels))
         writer.flush()
         print(LOOP_EXAMPLES / (time.perf_counter() - start))
 
 
-def _example(tf, images: IO[bytes], labels: IO[bytes]) -> bytes:
+def _encode_example(tf, images: IO[bytes], labels: IO[bytes]) -> bytes:
     image = tf.train.BytesList(value=[images.read(784)])
     label = tf.train.Int64List(value=[labels.read(1)[0]])
     feature = {
@@ -112,7 +112,7 @@ def _example(tf, images: IO[bytes], labels: IO[bytes]) -> bytes:
     return tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString()
 
 
-def _job(folder: pathlib.Path, number: int) -> None:
+def _run_job(folder: pathlib.Path, number: int) -> None:
     """Runs preprocessing; prints the MiB of memory it took above the import of its libraries."""
     from pipeline.config import config_file
     from preprocessing.build import job
@@ -127,4 +127,4 @@ def _job(folder: pathlib.Path, number: int) -> None:
 
 
 if __name__ == "__main__":
-    {"loop": _loop, "job": _job}[sys.argv[1]](pathlib.Path(sys.argv[2]), int(sys.argv[3]))
+    {"loop": _run_loop, "job": _run_job}[sys.argv[1]](pathlib.Path(sys.argv[2]), int(sys.argv[3]))

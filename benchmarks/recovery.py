@@ -33,7 +33,9 @@ def run(storage_root: str) -> list[Result]:
     with tempfile.TemporaryDirectory(prefix="bench-", dir=storage_root) as folder:
         for number, (name, (strategy, killed, watched, goal)) in enumerate(_CASES.items()):
             seconds = [
-                _seconds(folder, f"kill-{number}-{again}", strategy, killed=killed, watched=watched)
+                _time_recovery(
+                    folder, f"kill-{number}-{again}", strategy, killed=killed, watched=watched
+                )
                 for again in range(_ROUNDS)
             ]
             results.append(
@@ -50,7 +52,7 @@ def run(storage_root: str) -> list[Result]:
     return results
 
 
-def _seconds(folder: str, run: str, strategy: str, *, killed: str, watched: str) -> float:
+def _time_recovery(folder: str, run: str, strategy: str, *, killed: str, watched: str) -> float:
     """Returns the time from the kill to the first step that needed the new process."""
     steps = os.path.join(folder, f"{run}.steps")
     path = os.path.join(folder, "runs", run)

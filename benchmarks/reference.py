@@ -74,40 +74,41 @@ def run(storage_root: str) -> list[Result]:
         shutil.rmtree(bench.folder / "runs", ignore_errors=True)
     path = reference_page.write(root, found)
     print(f"page in {path}")
-    return results(found)
+    return list_results(found)
 
 
 def plan(bench: Bench) -> Iterator[Cell]:
     """Yields all cells. Rounds and seeds are outermost, so that a change in the machine's speed
     hits all alike."""
-    yield Cell("products", _products, seconds=10)
+    yield Cell("products", _list_products, seconds=10)
     for number in range(ROUNDS):
         for name in DEVICES:
             one_core = name == "one core"
-            measure = functools.partial(bench.throughput, DEVICES[name], one_core=one_core)
+            measure = functools.partial(bench.measure_throughput, DEVICES[name], one_core=one_core)
             yield Cell(f"devices, {name}, round {number + 1}", measure, seconds=20)
     for trainers in TRAINERS:
         for servers in SERVERS:
             counts = (f"cluster.workers={trainers - 1}", f"cluster.ps={servers}")
             settings = (*DEVICES["parameter_server"], *counts)
-            measure = functools.partial(bench.throughput, settings)
+            measure = functools.partial(bench.measure_throughput, settings)
             yield Cell(f"servers, {trainers} trainers, {servers} ps", measure, seconds=25)
     for number in range(ROUNDS):
         for name, settings in BATCHES.items():
-            measure = functools.partial(bench.epoch, settings)
+            measure = functools.partial(bench.measure_epoch, settings)
             yield Cell(f"images, {name}, round {number + 1}", measure, seconds=35)
     for seed in SEEDS:
         for strategy in strategy_table.STRATEGIES:
-            measure = functools.partial(bench.study, strategy, seed)
+            measure = functools.partial(bench.run_study, strategy, seed)
             yield Cell(f"study, {strategy}, seed {seed}", measure, seconds=35)
 
 
-def results(found: Mapping[str, Line]) -> list[Result]:
+def list_results(found: Mapping[str, Line]) -> list[Result]:
     """Returns the figures that something was published of."""
-    rates = device_rates(found)
+    rates = compute_device_rates(found)
     share = {name: 100 * rates[name] / (2 * rates["one core"]) for name in DEVICES}
     last = {
-        mode: statistics.mean(last_accuracies(found, mode)) for mode in strategy_table.STRATEGIES
+        mode: statistics.mean(list_last_accuracies(found, mode))
+        for mode in strategy_table.STRATEGIES
     }
     peer, gap = "published for 2 devices", "copies of gradients share the two cores with the model"
     return [
@@ -129,7 +130,7 @@ def results(found: Mapping[str, Line]) -> list[Result]:
     ]  # fmt: skip
 
 
-def device_rates(found: Mapping[str, Line]) -> dict[str, float]:
+def compute_device_rates(found: Mapping[str, Line]) -> dict[str, float]:
     """Returns the examples a second of each way to use two devices, the median of the rounds."""
     return {
         name: statistics.median(
@@ -140,17 +141,17 @@ def device_rates(found: Mapping[str, Line]) -> dict[str, float]:
     }
 
 
-def last_accuracies(found: Mapping[str, Line], mode: str) -> list[float]:
+def list_last_accuracies(found: Mapping[str, Line], mode: str) -> list[float]:
     """Returns the accuracy at the end of the study, by seed."""
     return [found[f"study, {mode}, seed {seed}"]["result"]["accuracy"][-1] for seed in SEEDS]
 
 
-def _products() -> dict[str, Any]:
+def _list_products() -> dict[str, Any]:
     made = products.measure(products.devices(), products.SIZES)
     return {"products": [dataclasses.asdict(one) for one in made]}
 
 
-def of_study(strategy: str, seed: int) -> list[str]:
+def list_study_settings(strategy: str, seed: int) -> list[str]:
     """Returns what the study sets for a strategy: two replicas in all, in one process or in two,
     if it can have two."""
     given = [
@@ -169,14 +170,16 @@ class Bench:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
 
-    def throughput(self, settings: Sequence[str], *, one_core: bool = False) -> dict[str, float]:
+    def measure_throughput(
+        self, settings: Sequence[str], *, one_core: bool = False
+    ) -> dict[str, float]:
         """Returns the examples/s of the CNN in the second half of its steps, and the seconds to
         the first step."""
         given = (f"train.steps={_STEPS}", f"train.batch_size={_BATCH}", *_UNDISTURBED, *settings)
         trained = self._train("mnist", given, one_core=one_core)
         return {"rate": trained.rate(), "first_step": trained.first_step}
 
-    def epoch(self, settings: Sequence[str]) -> dict[str, float]:
+    def measure_epoch(self, settings: Sequence[str]) -> dict[str, float]:
         """Returns the seconds that an epoch of images takes."""
         folder = self.folder / "images"
         if not folder.exists():
@@ -189,10 +192,10 @@ class Bench:
         rate = trained.rate()
         return {"rate": rate, "epoch": records / rate, "first_step": trained.first_step}
 
-    def study(self, strategy: str, seed: int) -> dict[str, list[float]]:
+    def run_study(self, strategy: str, seed: int) -> dict[str, list[float]]:
         """Trains for a part of an epoch, saves now and then, and evaluates what was saved when
         training is over. Returns accuracy, examples and seconds since the first step by save."""
-        given = of_study(strategy, seed)
+        given = list_study_settings(strategy, seed)
         per_step = topology.examples_per_step(config_file.load("mnist", given))
         every = round(STUDY_EPOCHS * _MNIST / per_step / STUDY_POINTS)
         trained = self._train("mnist", (*given, f"train.save_steps={every}"))

@@ -25,12 +25,18 @@ def write(root: pathlib.Path, found: Mapping[str, Line]) -> pathlib.Path:
     path = root / "reference.html"
     loads = [line["load"][0] for line in found.values()]
     lead = f"{_LEAD} It was {min(loads):g} to {max(loads):g}, {statistics.median(loads):g} in half."
-    sections = [_devices(found), _products(found), _servers(found), _images(found), _study(found)]
+    sections = [
+        _render_devices(found),
+        _render_products(found),
+        _render_servers(found),
+        _render_images(found),
+        _render_study(found),
+    ]
     path.write_text(document.document("Reference experiments", lead, sections), encoding="utf-8")
     return path
 
 
-def by_name(found: Mapping[str, Line], what: str) -> dict[str, list[Mapping[str, Any]]]:
+def group_by_name(found: Mapping[str, Line], what: str) -> dict[str, list[Mapping[str, Any]]]:
     """Returns the results of an experiment by cell, of all its rounds or seeds."""
     rows: dict[str, list[Mapping[str, Any]]] = {}
     for name, line in found.items():
@@ -41,13 +47,13 @@ def by_name(found: Mapping[str, Line], what: str) -> dict[str, list[Mapping[str,
     return rows
 
 
-def _middle(results: Iterable[Mapping[str, Any]], key: str) -> float:
+def _compute_median(results: Iterable[Mapping[str, Any]], key: str) -> float:
     return statistics.median(result[key] for result in results)
 
 
-def _devices(found: Mapping[str, Line]) -> str:
-    rows = by_name(found, "devices")
-    rates = {name: _middle(results, "rate") for name, results in rows.items()}
+def _render_devices(found: Mapping[str, Line]) -> str:
+    rows = group_by_name(found, "devices")
+    rates = {name: _compute_median(results, "rate") for name, results in rows.items()}
     cells = [
         (
             name,
@@ -55,7 +61,7 @@ def _devices(found: Mapping[str, Line]) -> str:
             f"{rate / rates['one process']:.2f}",
             f"{rate / 2 / rates['one core']:.2f}",
             PUBLISHED.get(name, ""),
-            f"{_middle(rows[name], 'first_step'):.1f}",
+            f"{_compute_median(rows[name], 'first_step'):.1f}",
         )
         for name, rate in rates.items()
     ]
@@ -69,7 +75,7 @@ def _devices(found: Mapping[str, Line]) -> str:
     )
 
 
-def _products(found: Mapping[str, Line]) -> str:
+def _render_products(found: Mapping[str, Line]) -> str:
     (result,) = (line["result"] for name, line in found.items() if name == "products")
     cells = [
         (one["device"], f"{one['size']:,}", one["dtype"], f"{one['flops'] / 1e9:,.1f}")
@@ -79,12 +85,12 @@ def _products(found: Mapping[str, Line]) -> str:
     return document.section("Matrix products", document.table(head, cells, right=(1, 3)))
 
 
-def _servers(found: Mapping[str, Line]) -> str:
+def _render_servers(found: Mapping[str, Line]) -> str:
     """One line a number of servers, over the processes that train."""
     lines: dict[str, dict[int, float]] = {}
-    for name, results in by_name(found, "servers").items():
+    for name, results in group_by_name(found, "servers").items():
         trainers, servers = name.split(", ")
-        lines.setdefault(servers, {})[int(trainers.split()[0])] = _middle(results, "rate")
+        lines.setdefault(servers, {})[int(trainers.split()[0])] = _compute_median(results, "rate")
     most = max(max(line.values()) for line in lines.values())
     sizes = sorted(next(iter(lines.values())))
     frame = charts.Frame(
@@ -106,19 +112,23 @@ def _servers(found: Mapping[str, Line]) -> str:
     return document.section("Servers and workers", document.figures(figure, table))
 
 
-def _images(found: Mapping[str, Line]) -> str:
+def _render_images(found: Mapping[str, Line]) -> str:
     cells = [
-        (name, f"{_middle(results, 'epoch'):.1f}", f"{_middle(results, 'rate'):,.0f}")
-        for name, results in by_name(found, "images").items()
+        (
+            name,
+            f"{_compute_median(results, 'epoch'):.1f}",
+            f"{_compute_median(results, 'rate'):,.0f}",
+        )
+        for name, results in group_by_name(found, "images").items()
     ]
     head = ("mirrored", "s an epoch", "images/s")
     return document.section("An epoch of images", document.table(head, cells, right=(1, 2)))
 
 
-def _study(found: Mapping[str, Line]) -> str:
-    rows = by_name(found, "study")
+def _render_study(found: Mapping[str, Line]) -> str:
+    rows = group_by_name(found, "study")
     figures = [
-        document.figure(title, _curves(rows, key, label))
+        document.figure(title, _render_curves(rows, key, label))
         for title, key, label in (
             ("Accuracy by examples", "examples", "examples"),
             ("Accuracy by seconds", "seconds", "seconds since the first step"),
@@ -126,8 +136,8 @@ def _study(found: Mapping[str, Line]) -> str:
     ]
     cells = []
     for name, results in rows.items():
-        middle, half = interval([result["accuracy"][-1] for result in results])
-        seconds, spread = interval([result["seconds"][-1] for result in results])
+        middle, half = compute_interval([result["accuracy"][-1] for result in results])
+        seconds, spread = compute_interval([result["seconds"][-1] for result in results])
         cells.append(
             (name, f"{middle:.4f} ± {half:.4f}", f"{seconds:.1f} ± {spread:.1f}")
         )  # fmt: skip
@@ -148,8 +158,8 @@ def _study(found: Mapping[str, Line]) -> str:
     )
 
 
-def _curves(rows: Mapping[str, Sequence[Mapping[str, Any]]], key: str, label: str) -> str:
-    lines = {name: _means(results, key) for name, results in rows.items()}
+def _render_curves(rows: Mapping[str, Sequence[Mapping[str, Any]]], key: str, label: str) -> str:
+    lines = {name: _compute_means(results, key) for name, results in rows.items()}
     points = [point for line in lines.values() for point in line]
     low = min(middle - half for _, middle, half in points)
     frame = charts.Frame(
@@ -162,16 +172,18 @@ def _curves(rows: Mapping[str, Sequence[Mapping[str, Any]]], key: str, label: st
     return frame.draw(*marks)
 
 
-def _means(results: Sequence[Mapping[str, Any]], key: str) -> list[tuple[float, float, float]]:
+def _compute_means(
+    results: Sequence[Mapping[str, Any]], key: str
+) -> list[tuple[float, float, float]]:
     """Returns x, mean accuracy and half its interval of each save that all seeds have."""
     saves = zip(*(zip(one[key], one["accuracy"], strict=True) for one in results), strict=False)
     found = []
     for save in saves:
-        found.append((statistics.mean(x for x, _ in save), *interval([y for _, y in save])))
+        found.append((statistics.mean(x for x, _ in save), *compute_interval([y for _, y in save])))
     return found
 
 
-def interval(values: Sequence[float]) -> tuple[float, float]:
+def compute_interval(values: Sequence[float]) -> tuple[float, float]:
     """Returns the mean of three values, and half the width of its 95 % interval."""
     half = _T * statistics.stdev(values) / math.sqrt(len(values)) if len(values) == 3 else math.nan
     return statistics.mean(values), half

@@ -63,20 +63,20 @@ def run(storage_root: str) -> list[Result]:
     ]
 
 
-def _measured(folder: str) -> dict[str, float]:
+def _measure(folder: str) -> dict[str, float]:
     import tensorflow as tf
 
     from benchmarks import simulated
 
     tf.compat.v1.disable_eager_execution()
     scene = _Scene(folder, simulated.Clock(), simulated.Operations(folder))
-    start, steady = scene.start(), scene.steady()
-    blocks, reached = _blocks()
+    start, steady = scene.measure_start(), scene.measure_steady()
+    blocks, reached = _build_blocks()
     return {
         "scale_start": start,
         "scale_steady": steady,
-        **_save(scene, blocks, reached),
-        "scale_memory": _growth(scene),
+        **_measure_save(scene, blocks, reached),
+        "scale_memory": _measure_growth(scene),
     }
 
 
@@ -99,22 +99,22 @@ class _Scene:
         self.tasks = [*tasks, topology.Task("evaluator", 0, cluster)]
         os.makedirs(os.path.join(self.run.path, "status"))
 
-    def reporter(self, task: Any) -> Any:
+    def build_reporter(self, task: Any) -> Any:
         from trainer.monitoring.status_reporter import Reporter
 
         return Reporter(self.run, task.name, STEPS, spread=task.spread, clock=self.clock.time)
 
-    def rate(self, what: str, work: Callable[[Any], Any], tasks: list[Any]) -> float:
+    def measure_rate(self, what: str, work: Callable[[Any], Any], tasks: list[Any]) -> float:
         """Returns operations a second of all `tasks` together, each of which does `work`."""
         before = self.operations.number
         for task in tasks:
-            with self.operations.counted():
+            with self.operations.count_within():
                 self.clock.run(_SECONDS, lambda task=task: work(task))
         found = (self.operations.number - before) / _SECONDS
         print(f"scale: {what}: {found / len(tasks):.2f} operations/s each", flush=True)
         return found
 
-    def start(self) -> float:
+    def measure_start(self) -> float:
         """Returns the rate of a role while all wait for the chief: for its answer, then for its
         verification of the records."""
         from trainer import roles
@@ -128,39 +128,41 @@ class _Scene:
             preflight.check(self.run, self.job, task, patience=2 * _SECONDS, **clock)
 
         def wait(task: Any) -> None:
-            roles.await_chief(self.run, ["training"], self.reporter(task))
+            roles.await_chief(self.run, ["training"], self.build_reporter(task))
 
         def verify(task: Any) -> None:
-            reporter = self.reporter(task)
+            reporter = self.build_reporter(task)
             while True:
                 reporter.progress("reading the records", int(self.clock.now))
                 self.clock.sleep(_STEP)
 
         with mock.patch.object(preflight, "_PATIENCE_AFTER_TRAINING", 2 * _SECONDS):
-            asking = self.rate("a role that asks the chief", ask, others)
+            asking = self.measure_rate("a role that asks the chief", ask, others)
         # All at once in the first look, and then again and again.
-        answers = self.rate("the chief, which answers", lambda _: answering._answer_all(), [chief])
-        verifying = self.rate("the chief, which verifies", verify, [chief])
-        waiting = self.rate("a role that waits for the chief", wait, others)
+        answers = self.measure_rate(
+            "the chief, which answers", lambda _: answering._answer_all(), [chief]
+        )
+        verifying = self.measure_rate("the chief, which verifies", verify, [chief])
+        waiting = self.measure_rate("a role that waits for the chief", wait, others)
         return max(asking, waiting + answers + verifying) / len(self.tasks)
 
-    def steady(self) -> float:
+    def measure_steady(self) -> float:
         """Returns the rate of a role while all do their work."""
         training = [t for t in self.tasks if t.job_name in ("chief", "worker")]
         others = [t for t in self.tasks if t not in training]
         for task in self.tasks:
-            self.reporter(task).report("training", step=1, loss=1.0)
-        total = self.rate("steps of a process that trains", self._train, training)
-        total += self.rate("the watch of a process", self._watch, self.tasks[1:])
-        total += self.rate("the heartbeat of one without steps", self._beat, others)
-        total += self.rate("the evaluator, which waits", self._evaluate, self.tasks[-1:])
-        total += self.rate("the chief, which answers", self._answer, self.tasks[:1])
+            self.build_reporter(task).report("training", step=1, loss=1.0)
+        total = self.measure_rate("steps of a process that trains", self._train, training)
+        total += self.measure_rate("the watch of a process", self._watch, self.tasks[1:])
+        total += self.measure_rate("the heartbeat of one without steps", self._beat, others)
+        total += self.measure_rate("the evaluator, which waits", self._evaluate, self.tasks[-1:])
+        total += self.measure_rate("the chief, which answers", self._answer, self.tasks[:1])
         return total / len(self.tasks)
 
     def _train(self, task: Any) -> None:
-        reporter = self.reporter(task)
+        reporter = self.build_reporter(task)
         context = types.SimpleNamespace(request_stop=lambda: None)
-        hooks = list(self._hooks(task, reporter))
+        hooks = list(self._build_hooks(task, reporter))
         step = 0
         while True:
             step += 1
@@ -170,7 +172,7 @@ class _Scene:
                 hook.after_run(context, types.SimpleNamespace(results=results))
             self.clock.sleep(_STEP)
 
-    def _hooks(self, task: Any, reporter: Any) -> Iterator[Any]:
+    def _build_hooks(self, task: Any, reporter: Any) -> Iterator[Any]:
         import tensorflow as tf
 
         from trainer.lifecycle import stopping
@@ -193,10 +195,10 @@ class _Scene:
     def _watch(self, task: Any) -> None:
         from trainer.lifecycle import stopping
 
-        stopping.Watch(self.run, task, self.reporter(task))._look()
+        stopping.Watch(self.run, task, self.build_reporter(task))._look()
 
     def _beat(self, task: Any) -> None:
-        reporter = self.reporter(task)
+        reporter = self.build_reporter(task)
         reporter.report("serving")
         reporter._beat_on()
 
@@ -210,12 +212,12 @@ class _Scene:
 
         records: Any = types.SimpleNamespace(job=self.job)
         evaluation = RunEvaluator(
-            self.job, self.run, records, estimator=None, reporter=self.reporter(task)
+            self.job, self.run, records, estimator=None, reporter=self.build_reporter(task)
         )
         evaluation.follow(self.clock.sleep)
 
 
-def _blocks() -> tuple[Any, np.ndarray]:
+def _build_blocks() -> tuple[Any, np.ndarray]:
     """Returns all blocks, and how far they have been read, in the last epoch."""
     from trainer.input import epoch_order
 
@@ -227,7 +229,7 @@ def _blocks() -> tuple[Any, np.ndarray]:
     return blocks, records * (EPOCHS - 1) + index % BLOCK
 
 
-def _checkpoint(folder: str, step: int, reached: np.ndarray) -> None:
+def _write_checkpoint(folder: str, step: int, reached: np.ndarray) -> None:
     import tensorflow as tf
 
     from trainer.exactly_once import saved_counts
@@ -246,7 +248,7 @@ def _checkpoint(folder: str, step: int, reached: np.ndarray) -> None:
         v1.train.Saver(made).save(session, os.path.join(folder, "model.ckpt"), step)
 
 
-def _save(scene: _Scene, blocks: Any, reached: np.ndarray) -> dict[str, float]:
+def _measure_save(scene: _Scene, blocks: Any, reached: np.ndarray) -> dict[str, float]:
     """Returns how long training stands still for what follows a save, and the status then."""
     import tensorflow as tf
 
@@ -256,7 +258,7 @@ def _save(scene: _Scene, blocks: Any, reached: np.ndarray) -> dict[str, float]:
     from trainer.monitoring import trace_hook
 
     folder = scene.run.path
-    reporter = scene.reporter(scene.tasks[0])
+    reporter = scene.build_reporter(scene.tasks[0])
     saved = skipped.Saved(scene.run)
     for step in range(SAVES):
         saved(step * STEPS // SAVES, 0.0)
@@ -270,7 +272,7 @@ def _save(scene: _Scene, blocks: Any, reached: np.ndarray) -> dict[str, float]:
     took = []
     for number in range(4):
         step = STEPS + 100 * number
-        _checkpoint(folder, step, reached + BLOCK * number)
+        _write_checkpoint(folder, step, reached + BLOCK * number)
         began, used = time.monotonic(), time.process_time()
         for action in actions:
             action(step, 0.1)
@@ -284,7 +286,7 @@ def _save(scene: _Scene, blocks: Any, reached: np.ndarray) -> dict[str, float]:
     return {"scale_save": min(took[1:])[0], "scale_status": float(status)}
 
 
-def _growth(scene: _Scene) -> float:
+def _measure_growth(scene: _Scene) -> float:
     """Returns how many bytes the plan of reading and the account of it keep of an epoch, from the
     first fifth of all epochs on. Of few blocks, as each epoch is laid out."""
     from trainer.exactly_once import epoch_ends, saved_counts
@@ -295,7 +297,7 @@ def _growth(scene: _Scene) -> float:
     blocks = epoch_order.Blocks(("a",), records * 0, records * 0, records)
     folder = scene.run.path
     schedule = epoch_order.BlockSchedule(blocks, 0, records * 0)
-    ends = epoch_ends.EpochEnds(folder, blocks, scene.reporter(scene.tasks[0]))
+    ends = epoch_ends.EpochEnds(folder, blocks, scene.build_reporter(scene.tasks[0]))
     held = []
     tracemalloc.start()
     for epoch in range(EPOCHS):
@@ -314,4 +316,4 @@ def _growth(scene: _Scene) -> float:
 
 
 if __name__ == "__main__":
-    print(json.dumps(_measured(sys.argv[1])))
+    print(json.dumps(_measure(sys.argv[1])))

@@ -16,7 +16,7 @@ import sys
 import tempfile
 from typing import TypeAlias
 
-from benchmarks.flights import command_seconds
+from benchmarks.flights import time_command
 from benchmarks.result import Result
 from pipeline import errors
 from pipeline.config import config_file
@@ -43,10 +43,10 @@ def run(storage_root: str) -> list[Result]:
         for _ in range(ROUNDS):
             made = {}
             for workers in (1, 2):
-                start, _ = _job(folder, _SAMPLE, workers)
-                before = _processor_seconds()
-                seconds, made[workers] = _job(folder, table, workers)
-                busy[workers].append(_processor_seconds() - before)
+                start, _ = _run_job(folder, _SAMPLE, workers)
+                before = _read_processor_seconds()
+                seconds, made[workers] = _run_job(folder, table, workers)
+                busy[workers].append(_read_processor_seconds() - before)
                 whole[workers].append(seconds)
                 steady[workers].append(seconds - start)
             if made[1] != made[2]:
@@ -58,7 +58,7 @@ def run(storage_root: str) -> list[Result]:
             )
     one, two = (statistics.median(whole[workers]) for workers in (1, 2))
     work, more = (statistics.median(busy[workers]) for workers in (1, 2))
-    gap = _gap(one, two, work=work, more=more)
+    gap = _describe_gap(one, two, work=work, more=more)
     found = []
     for name, seconds, what in (
         ("scaling", whole, "whole command"),
@@ -70,7 +70,7 @@ def run(storage_root: str) -> list[Result]:
     return found
 
 
-def _gap(one: float, two: float, *, work: float, more: float) -> str:
+def _describe_gap(one: float, two: float, *, work: float, more: float) -> str:
     """Says what two cores could do at most: `work` and `more` are the processor seconds."""
     return (
         f"one process takes {work:.1f} processor seconds in {one:.1f} s, {work / one:.2f} cores, "
@@ -79,7 +79,7 @@ def _gap(one: float, two: float, *, work: float, more: float) -> str:
     )
 
 
-def _processor_seconds() -> float:
+def _read_processor_seconds() -> float:
     """Returns what all commands have taken so far, with the processes they started."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
@@ -96,10 +96,10 @@ def write_repeated(path: pathlib.Path) -> int:
     return rows.count(b"\n") * REPEATS
 
 
-def _job(folder: str, table: pathlib.Path, workers: int) -> tuple[float, str]:
+def _run_job(folder: str, table: pathlib.Path, workers: int) -> tuple[float, str]:
     """Runs the command; returns the seconds it took and the hash of the records."""
     flags = [f"--set=data.inputs.train.files={table}", f"--num_workers={workers}"]
-    seconds = command_seconds(folder, flags)
+    seconds = time_command(folder, flags)
     records = run_folder.records_folder(f"{folder}/whole", "flights")
     made = manifest.read(builds.find_current(records)).sha256
     shutil.rmtree(records)

@@ -71,17 +71,17 @@ class Operations:
             self.number += 1
 
     @contextlib.contextmanager
-    def counted(self) -> Iterator[None]:
+    def count_within(self) -> Iterator[None]:
         """Counts while the body runs."""
         stat = os.stat
 
-        def seen(path: Any, *arguments: Any, **named: Any) -> os.stat_result:
+        def see_stat(path: Any, *arguments: Any, **named: Any) -> os.stat_result:
             self._see(path)
             return stat(path, *arguments, **named)
 
         self._counts = True
         try:
-            with mock.patch.object(os, "stat", seen):
+            with mock.patch.object(os, "stat", see_stat):
                 yield
         finally:
             self._counts = False

@@ -18,10 +18,10 @@ _STEPS, _ROUNDS = 50, 7
 
 def run(storage_root: str) -> list[Result]:
     """Measures each size beside the small table, in one process each; needs 2 GB of memory."""
-    return [_compared("adam", rows) for rows in _SIZES] + [_compared("dense_adam", _SIZES[1])]
+    return [_compare("adam", rows) for rows in _SIZES] + [_compare("dense_adam", _SIZES[1])]
 
 
-def _compared(name: str, rows: int) -> Result:
+def _compare(name: str, rows: int) -> Result:
     command = [sys.executable, "-m", "benchmarks.tables", name, str(rows)]
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
     done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)

@@ -63,25 +63,25 @@ def run(storage_root: str) -> list[Result]:
         bare, single = [], []
         modes: dict[str, list[Launched]] = {name: [] for name in _MODES}
         for number in range(_ROUNDS):
-            bare.append(_bare_loop())
+            bare.append(_measure_bare_loop())
             single.append(launch(folder, f"none-{number}", _SINGLE))
             for name, mode in _MODES.items():
                 modes[name].append(launch(folder, f"{name}-{number}", mode))
     return [
-        _single(bare, single),
-        _first_step(modes["parameter_server"], single),
-        *(_mode(n, modes[n], single) for n in _MODES),
+        _report_single(bare, single),
+        _report_first_step(modes["parameter_server"], single),
+        *(_report_mode(n, modes[n], single) for n in _MODES),
     ]
 
 
-def _median(launched: list[Launched], what: str) -> float:
+def _compute_median(launched: list[Launched], what: str) -> float:
     return statistics.median(getattr(one, what) for one in launched)
 
 
-def _single(bare: list[float], single: list[Launched]) -> Result:
+def _report_single(bare: list[float], single: list[Launched]) -> Result:
     return Result(
         name="train single process",
-        value=_median(single, "rate"),
+        value=_compute_median(single, "rate"),
         unit="examples/s",
         against=statistics.median(bare),
         peer="bare tf.compat.v1.Session loop, batches in memory, no files written",
@@ -90,25 +90,29 @@ def _single(bare: list[float], single: list[Launched]) -> Result:
     )
 
 
-def _first_step(cluster: list[Launched], single: list[Launched]) -> Result:
+def _report_first_step(cluster: list[Launched], single: list[Launched]) -> Result:
     return Result(
         name="first step of 4 processes",
-        value=_median(cluster, "first_step"),
+        value=_compute_median(cluster, "first_step"),
         unit="s",
-        against=_median(single, "first_step"),
+        against=_compute_median(single, "first_step"),
         peer="a single process, from the command to its first step",
         goal="<= 1.5",
         gap="three graphs are built and two servers connected where one process builds one graph",
     )
 
 
-def _mode(name: str, launched: list[Launched], single: list[Launched]) -> Result:
-    rate, ours, theirs = _median(launched, "rate"), _median(launched, "cpu"), _median(single, "cpu")
+def _report_mode(name: str, launched: list[Launched], single: list[Launched]) -> Result:
+    rate, ours, theirs = (
+        _compute_median(launched, "rate"),
+        _compute_median(launched, "cpu"),
+        _compute_median(single, "cpu"),
+    )
     return Result(
         name=f"train {name}",
         value=rate,
         unit="examples/s",
-        against=_median(single, "rate"),
+        against=_compute_median(single, "rate"),
         peer="a single process on the same cores",
         goal=f">= {_MODES[name].goal}",
         gap=f"1,000 examples take a process that trains {ours:.2f} processor seconds, in which "
@@ -145,7 +149,7 @@ def launch(folder: str, run: str, mode: Mode, *, warm_up: int = _WARM_UP) -> Lau
     return Launched(rate, rows[0]["time"] - began, cpu)
 
 
-def _bare_loop() -> float:
+def _measure_bare_loop() -> float:
     """Returns the examples/s of the bare loop, in a process of its own."""
     command = [
         sys.executable,

@@ -42,31 +42,31 @@ def run(storage_root: str) -> list[Result]:
             table = folder / f"{columns}.csv"
             write_table(table, rows, columns)
             for command in commands:
-                seconds = _seconds(command, table)
+                seconds = _time_command(command, table)
                 what = f"wide_{command}_{columns}"
                 peer = f"limit, {rows:,} rows"
                 found.append(
                     Result(what, seconds, "s", against=limit, goal="<= 1", peer=peer, gap=_START)
                 )
-        found.append(_many_files(folder))
-        found.extend(_many_rows(folder))
+        found.append(_measure_many_files(folder))
+        found.extend(_measure_many_rows(folder))
     return found
 
 
-def _many_files(folder: pathlib.Path) -> Result:
+def _measure_many_files(folder: pathlib.Path) -> Result:
     parts = folder / "parts"
     parts.mkdir()
     for number in range(FILES):
         write_table(parts / f"{number:05}.csv", ROWS_OF_FILE, 6, seed=number)
-    _seconds("schema", parts)
-    rate = FILES * ROWS_OF_FILE / _seconds("preprocess", parts)
+    _time_command("schema", parts)
+    rate = FILES * ROWS_OF_FILE / _time_command("preprocess", parts)
     peer = f"limit, {FILES:,} files of {ROWS_OF_FILE}"
     return Result("many_files", rate, "rows/s", against=RATE, goal=">= 1", peer=peer, gap=_START)
 
 
-def _many_rows(folder: pathlib.Path) -> list[Result]:
-    whole = _long_table(folder / "rows.csv", MANY_ROWS)
-    halves = [_long_table(folder / f"half{n}.csv", MANY_ROWS // 2) for n in range(2)]
+def _measure_many_rows(folder: pathlib.Path) -> list[Result]:
+    whole = _build_long_table(folder / "rows.csv", MANY_ROWS)
+    halves = [_build_long_table(folder / f"half{n}.csv", MANY_ROWS // 2) for n in range(2)]
     ways: dict[str, Callable[[], None]] = {
         "one": lambda: _preprocess_at_once([whole], processes=1),
         "two": lambda: _preprocess_at_once([whole], processes=2),
@@ -92,16 +92,18 @@ def _many_rows(folder: pathlib.Path) -> list[Result]:
     ]
 
 
-def _long_table(path: pathlib.Path, rows: int) -> pathlib.Path:
+def _build_long_table(path: pathlib.Path, rows: int) -> pathlib.Path:
     _write_long_table(path, rows)
-    _seconds("schema", path)
+    _time_command("schema", path)
     return path
 
 
 def _preprocess_at_once(tables: Sequence[pathlib.Path], *, processes: int) -> None:
     flags = [f"--num_workers={processes}", "--force"]
     with concurrent.futures.ThreadPoolExecutor() as threads:
-        for done in [threads.submit(_seconds, "preprocess", table, *flags) for table in tables]:
+        for done in [
+            threads.submit(_time_command, "preprocess", table, *flags) for table in tables
+        ]:
             done.result()
 
 
@@ -144,7 +146,7 @@ def write_table(path: pathlib.Path, rows: int, columns: int, *, seed: int = 0) -
     path.write_text("\n".join([header, *lines, ""]))
 
 
-def _seconds(command: str, table: pathlib.Path, *more: str) -> float:
+def _time_command(command: str, table: pathlib.Path, *more: str) -> float:
     """Runs a command on a table, with `more` flags; returns how many seconds it took."""
     config, storage = table.with_suffix(".yaml"), table.with_suffix(".output")
     of_config = [f"--config={config}", f"--storage={storage}"]

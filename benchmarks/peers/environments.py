@@ -46,9 +46,11 @@ def make(name: str, root: pathlib.Path) -> Environment:
     """Returns the environment, installed. Raises `PeerError` if it cannot be."""
     if name == OWN:
         return Environment(sys.executable, _OF_OWN)
-    files = [path for path in (_file(name), _file(f"{name}.no-deps")) if path.exists()]
+    files = [
+        path for path in (_locate_file(name), _locate_file(f"{name}.no-deps")) if path.exists()
+    ]
     if not files:
-        raise ValueError(f"{_file(name)} does not exist")
+        raise ValueError(f"{_locate_file(name)} does not exist")
     content = b"".join(path.read_bytes() for path in files)
     folder = root / f"{name}-{hashlib.sha256(content).hexdigest()[:8]}"
     packages = tuple(line.partition("==")[0] for line in content.decode().split())
@@ -65,7 +67,7 @@ def make(name: str, root: pathlib.Path) -> Environment:
     return found
 
 
-def _file(name: str) -> pathlib.Path:
+def _locate_file(name: str) -> pathlib.Path:
     return REQUIREMENTS / f"{name}.txt"
 
 

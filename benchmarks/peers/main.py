@@ -29,9 +29,9 @@ _STORAGE = flags.DEFINE_string("storage", "output", "Folder for results and envi
 
 def main() -> None:
     """Runs the suites and shows their results, with those of suites that ran before."""
-    wanted = [SUITES[name] for name in _known("only", _ONLY.value, list(SUITES))]
+    wanted = [SUITES[name] for name in _check_names("only", _ONLY.value, list(SUITES))]
     every = list(dict.fromkeys(program.name for suite in wanted for program in suite.programs))
-    names = _known("programs", _PROGRAMS.value, every)
+    names = _check_names("programs", _PROGRAMS.value, every)
     root = pathlib.Path(storage.make_absolute(_STORAGE.value))
     root.mkdir(parents=True, exist_ok=True)
     path = root / "bench-peers.json"
@@ -42,7 +42,7 @@ def main() -> None:
         _forget(of_suite, suite, programs)
         for _ in rounds.run(suite, programs, of_suite, rounds=_ROUNDS.value, root=root):
             path.write_text(strict_json.dumps(kept, indent=1) + "\n", encoding="utf-8")
-        print(summary.text(summary.rows(suite, of_suite), suite), flush=True)
+        print(summary.format_table(summary.list_rows(suite, of_suite), suite), flush=True)
     shown = page.write(root, kept)
     print(f"written to {path} and {shown}")
 
@@ -56,7 +56,7 @@ def _forget(of_suite: dict[str, rounds.Kept], suite: Suite, programs: list[Progr
             del of_suite[name]
 
 
-def _known(flag: str, given: list[str], allowed: list[str]) -> list[str]:
+def _check_names(flag: str, given: list[str], allowed: list[str]) -> list[str]:
     """Returns the names given, or all. Raises `UsageError` for one that does not exist."""
     for name in given:
         if name not in allowed:

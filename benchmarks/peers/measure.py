@@ -21,13 +21,13 @@ from typing import Any
 ROOT = "PYTHON_BENCH_PEERS_ROOT"
 
 
-def settings() -> dict[str, Any]:
+def read_settings() -> dict[str, Any]:
     """Returns the settings that the driver has given."""
     found: dict[str, Any] = json.loads(pathlib.Path(sys.argv[1]).read_text(encoding="utf-8"))
     return found
 
 
-def sizes() -> list[int]:
+def read_sizes() -> list[int]:
     """Returns the numbers that the driver has given as argument, such as `2,1`."""
     return [int(number) for number in sys.argv[2].split(",")]
 
@@ -37,10 +37,10 @@ def report(**result: Any) -> None:
     print(json.dumps(result), flush=True)
 
 
-def processor_seconds() -> float:
+def read_processor_seconds() -> float:
     """Returns what the program and all its descendants have used, with those that have ended."""
     ticks = 0
-    stats = dict(_stats())
+    stats = dict(_read_stats())
     root = int(os.environ.get(ROOT) or os.getpid())
     for pid in stats:
         above = pid
@@ -51,7 +51,7 @@ def processor_seconds() -> float:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
-def _stats():
+def _read_stats():
     """Yields each process: its number, its parent's, and its ticks with those of dead children."""
     for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -70,9 +70,9 @@ class Mark:
     cpu: float
 
 
-def mark(step: int) -> Mark:
+def take_mark(step: int) -> Mark:
     """Returns this moment."""
-    return Mark(step, time.time(), processor_seconds())
+    return Mark(step, time.time(), read_processor_seconds())
 
 
 class Meter:
@@ -89,14 +89,14 @@ class Meter:
         """Is called after each step."""
         self._step += 1
         if self._step in (self._warm_up, self._steps):
-            self._marks.append(mark(self._step))
+            self._marks.append(take_mark(self._step))
 
     def result(self) -> dict[str, float]:
         """Returns examples/s, and processor seconds for 1,000 examples."""
-        return of_marks(*self._marks, self._batch)
+        return compute_rates(*self._marks, self._batch)
 
 
-def of_marks(first: Mark, last: Mark, batch_size: int) -> dict[str, float]:
+def compute_rates(first: Mark, last: Mark, batch_size: int) -> dict[str, float]:
     """Returns examples/s, and processor seconds for 1,000 examples, between two moments."""
     examples = (last.step - first.step) * batch_size
     return {
@@ -105,14 +105,14 @@ def of_marks(first: Mark, last: Mark, batch_size: int) -> dict[str, float]:
     }
 
 
-def timed(work: Callable[[], int]) -> dict[str, float]:
+def time_work(work: Callable[[], int]) -> dict[str, float]:
     """Returns the same of work that returns how many examples it was on."""
-    began = mark(0)
+    began = take_mark(0)
     examples = work()
-    return of_marks(began, mark(examples), 1)
+    return compute_rates(began, take_mark(examples), 1)
 
 
-def auc(label: Any, score: Any) -> float:
+def compute_auc(label: Any, score: Any) -> float:
     """Returns the area under the ROC curve by ranks, those of equal scores shared (Mann and
     Whitney, 1947)."""
     import numpy as np

@@ -21,26 +21,28 @@ _LEAD = (
 def write(root: pathlib.Path, kept: dict[str, Any]) -> pathlib.Path:
     """Writes bench-peers.html and returns its path."""
     path = root / "bench-peers.html"
-    sections = [_section(suite, kept[name]) for name, suite in SUITES.items() if name in kept]
+    sections = [
+        _render_section(suite, kept[name]) for name, suite in SUITES.items() if name in kept
+    ]
     path.write_text(document.document("Next to others", _LEAD, sections), encoding="utf-8")
     return path
 
 
-def _section(suite: Suite, kept: dict[str, Any]) -> str:
-    rows = summary.rows(suite, kept)
+def _render_section(suite: Suite, kept: dict[str, Any]) -> str:
+    rows = summary.list_rows(suite, kept)
     figures = [
-        document.figure(figure.title, _bars(rows, figure.key, figure.form))
+        document.figure(figure.title, _render_bars(rows, figure.key, figure.form))
         for figure in suite.figures[:2]
     ]
     table = document.table(
-        summary.head(suite),
-        [summary.cells(row, suite) for row in rows],
+        summary.list_titles(suite),
+        [summary.list_cells(row, suite) for row in rows],
         right=range(1, len(suite.figures) + 2),
     )
     return document.section(suite.title, document.figures(*figures), table)
 
 
-def _bars(rows: list[summary.Row], key: str, form: str) -> str:
+def _render_bars(rows: list[summary.Row], key: str, form: str) -> str:
     """Returns a bar for each program that has the figure, ours in another color."""
     shown = [row for row in rows if key in row.medians]
     most = max((row.medians[key] for row in shown), default=1.0) or 1.0

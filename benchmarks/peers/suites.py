@@ -92,7 +92,7 @@ _INPUT = Suite(
 )
 
 
-def _on_servers() -> tuple[Program, ...]:
+def _list_server_programs() -> tuple[Program, ...]:
     """Returns ours and each peer with one to three processes that train and as many servers; of
     peers without servers, and of ours with two processes that train and one server, once each."""
     first = ("ours_2_1", 2, 1)
@@ -135,7 +135,7 @@ _SERVERS = Suite(
     "servers",
     "Wide & deep on servers",
     workload.prepare_for_servers,
-    _on_servers(),
+    _list_server_programs(),
     (Figure("rate", "examples/s"), _CPU, Figure("auc", "test AUC", "{:.4f}")),
 )
 _TABLE = Suite(

@@ -31,10 +31,10 @@ class Row:
         return f"≥ {self.program.goal:g}: {'met' if met else 'missed'}"
 
 
-def rows(suite: Suite, kept: dict[str, Any]) -> list[Row]:
+def list_rows(suite: Suite, kept: dict[str, Any]) -> list[Row]:
     """Returns a row for each program that has run or has failed, in the order of the suite."""
     main, found = suite.figures[0].key, []
-    medians_of = {name: _medians(suite, of["rounds"]) for name, of in kept.items()}
+    medians_of = {name: _compute_medians(suite, of["rounds"]) for name, of in kept.items()}
     for program in suite.programs:
         of = kept.get(program.name)
         if of is None:
@@ -57,7 +57,7 @@ def rows(suite: Suite, kept: dict[str, Any]) -> list[Row]:
     return found
 
 
-def _medians(suite: Suite, done: list[dict[str, float]]) -> dict[str, float]:
+def _compute_medians(suite: Suite, done: list[dict[str, float]]) -> dict[str, float]:
     return {
         figure.key: statistics.median(values)
         for figure in suite.figures
@@ -65,12 +65,12 @@ def _medians(suite: Suite, done: list[dict[str, float]]) -> dict[str, float]:
     }
 
 
-def head(suite: Suite) -> list[str]:
-    """Returns the titles of the columns of `cells`."""
+def list_titles(suite: Suite) -> list[str]:
+    """Returns the titles of the columns of `list_cells`."""
     return ["program", *(figure.title for figure in suite.figures), "ours is", "goal", "versions"]
 
 
-def cells(row: Row, suite: Suite) -> list[str]:
+def list_cells(row: Row, suite: Suite) -> list[str]:
     """Returns the cells of a row."""
     figures = [
         figure.form.format(row.medians[figure.key]) if figure.key in row.medians else ""
@@ -82,10 +82,10 @@ def cells(row: Row, suite: Suite) -> list[str]:
     return [title, *figures, ratio, row.verdict, versions]
 
 
-def text(found: list[Row], suite: Suite) -> str:
+def format_table(found: list[Row], suite: Suite) -> str:
     """Returns a table in Markdown."""
-    lines = [head(suite), ["---", *["--:"] * (len(suite.figures) + 1), "---", "---"]]
-    lines += [cells(row, suite) for row in found]
+    lines = [list_titles(suite), ["---", *["--:"] * (len(suite.figures) + 1), "---", "---"]]
+    lines += [list_cells(row, suite) for row in found]
     return "\n".join(
         ["", f"### {suite.title}", "", *(f"| {' | '.join(line)} |" for line in lines), ""]
     )

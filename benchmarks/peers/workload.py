@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.peers.measure import auc
+from benchmarks.peers.measure import compute_auc
 from pipeline import config
 from pipeline.config import config_file
 from pipeline.records import builds, feature_plan, manifest
@@ -28,7 +28,7 @@ SAVE_STEPS, WARM_UP, STEPS = 200, 250, 837
 _SPLITS = ("train", "test")
 
 
-def overrides() -> list[str]:
+def list_overrides() -> list[str]:
     """Returns what is changed of the job."""
     features = config_file.load(JOB).features
     numbers = (f"i{n}" for n in range(1, 14))
@@ -53,16 +53,16 @@ _LISTS = ("tags", "clicked")
 
 def prepare(storage: pathlib.Path) -> dict[str, Any]:
     """Makes data, records and arrays, unless they are there, and returns the settings."""
-    _command("data")
-    _command("preprocess", f"--storage={storage}")
-    job = config_file.load(JOB, overrides())
+    _run_command("data")
+    _run_command("preprocess", f"--storage={storage}")
+    job = config_file.load(JOB, list_overrides())
     folder = builds.find_current(run_folder.records_folder(str(storage), job.name))
     contents = manifest.read(folder)
-    given = _settings(job, contents, folder)
+    given = _build_settings(job, contents, folder)
     arrays = storage / "peers" / "arrays" / pathlib.Path(folder).name
     if not (arrays / "done").exists():
         _write_arrays(arrays, given)
-    return {**given, "storage": str(storage), "arrays": str(arrays), "best": _best(given)}
+    return {**given, "storage": str(storage), "arrays": str(arrays), "best": _compute_best(given)}
 
 
 def prepare_for_servers(storage: pathlib.Path) -> dict[str, Any]:
@@ -83,12 +83,12 @@ def prepare_table(storage: pathlib.Path) -> dict[str, Any]:
     return {**given, "columns": columns, "shards": dict(job.data.shards)}
 
 
-def _command(*of_pipeline: str) -> None:
+def _run_command(*of_pipeline: str) -> None:
     command = [sys.executable, "-m", "pipeline", of_pipeline[0], f"--config={JOB}"]
     subprocess.run([*command, *of_pipeline[1:]], check=True)
 
 
-def _settings(job: config.Config, contents: manifest.Manifest, folder: str) -> dict[str, Any]:
+def _build_settings(job: config.Config, contents: manifest.Manifest, folder: str) -> dict[str, Any]:
     found: dict[str, list[Any]] = {"numbers": [], "ids": [], "lists": []}
     for planned in feature_plan.plan(job, contents).features:
         last = planned.steps[-1].model_dump()
@@ -121,7 +121,7 @@ def _settings(job: config.Config, contents: manifest.Manifest, folder: str) -> d
     }
 
 
-def _rows(given: dict[str, Any], split: str) -> Any:
+def _read_rows(given: dict[str, Any], split: str) -> Any:
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
@@ -129,10 +129,10 @@ def _rows(given: dict[str, Any], split: str) -> Any:
     return pq.read_table(given["table"], filters=day)
 
 
-def _best(given: dict[str, Any]) -> float:
+def _compute_best(given: dict[str, Any]) -> float:
     """Returns the AUC of the true probability on the test split."""
-    rows = _rows(given, "test")
-    return auc(rows["label"].to_numpy(), rows["p_click"].to_numpy())
+    rows = _read_rows(given, "test")
+    return compute_auc(rows["label"].to_numpy(), rows["p_click"].to_numpy())
 
 
 def _write_arrays(folder: pathlib.Path, given: dict[str, Any]) -> None:
@@ -140,19 +140,19 @@ def _write_arrays(folder: pathlib.Path, given: dict[str, Any]) -> None:
     missing; `ids` [rows, ids] int32; of each list [rows, max_items] int32, -1 behind the last; and
     `label` [rows] float32. The last id of a column is that of all values not in its vocabulary."""
     for split in _SPLITS:
-        rows = _rows(given, split)
+        rows = _read_rows(given, split)
         of_split = folder / split
         of_split.mkdir(parents=True, exist_ok=True)
         np.save(of_split / "label.npy", rows["label"].to_numpy().astype(np.float32))
-        np.save(of_split / "numbers.npy", _numbers(rows, given["numbers"]))
-        ids = [_ids(rows[of["name"]], of["values"]) for of in given["ids"]]
+        np.save(of_split / "numbers.npy", _normalize_numbers(rows, given["numbers"]))
+        ids = [_encode_ids(rows[of["name"]], of["values"]) for of in given["ids"]]
         np.save(of_split / "ids.npy", np.stack(ids, axis=1))
         for of in given["lists"]:
-            np.save(of_split / f"{of['name']}.npy", _padded(rows[of["name"]], of))
+            np.save(of_split / f"{of['name']}.npy", _pad(rows[of["name"]], of))
     (folder / "done").write_text(strict_json.dumps(list(_SPLITS)))
 
 
-def _numbers(rows: Any, numbers: list[dict[str, Any]]) -> np.ndarray:
+def _normalize_numbers(rows: Any, numbers: list[dict[str, Any]]) -> np.ndarray:
     made, missing = [], []
     for of in numbers:
         column = rows[of["name"]]
@@ -162,7 +162,7 @@ def _numbers(rows: Any, numbers: list[dict[str, Any]]) -> np.ndarray:
     return np.stack([*made, *missing], axis=1).astype(np.float32)
 
 
-def _ids(column: Any, values: list[str]) -> np.ndarray:
+def _encode_ids(column: Any, values: list[str]) -> np.ndarray:
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -170,10 +170,10 @@ def _ids(column: Any, values: list[str]) -> np.ndarray:
     return found.to_numpy().astype(np.int32)
 
 
-def _padded(column: Any, of: dict[str, Any]) -> np.ndarray:
+def _pad(column: Any, of: dict[str, Any]) -> np.ndarray:
     lists = column.combine_chunks()
     lengths = lists.value_lengths().fill_null(0).to_numpy()
     padded = np.full((len(lists), of["max_items"]), -1, np.int32)
     there = np.arange(of["max_items"]) < lengths[:, None]
-    padded[there] = _ids(lists.flatten(), of["values"])
+    padded[there] = _encode_ids(lists.flatten(), of["values"])
     return padded

@@ -33,7 +33,7 @@ def _result(name):
 
 
 def test_figures_are_held_against_what_was_published(found):
-    rows = {row.name: row for row in reference.results(found)}
+    rows = {row.name: row for row in reference.list_results(found)}
     assert rows["central_storage of 2 devices"].value == pytest.approx(80)
     assert rows["parameter_server of 2 devices"].ratio == pytest.approx(80 / 50)
     assert rows["asynchronous accuracy"].ratio == pytest.approx(1)
@@ -42,7 +42,7 @@ def test_figures_are_held_against_what_was_published(found):
 
 def test_intervals_are_students():
     """scipy.stats.t.interval(0.95, 2, 0.97, scale=0.01 / 3 ** 0.5)."""
-    middle, half = reference_page.interval(list(ACCURACIES.values()))
+    middle, half = reference_page.compute_interval(list(ACCURACIES.values()))
     assert (middle - half, middle + half) == pytest.approx((0.945159, 0.994841), abs=1e-5)
 
 
@@ -57,7 +57,7 @@ def test_the_page_has_all_experiments_and_the_load(found, tmp_path):
 
 @pytest.mark.parametrize("strategy", strategy_table.STRATEGIES)
 def test_the_study_has_two_replicas_at_most(strategy):
-    job = config_file.load("mnist", reference.of_study(strategy, 1))
+    job = config_file.load("mnist", reference.list_study_settings(strategy, 1))
     mode = strategy_table.STRATEGIES[strategy]
     together = mode.replicates or (mode.own_evaluator and mode.synchronous)
     assert topology.examples_per_step(job) == (256 if together else 128)

@@ -24,13 +24,13 @@ class Reader:
     """State is the iterator's own."""
 
     def __init__(self, given: dict[str, Any]) -> None:
-        folder = reading.converted(given, "array_record", _write)
+        folder = reading.convert_once(given, "array_record", _write)
         source = grain.sources.ArrayRecordDataSource([str(folder / "train.array_record")])
         self._rows = (
             grain.MapDataset.source(source)
             .shuffle(seed=given["seed"])
             .to_iter_dataset(grain.ReadOptions(num_threads=2, prefetch_buffer_size=1024))
-            .batch(given["batch_size"], batch_fn=lambda batch: reading.features(batch, given))
+            .batch(given["batch_size"], batch_fn=lambda batch: reading.split_features(batch, given))
         )
         self._state: Any = None
         self._batches: Any = None

@@ -25,14 +25,14 @@ class Reader:
     """State is the loader's own."""
 
     def __init__(self, given: dict[str, Any]) -> None:
-        folder = reading.converted(given, "litdata", _write)
+        folder = reading.convert_once(given, "litdata", _write)
         rows = StreamingDataset(str(folder), shuffle=True, seed=given["seed"])
         self._loader = StreamingDataLoader(
             rows,
             batch_size=given["batch_size"],
             num_workers=2,
             shuffle=True,
-            collate_fn=lambda batch: reading.features([one["row"] for one in batch], given),
+            collate_fn=lambda batch: reading.split_features([one["row"] for one in batch], given),
         )
 
     def epoch(self, number: int) -> Iterator[Any]:

@@ -24,7 +24,7 @@ class Reader:
     def __init__(self, given: dict[str, Any]) -> None:
         folder = str(pathlib.Path(given["records"]["train"][0]).parent)
         # Each epoch is read from disk, as the others do.
-        settings = [*workload.overrides(), "cluster.strategy=none", "train.cache_bytes=0"]
+        settings = [*workload.list_overrides(), "cluster.strategy=none", "train.cache_bytes=0"]
         self._job = config_file.load(workload.JOB, settings)
         self._records = RecordDataset(self._job, folder, manifest.read(folder))
         self._blocks = self._records.blocks("train")

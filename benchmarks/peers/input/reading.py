@@ -48,7 +48,7 @@ class Reader(Protocol):
 
 def main(make: Callable[[dict[str, Any]], Reader]) -> None:
     """Measures a reader and reports, or is one of its children."""
-    given = measure.settings()
+    given = measure.read_settings()
     if len(sys.argv) > 2:
         {"read": _read_and_die, "resume": _resume}[sys.argv[2]](
             make(given), pathlib.Path(sys.argv[3])
@@ -59,7 +59,7 @@ def main(make: Callable[[dict[str, Any]], Reader]) -> None:
     for _ in reader.epoch(0):  # which warms up
         if time.monotonic() > until:
             break
-    measure.report(**measure.timed(lambda: _read(reader)), **_after_a_kill())
+    measure.report(**measure.time_work(lambda: _read(reader)), **_measure_after_kill())
 
 
 def _read(reader: Reader) -> int:
@@ -72,7 +72,7 @@ def _read(reader: Reader) -> int:
     return rows
 
 
-def _after_a_kill() -> dict[str, float]:
+def _measure_after_kill() -> dict[str, float]:
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         command = [sys.executable, "-m", sys.modules["__main__"].__spec__.name, sys.argv[1]]
@@ -114,11 +114,11 @@ def _resume(reader: Reader, folder: pathlib.Path) -> None:
         for batch in reader.epoch(0):
             first = first or time.perf_counter() - began
             file.write(np.asarray(reader.keys(batch), np.int64).tobytes())
-    total = len(np.load(pathlib.Path(measure.settings()["arrays"], "train", "label.npy")))
+    total = len(np.load(pathlib.Path(measure.read_settings()["arrays"], "train", "label.npy")))
     (folder / "resumed").write_bytes(pickle.dumps((first, total)))
 
 
-def rows(given: dict[str, Any]) -> np.ndarray:
+def load_rows(given: dict[str, Any]) -> np.ndarray:
     """Returns the train split as one array, `[rows, columns]` of 4 bytes each: the key and the
     label, numbers as float32, ids and lists as int32."""
     folder = pathlib.Path(given["arrays"], "train")
@@ -130,8 +130,8 @@ def rows(given: dict[str, Any]) -> np.ndarray:
     return np.concatenate(whole, axis=1)
 
 
-def features(batch: list[bytes], given: dict[str, Any]) -> dict[str, np.ndarray]:
-    """Returns rows, of `rows` as bytes, as what a model takes."""
+def split_features(batch: list[bytes], given: dict[str, Any]) -> dict[str, np.ndarray]:
+    """Returns rows, of `load_rows` as bytes, as what a model takes."""
     whole = np.frombuffer(bytearray().join(batch), np.int32).reshape(len(batch), -1)
     widths = [2 * len(given["numbers"]), len(given["ids"])]
     widths += [of["max_items"] for of in given["lists"]]
@@ -146,11 +146,13 @@ def features(batch: list[bytes], given: dict[str, Any]) -> dict[str, np.ndarray]
     }
 
 
-def converted(given: dict[str, Any], name: str, write: Callable[[pathlib.Path, np.ndarray], None]):
+def convert_once(
+    given: dict[str, Any], name: str, write: Callable[[pathlib.Path, np.ndarray], None]
+):
     """Returns the folder that `write` has filled with the rows, now or in an earlier run."""
     folder = pathlib.Path(f"{given['arrays']}-{name}")
     if not (folder / "done").exists():
         folder.mkdir(exist_ok=True)
-        write(folder, rows(given))
+        write(folder, load_rows(given))
         (folder / "done").touch()
     return folder

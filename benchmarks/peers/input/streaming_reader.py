@@ -25,7 +25,7 @@ class Reader:
     """State is the loader's own."""
 
     def __init__(self, given: dict[str, Any]) -> None:
-        folder = reading.converted(given, "mds", _write)
+        folder = reading.convert_once(given, "mds", _write)
         clean_stale_shared_memory()  # what a killed process leaves keeps the next from starting
         rows = StreamingDataset(
             local=str(folder),
@@ -38,7 +38,7 @@ class Reader:
             rows,
             batch_size=given["batch_size"],
             num_workers=2,
-            collate_fn=lambda batch: reading.features([one["row"] for one in batch], given),
+            collate_fn=lambda batch: reading.split_features([one["row"] for one in batch], given),
         )
 
     def epoch(self, number: int) -> Iterator[Any]:

@@ -20,7 +20,7 @@ class Reader:
 
     def __init__(self, given: dict[str, Any]) -> None:
         rows = tf.data.TFRecordDataset(given["records"]["train"]).shuffle(_SHUFFLED, seed=1)
-        parse = tf_input.parser(given, key="row")
+        parse = tf_input.build_parser(given, key="row")
         parallel = tf.data.AUTOTUNE
         batches = rows.batch(given["batch_size"]).map(parse, num_parallel_calls=parallel)
         self._rows = batches.prefetch(2)

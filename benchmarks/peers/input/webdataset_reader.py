@@ -27,14 +27,14 @@ class Reader:
     """Has no state."""
 
     def __init__(self, given: dict[str, Any]) -> None:
-        folder = reading.converted(given, "tar", _write)
+        folder = reading.convert_once(given, "tar", _write)
         files = sorted(map(str, folder.glob("*.tar")))
         rows = (
             webdataset.WebDataset(files, shardshuffle=len(files), seed=given["seed"])
             .shuffle(_SHUFFLED)
             .to_tuple("bin")
             .batched(given["batch_size"], collation_fn=lambda rows: [row for (row,) in rows])
-            .map(lambda rows: reading.features(rows, given))
+            .map(lambda rows: reading.split_features(rows, given))
         )
         self._loader = torch.utils.data.DataLoader(rows, batch_size=None, num_workers=2)
 

@@ -32,8 +32,8 @@ def main(given: dict[str, Any]) -> None:
     seconds = time.time() - begun
     numbers, ids, label = tables.load(given, "test")
     score = model.predict_proba(np.concatenate([numbers, ids], axis=1))[:, 1]
-    measure.report(auc=measure.auc(label, score), seconds=seconds)
+    measure.report(auc=measure.compute_auc(label, score), seconds=seconds)
 
 
 if __name__ == "__main__":
-    main(measure.settings())
+    main(measure.read_settings())

@@ -24,8 +24,8 @@ def main(given: dict[str, Any]) -> None:
     seconds = time.time() - begun
     numbers, ids, label = tables.load(given, "test")
     score = model.decision_function(scipy.sparse.hstack([numbers, one_hot.transform(ids)]).tocsr())
-    measure.report(auc=measure.auc(label, score), seconds=seconds)
+    measure.report(auc=measure.compute_auc(label, score), seconds=seconds)
 
 
 if __name__ == "__main__":
-    main(measure.settings())
+    main(measure.read_settings())

@@ -27,4 +27,4 @@ def main(given: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    main(measure.settings())
+    main(measure.read_settings())

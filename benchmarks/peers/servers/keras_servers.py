@@ -23,7 +23,7 @@ _TASK, _CLUSTER = "PYTHON_BENCH_PEERS_TASK", "PYTHON_BENCH_PEERS_CLUSTER"
 
 
 @contextlib.contextmanager
-def servers(cluster: dict[str, list[str]]) -> Iterator[None]:
+def run_servers(cluster: dict[str, list[str]]) -> Iterator[None]:
     """Runs a process for each worker and server, and ends them."""
     command, started = [sys.executable, "-m", "benchmarks.peers.servers.keras_servers"], []
     try:
@@ -46,7 +46,7 @@ def serve() -> None:
     tf.distribute.Server(spec, job_name=job, task_index=index, protocol="grpc").join()
 
 
-def free_ports(count: int) -> list[int]:
+def find_free_ports(count: int) -> list[int]:
     """Returns ports that are free now."""
     with contextlib.ExitStack() as stack:
         held = [stack.enter_context(socket.socket()) for _ in range(count)]
@@ -55,7 +55,7 @@ def free_ports(count: int) -> list[int]:
         return [one.getsockname()[1] for one in held]
 
 
-def rows(given: dict[str, Any]) -> tf.data.Dataset:
+def build_dataset(given: dict[str, Any]) -> tf.data.Dataset:
     """Returns shuffled batches without end, from arrays."""
     folder = f"{given['arrays']}/train"
     lists = {of["name"]: np.load(f"{folder}/{of['name']}.npy") for of in given["lists"]}
@@ -77,21 +77,21 @@ def rows(given: dict[str, Any]) -> tf.data.Dataset:
 
 def main(given: dict[str, Any], trainers: int, of_servers: int) -> None:
     """Trains, and scores the test split."""
-    ports = free_ports(trainers + of_servers)
+    ports = find_free_ports(trainers + of_servers)
     addresses = [f"localhost:{port}" for port in ports]
     cluster = {"worker": addresses[:trainers], "ps": addresses[trainers:]}
-    with servers(cluster):
+    with run_servers(cluster):
         resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
             tf.train.ClusterSpec(cluster), rpc_layer="grpc"
         )
         strategy = tf.distribute.ParameterServerStrategy(resolver)
         coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
         with strategy.scope():
-            made = keras_fit.model(given)
+            made = keras_fit.build_model(given)
             adam = tf.keras.optimizers.legacy.Adam(given["learning_rate"])
-        batches = iter(coordinator.create_per_worker_dataset(lambda: rows(given)))
+        batches = iter(coordinator.create_per_worker_dataset(lambda: build_dataset(given)))
 
-        def of_batch(features, label):
+        def train_batch(features, label):
             with tf.GradientTape() as tape:
                 logit = tf.squeeze(made(features, training=True), 1)
                 losses = tf.nn.sigmoid_cross_entropy_with_logits(label, logit)
@@ -101,23 +101,23 @@ def main(given: dict[str, Any], trainers: int, of_servers: int) -> None:
 
         @tf.function
         def step(iterator):
-            strategy.run(of_batch, args=next(iterator))
+            strategy.run(train_batch, args=next(iterator))
 
         marks = []
         for steps in (given["warm_up"], given["steps"] - given["warm_up"]):
             for _ in range(steps):
                 coordinator.schedule(step, args=(batches,))
             coordinator.join()
-            marks.append(measure.mark(given["warm_up"] if not marks else given["steps"]))
+            marks.append(measure.take_mark(given["warm_up"] if not marks else given["steps"]))
         weights = [variable.numpy() for variable in made.weights]
-    alone = keras_fit.model(given)
+    alone = keras_fit.build_model(given)
     alone.set_weights(weights)
-    found = measure.of_marks(*marks, given["batch_size"])
-    measure.report(**found, auc=keras_fit.test_auc(alone, given))
+    found = measure.compute_rates(*marks, given["batch_size"])
+    measure.report(**found, auc=keras_fit.score_test(alone, given))
 
 
 if __name__ == "__main__":
     if _TASK in os.environ:
         serve()
     else:
-        main(measure.settings(), *measure.sizes())
+        main(measure.read_settings(), *measure.read_sizes())

@@ -7,7 +7,7 @@ from benchmarks.peers import measure
 from benchmarks.peers.training import launched
 
 
-def flags(trainers: int, servers: int) -> list[str]:
+def list_flags(trainers: int, servers: int) -> list[str]:
     """Returns the flags of a run with that many processes."""
     if not servers:
         return ["--strategy=none"]
@@ -15,4 +15,4 @@ def flags(trainers: int, servers: int) -> list[str]:
 
 
 if __name__ == "__main__":
-    measure.report(**launched.train(measure.settings(), *flags(*measure.sizes())))
+    measure.report(**launched.train(measure.read_settings(), *list_flags(*measure.read_sizes())))

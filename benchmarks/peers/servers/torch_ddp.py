@@ -32,18 +32,18 @@ def train(rank: int, job: tuple[dict[str, Any], int, str]) -> None:
     torch.manual_seed(given["seed"])
     model, rows = torch_loop.WideAndDeep(given), torch_loop.load(given, "train")
     rows = [x[rank::trainers] for x in rows]
-    updates = torch_loop.optimizers(model, given)
+    updates = torch_loop.build_optimizers(model, given)
     together, batch, marks = DistributedDataParallel(model), given["batch_size"], []
-    made = torch_loop.steps(together, updates, rows, batch=batch)
+    made = torch_loop.train_steps(together, updates, rows, batch=batch)
     for step in range(trainers, given["steps"] + trainers, trainers):
         next(made)
         if (not marks and step >= given["warm_up"]) or step >= given["steps"]:
-            marks.append(measure.mark(step))
+            marks.append(measure.take_mark(step))
     if rank == 0:
-        found = measure.of_marks(marks[0], marks[-1], batch)
-        measure.report(**found, auc=torch_loop.test_auc(model, given))
+        found = measure.compute_rates(marks[0], marks[-1], batch)
+        measure.report(**found, auc=torch_loop.score_test(model, given))
     torch.distributed.destroy_process_group()
 
 
 if __name__ == "__main__":
-    main(measure.settings(), *measure.sizes())
+    main(measure.read_settings(), *measure.read_sizes())

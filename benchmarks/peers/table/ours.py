@@ -22,5 +22,5 @@ def convert(given: dict[str, Any], folder: pathlib.Path) -> None:
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as made:
-        settings = measure.settings()
-        measure.report(**written.measured(convert, settings, pathlib.Path(made)))
+        settings = measure.read_settings()
+        measure.report(**written.measure_conversion(convert, settings, pathlib.Path(made)))

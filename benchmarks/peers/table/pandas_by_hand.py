@@ -11,7 +11,7 @@ from benchmarks.peers import measure
 from benchmarks.peers.table import written
 
 
-def _rows(frame: Any) -> Iterator[dict[str, Any]]:
+def _iterate_rows(frame: Any) -> Iterator[dict[str, Any]]:
     names = list(frame.columns)
     for values in frame.itertuples(index=False, name=None):
         yield dict(zip(names, values, strict=True))
@@ -24,10 +24,10 @@ def convert(given: dict[str, Any], folder: pathlib.Path) -> None:
     frame = pd.read_parquet(given["table"], columns=list(given["columns"]), dtype_backend="pyarrow")
     whole = frame.astype(dict.fromkeys(frame.columns, object))
     frame = whole.where(frame.notna(), None)
-    written.write(_rows(frame), given, folder)
+    written.write(_iterate_rows(frame), given, folder)
 
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as made:
-        settings = measure.settings()
-        measure.report(**written.measured(convert, settings, pathlib.Path(made)))
+        settings = measure.read_settings()
+        measure.report(**written.measure_conversion(convert, settings, pathlib.Path(made)))

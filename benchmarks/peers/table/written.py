@@ -9,7 +9,7 @@ from typing import Any
 from benchmarks.peers import measure
 
 
-def measured(
+def measure_conversion(
     convert: Callable[[dict[str, Any], pathlib.Path], None],
     given: dict[str, Any],
     folder: pathlib.Path,
@@ -18,9 +18,9 @@ def measured(
     import pyarrow.parquet as pq
 
     count = pq.read_metadata(given["table"]).num_rows
-    begun = measure.mark(0)
+    begun = measure.take_mark(0)
     convert(given, folder)
-    return measure.of_marks(begun, measure.mark(count), 1)
+    return measure.compute_rates(begun, measure.take_mark(count), 1)
 
 
 def write(rows: Iterable[dict[str, Any]], given: dict[str, Any], folder: pathlib.Path) -> None:

@@ -24,15 +24,17 @@ class _Measure(tf.compat.v1.train.SessionRunHook):
         self._meter.step()
 
 
-def _features(given: dict[str, Any], rows: tf.data.Dataset, *, labelled: bool) -> tf.data.Dataset:
+def _build_features(
+    given: dict[str, Any], rows: tf.data.Dataset, *, labelled: bool
+) -> tf.data.Dataset:
     """Turns lists into sparse tensors, which feature columns take."""
     lists = [of["name"] for of in given["lists"]]
 
-    def as_sparse(features, label):
+    def make_sparse(features, label):
         found = {**features, **{name: features[name].to_sparse() for name in lists}}
         return (found, label) if labelled else found
 
-    return rows.map(as_sparse)
+    return rows.map(make_sparse)
 
 
 def main(given: dict[str, Any]) -> None:
@@ -61,15 +63,17 @@ def main(given: dict[str, Any]) -> None:
         )
         meter = measure.Meter(given)
         made.train(
-            lambda: _features(given, tf_input.train(given), labelled=True),
+            lambda: _build_features(given, tf_input.read_train(given), labelled=True),
             hooks=[_Measure(meter)],
             steps=given["steps"],
         )
-        scored = made.predict(lambda: _features(given, tf_input.test(given), labelled=False))
+        scored = made.predict(
+            lambda: _build_features(given, tf_input.read_test(given), labelled=False)
+        )
         score = np.array([one["pred"] for one in scored])
-    label = list(tf_input.test(given).map(lambda _, y: y).unbatch().as_numpy_iterator())
-    measure.report(**meter.result(), auc=measure.auc(label, score))
+    label = list(tf_input.read_test(given).map(lambda _, y: y).unbatch().as_numpy_iterator())
+    measure.report(**meter.result(), auc=measure.compute_auc(label, score))
 
 
 if __name__ == "__main__":
-    main(measure.settings())
+    main(measure.read_settings())

@@ -12,20 +12,20 @@ from benchmarks.peers.training import tf_input
 layers = tf.keras.layers
 
 
-def model(given: dict[str, Any]) -> tf.keras.Model:
+def build_model(given: dict[str, Any]) -> tf.keras.Model:
     """Returns wide & deep, compiled. Of lists, the vectors of the items are averaged."""
     numbers = layers.Input([2 * len(given["numbers"])], name="numbers")
     inputs, wide, deep = {"numbers": numbers}, [], [numbers]
     for of in given["ids"]:
         inputs[of["name"]] = ids = layers.Input([], dtype=tf.int64, name=of["name"])
-        wide.append(_table(of, 1)(ids))
-        deep.append(_table(of, given["width"])(ids))
+        wide.append(_build_table(of, 1)(ids))
+        deep.append(_build_table(of, given["width"])(ids))
     for of in given["lists"]:
         inputs[of["name"]] = ids = layers.Input(
             [None], dtype=tf.int64, ragged=True, name=of["name"]
         )
-        wide.append(_pooled(tf.reduce_sum, _table(of, 1)(ids)))
-        deep.append(_pooled(tf.reduce_mean, _table(of, given["width"])(ids)))
+        wide.append(_pool(tf.reduce_sum, _build_table(of, 1)(ids)))
+        deep.append(_pool(tf.reduce_mean, _build_table(of, given["width"])(ids)))
     x = layers.Concatenate()(deep)
     for units in given["hidden_units"]:
         x = layers.Dense(units, "relu")(x)
@@ -36,12 +36,12 @@ def model(given: dict[str, Any]) -> tf.keras.Model:
     return made
 
 
-def _table(of: dict[str, Any], width: int) -> layers.Layer:
+def _build_table(of: dict[str, Any], width: int) -> layers.Layer:
     start = "zeros" if width == 1 else "glorot_uniform"
     return layers.Embedding(len(of["values"]) + 1, width, embeddings_initializer=start)
 
 
-def _pooled(how, vectors):
+def _pool(how, vectors):
     def pool(x):
         found = how(x, axis=1)
         return tf.where(tf.math.is_finite(found), found, 0.0)
@@ -61,19 +61,19 @@ class _Steps(tf.keras.callbacks.Callback):
 def main(given: dict[str, Any]) -> None:
     """Trains, and scores the test split."""
     tf.keras.utils.set_random_seed(given["seed"])
-    made, meter = model(given), measure.Meter(given)
-    rows = tf_input.train(given)
+    made, meter = build_model(given), measure.Meter(given)
+    rows = tf_input.read_train(given)
     made.fit(rows, steps_per_epoch=given["steps"], callbacks=[_Steps(meter)], verbose=0)
-    measure.report(**meter.result(), auc=test_auc(made, given))
+    measure.report(**meter.result(), auc=score_test(made, given))
 
 
-def test_auc(made: tf.keras.Model, given: dict[str, Any]) -> float:
+def score_test(made: tf.keras.Model, given: dict[str, Any]) -> float:
     """Scores the test split."""
-    test = tf_input.test(given)
+    test = tf_input.read_test(given)
     logit = made.predict(test.map(lambda features, _: features), verbose=0)
     label = list(test.map(lambda _, label: label).unbatch().as_numpy_iterator())
-    return measure.auc(label, logit)
+    return measure.compute_auc(label, logit)
 
 
 if __name__ == "__main__":
-    main(measure.settings())
+    main(measure.read_settings())

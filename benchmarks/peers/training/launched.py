@@ -23,7 +23,7 @@ def train(given: dict[str, Any], *flags: str) -> dict[str, float]:
         run.mkdir()
         (run / "records").symlink_to(storage / "records")
         command = [sys.executable, "-m", "pipeline", "train", f"--config={workload.JOB}"]
-        settings = [*workload.overrides(), f"train.steps={given['steps']}", *_measured()]
+        settings = [*workload.list_overrides(), f"train.steps={given['steps']}", *_list_measured()]
         command += [f"--storage={run}", *(f"--set={one}" for one in settings), *flags]
         environment = {
             **os.environ,
@@ -37,7 +37,7 @@ def train(given: dict[str, Any], *flags: str) -> dict[str, float]:
         [result] = run.glob("runs/*/RESULT.json")
         found = json.loads(result.read_text())
     return {
-        **measure.of_marks(first, last, given["batch_size"]),
+        **measure.compute_rates(first, last, given["batch_size"]),
         "auc": found["metrics"]["test"]["auc"],
     }
 
@@ -46,5 +46,5 @@ def train(given: dict[str, Any], *flags: str) -> dict[str, float]:
 _BEFORE_THE_END = 10
 
 
-def _measured() -> list[str]:
+def _list_measured() -> list[str]:
     return ["train.hooks=[benchmarks.peers.training.ours_hook:Marks]"]

@@ -6,4 +6,4 @@ from benchmarks.peers import measure
 from benchmarks.peers.training import launched
 
 if __name__ == "__main__":
-    measure.report(**launched.train(measure.settings(), "--strategy=none"))
+    measure.report(**launched.train(measure.read_settings(), "--strategy=none"))

@@ -34,7 +34,7 @@ class Marks(tf.compat.v1.train.SessionRunHook):
         """Notes the moment, if this is a step to note."""
         step = int(run_values.results)
         if self._wanted and step >= self._wanted[0]:
-            self._marks.append(dataclasses.asdict(measure.mark(step)))
+            self._marks.append(dataclasses.asdict(measure.take_mark(step)))
             self._wanted.pop(0)
             self._write()
 

@@ -10,21 +10,21 @@ import tensorflow as tf
 _SHUFFLED = 10_000  # records
 
 
-def train(given: dict[str, Any]) -> tf.data.Dataset:
+def read_train(given: dict[str, Any]) -> tf.data.Dataset:
     """Returns shuffled batches without end: features and labels."""
     rows = tf.data.TFRecordDataset(given["records"]["train"])
     rows = rows.shuffle(_SHUFFLED, seed=given["seed"]).repeat()
     batches = rows.batch(given["batch_size"], drop_remainder=True)
-    return batches.map(parser(given), num_parallel_calls=tf.data.AUTOTUNE).prefetch(2)
+    return batches.map(build_parser(given), num_parallel_calls=tf.data.AUTOTUNE).prefetch(2)
 
 
-def test(given: dict[str, Any]) -> tf.data.Dataset:
+def read_test(given: dict[str, Any]) -> tf.data.Dataset:
     """Returns the test split once, in order."""
     rows = tf.data.TFRecordDataset(given["records"]["test"])
-    return rows.batch(given["batch_size"]).map(parser(given)).prefetch(2)
+    return rows.batch(given["batch_size"]).map(build_parser(given)).prefetch(2)
 
 
-def parser(given: dict[str, Any], *, key: str | None = None):
+def build_parser(given: dict[str, Any], *, key: str | None = None):
     """Returns a function from serialized examples, `[batch]`, to features and labels: `numbers`
     `[batch, 2 * numbers]`, ids by name, `[batch]`, and of lists, ragged `[batch, items]`. The
     column `key`, if given, is a feature as it is."""
@@ -33,7 +33,7 @@ def parser(given: dict[str, Any], *, key: str | None = None):
     spec |= {of["name"]: tf.io.FixedLenFeature([], tf.string, "") for of in given["ids"]}
     spec |= {of["name"]: tf.io.RaggedFeature(tf.string) for of in given["lists"]}
     spec |= {key: tf.io.FixedLenFeature([], tf.int64)} if key else {}
-    tables = {of["name"]: _table(of["values"]) for of in (*given["ids"], *given["lists"])}
+    tables = {of["name"]: _build_table(of["values"]) for of in (*given["ids"], *given["lists"])}
     means, deviations = (
         tf.constant([of[what] for of in given["numbers"]]) for what in ("mean", "deviation")
     )
@@ -56,7 +56,7 @@ def parser(given: dict[str, Any], *, key: str | None = None):
     return parse
 
 
-def _table(values):
+def _build_table(values):
     ids = tf.range(len(values), dtype=tf.int64)
     numbered = tf.lookup.KeyValueTensorInitializer(tf.constant(values), ids)
     return tf.lookup.StaticHashTable(numbered, len(values))

@@ -65,7 +65,7 @@ def load(given: dict[str, Any], split: str) -> list[torch.Tensor]:
     return [torch.from_numpy(x) for x in (*arrays, np.load(folder / "label.npy"))]
 
 
-def optimizers(model: nn.Module, given: dict[str, Any]) -> list[torch.optim.Optimizer]:
+def build_optimizers(model: nn.Module, given: dict[str, Any]) -> list[torch.optim.Optimizer]:
     """Returns Adam for the tables, and for the rest."""
     of_tables = (nn.Embedding, nn.EmbeddingBag)
     tables = [m.weight for m in model.modules() if isinstance(m, of_tables)]
@@ -79,15 +79,15 @@ def main(given: dict[str, Any]) -> None:
     torch.manual_seed(given["seed"])
     model, rows = WideAndDeep(given), load(given, "train")
     meter = measure.Meter(given)
-    updates = optimizers(model, given)
+    updates = build_optimizers(model, given)
     for _ in itertools.islice(
-        steps(model, updates, rows, batch=given["batch_size"]), given["steps"]
+        train_steps(model, updates, rows, batch=given["batch_size"]), given["steps"]
     ):
         meter.step()
-    measure.report(**meter.result(), auc=test_auc(model, given))
+    measure.report(**meter.result(), auc=score_test(model, given))
 
 
-def steps(
+def train_steps(
     model: nn.Module,
     updates: list[torch.optim.Optimizer],
     rows: list[torch.Tensor],
@@ -110,13 +110,13 @@ def steps(
         yield
 
 
-def test_auc(model: nn.Module, given: dict[str, Any]) -> float:
+def score_test(model: nn.Module, given: dict[str, Any]) -> float:
     """Scores the test split."""
     *features, label = load(given, "test")
     with torch.no_grad():
         logit = torch.cat([model(*x) for x in zip(*(f.split(4096) for f in features), strict=True)])
-    return measure.auc(label.numpy(), logit.numpy())
+    return measure.compute_auc(label.numpy(), logit.numpy())
 
 
 if __name__ == "__main__":
-    main(measure.settings())
+    main(measure.read_settings())

@@ -43,7 +43,7 @@ def test_each_program_runs_in_each_round_until_it_fails(kept):
 
 
 def test_the_table_has_ratios_goals_and_reasons(kept):
-    table = summary.text(summary.rows(SUITE, kept), SUITE)
+    table = summary.format_table(summary.list_rows(SUITE, kept), SUITE)
     assert "| another | 100 | 1.5 | 2.00 | ≥ 1.5: met |" in table
     assert "a broken one: RuntimeError: needs another machine" in table
     assert "one that is not here: has no build for this Python" in table
@@ -59,15 +59,15 @@ def test_the_area_is_that_of_scikit_learn():
     random = np.random.default_rng(0)
     label, score = random.integers(0, 2, 500), random.integers(0, 40, 500)  # with equal scores
     truth = sklearn.metrics.roc_auc_score(label, score)
-    assert measure.auc(label, score) == pytest.approx(truth, abs=1e-12)
+    assert measure.compute_auc(label, score) == pytest.approx(truth, abs=1e-12)
 
 
 def test_processor_seconds_are_those_of_descendants_too(monkeypatch):
     monkeypatch.setenv(measure.ROOT, str(os.getpid()))
-    before = measure.processor_seconds()
+    before = measure.read_processor_seconds()
     burn = "import time\nwhile time.process_time() < 0.3: pass"
     subprocess.run([sys.executable, "-c", burn], check=True)
-    assert measure.processor_seconds() - before >= 0.25
+    assert measure.read_processor_seconds() - before >= 0.25
 
 
 @pytest.mark.parametrize("suite", SUITES.values(), ids=list(SUITES))

@@ -3,4 +3,4 @@
 from benchmarks.peers import measure
 
 print("a line of a library")
-measure.report(rate=measure.settings()["rate"], cpu=1.5)
+measure.report(rate=measure.read_settings()["rate"], cpu=1.5)

@@ -2,4 +2,4 @@
 
 from benchmarks.peers import measure
 
-measure.report(rate=2 * measure.settings()["rate"], cpu=0.5)
+measure.report(rate=2 * measure.read_settings()["rate"], cpu=0.5)
