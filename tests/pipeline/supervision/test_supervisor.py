@@ -31,7 +31,7 @@ def test_a_cluster_runs_to_its_end_and_the_parameter_server_is_ended(stage):
     assert set(cluster) == {"chief", "worker", "ps"}
     assert all(other == cluster for other in clusters.values())
     assert stage.boss.restarts == []
-    assert (stage.boss.pace.start_step, stage.boss.pace.find_newest_step) == (0, 20)
+    assert (stage.boss.pace.start_step, stage.boss.pace.newest_step) == (0, 20)
     assert stage.boss.pace.first_step_at <= stage.boss.pace.trained_at
 
 
@@ -335,4 +335,4 @@ def test_what_earlier_processes_said_is_no_news(stage):
     old = run_folder.Status("chief-0", 1, "h", "training", 1.0, step=999, loss=1.0)
     run_folder.write_status(stage.run_folder, old)
     stage.run(SINGLE)
-    assert stage.boss.pace.find_newest_step == 20
+    assert stage.boss.pace.newest_step == 20
