@@ -3,8 +3,8 @@
     estimator-pipeline schema --data=data/flights/sample.csv.gz --out=sample.yaml
 
 Reads everything, some hundred thousand rows a second. Takes CSV and JSON lines (plain, gz, zip),
-Parquet and TFRecord: a file, a pattern of several, or a folder; and images, as IDX files or in a
-folder of classes.
+Parquet, ORC, Avro and TFRecord: a file, a pattern of several, or a folder; and images, as IDX files
+or in a folder of classes.
 """
 
 from __future__ import annotations

@@ -4,9 +4,10 @@
     make predict [RUN=name] [INPUT=path] [OUTPUT=path] [FORMAT=csv|jsonl|parquet] [EXPORT=best]
     make predict SIGNATURE=item INPUT=items.parquet     of one tower alone: an index of vectors
 
---input is a file of rows (CSV, JSON lines, Parquet, TFRecord), of images (PNG, JPEG, IDX), a
-pattern of such files or a folder of them. Only the SavedModel is used, as a server would: no code
-of the model, no checkpoint. Tens of thousands of rows a second of a table; loading takes seconds.
+--input is a file of rows (CSV, JSON lines, Parquet, ORC, Avro, TFRecord), of images (PNG, JPEG,
+IDX), a pattern of such files or a folder of them. Only the SavedModel is used, as a server would:
+no code of the model, no checkpoint. Tens of thousands of rows a second of a table; loading takes
+seconds.
 """
 
 from __future__ import annotations

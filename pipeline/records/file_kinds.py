@@ -51,7 +51,8 @@ _ZLIB = FileKind("zlib", "packed", "packed by zlib", _PLAIN)
 
 # Behind a mark that is a word, which may begin a table of text, too: other bytes than text follow.
 _NO_TEXT = rb"(?=.*[\0-\x08\x0e-\x1a\x1c-\x1f])"
-_KINDS = tuple(
+# Patterns of first bytes and what they are the mark of.
+KINDS = tuple(
     (re.compile(mark + (_NO_TEXT if mark.isalnum() else b""), re.DOTALL), kind)
     for mark, kind in (
         *((SOURCES[name].mark, kind) for name, kind in ROWS.items() if SOURCES[name].mark),
@@ -107,7 +108,7 @@ def detect(head: bytes) -> FileKind | None:
     for text and for what is not known."""
     if _begins_a_record(head):
         return TFRECORD
-    return next((kind for mark, kind in _KINDS if mark.match(head)), None)
+    return next((kind for mark, kind in KINDS if mark.match(head)), None)
 
 
 def is_picture(content: bytes) -> bool:
