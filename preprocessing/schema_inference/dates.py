@@ -35,20 +35,21 @@ _STAND_INS = (17530101, 18991230, 18991231, 19000101, 19700101, 20991231)
 _STAND_INS_OF_NUMBERS = (10101, 29991231, 99991231)
 # So many of them are kept as examples.
 _EXAMPLES = 3
-_ISO = r"^(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)[T ]?(?P<hour>\d*)"
+_ISO = r"^(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)[T ]?(?P<hour>\d*):?(?P<minute>\d*)"
 
 
 @dataclasses.dataclass
 class DateRange:
-    """From which day to which, counted from 1970-01-01, and which months, days of the month and
-    hours occur; an hour of the afternoon may be 12 more. `seen` counts different values, of each
-    part of the data anew."""
+    """From which day to which, counted from 1970-01-01, and which months, days of the month, hours
+    and minutes of the hour occur; an hour of the afternoon may be 12 more. `seen` counts different
+    values, of each part of the data anew."""
 
     first: int
     last: int
     months: set[int] = dataclasses.field(default_factory=set)
     days: set[int] = dataclasses.field(default_factory=set)
     hours: set[int] = dataclasses.field(default_factory=set)
+    minutes: set[int] = dataclasses.field(default_factory=set)
     seen: int = 0
 
     @property
@@ -80,6 +81,7 @@ class DateRange:
             self.months | other.months,
             self.days | other.days,
             hours=self.hours | other.hours,
+            minutes=self.minutes | other.minutes,
             seen=self.seen + other.seen,
         )
 
@@ -218,6 +220,9 @@ class Seen:
                 known = spans[form] = _widen(spans.get(form), parts)
                 mask = pa.array(rows)
                 known.hours |= _list_hours(found.field(3).filter(mask), texts.filter(mask))
+                known.minutes |= set(
+                    pc.unique(_read_numbers(found.field(4).filter(mask))).to_pylist()
+                )
         few = texts.filter(pa.array(apart)).slice(0, _EXAMPLES).to_pylist()
         self.odd[form] = sorted({*self.odd.get(form, ()), *few})[:_EXAMPLES]
         if form == "y-m":
@@ -277,9 +282,14 @@ def _find_unreal_days(year: np.ndarray, month: np.ndarray, day: np.ndarray) -> n
     return np.flatnonzero(day > longest)
 
 
+def _read_numbers(digits: pa.Array) -> pa.Array:
+    """Returns digits as numbers, 0 where there are none."""
+    return pc.if_else(pc.equal(digits, ""), "0", digits).cast(pa.int64())
+
+
 def _list_hours(hours: pa.Array, texts: pa.Array) -> set[int]:
     """Returns the hours of texts, 0 where they have none."""
-    known = pc.if_else(pc.equal(hours, ""), "0", hours).cast(pa.int64())
+    known = _read_numbers(hours)
     after = pc.match_substring_regex(texts, date_forms.AFTERNOON).cast(pa.int64())
     return set(pc.unique(pc.add(known, pc.multiply(after, 12))).to_pylist())
 

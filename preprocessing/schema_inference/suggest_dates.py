@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import numpy as np
+
 from pipeline.steps import date_forms
 from pipeline.steps.dates import COMPACT, EPOCHS
 from preprocessing.schema_inference import dates, traits
@@ -19,7 +21,9 @@ _TIME = re.compile(
 _FOUR = re.compile(r"\d{4}")
 _TWO_MONTHS, _INTERVALS = 60, 8
 _YEAR = 365.25
-_DAY = 1440  # minutes
+# The minute of the day, in even intervals: what happens within one, such as a rush hour, cannot be
+# learned.
+_MINUTES = list(range(0, 1441, 30))
 # Two-digit years that span so many, or are so far ahead, may be of another century than they are
 # taken for.
 _TWO_CENTURIES, _AHEAD = 50, 2035
@@ -39,7 +43,11 @@ def find(name: str, found: ColumnProfile) -> tuple[str, dates.DateRange] | None:
             return "ymd", found.as_dates.compact
         called = is_time(name)
         if called or not traits.is_identifier(name, found):
-            return dates.detect_unix_time(found.about.least, found.about.greatest, called=called)
+            times = dates.detect_unix_time(found.about.least, found.about.greatest, called=called)
+            if times is not None:
+                minutes = traits.count_numbers(found)[0] // (60 * EPOCHS[times[0]]) % 60
+                times[1].minutes |= set(np.unique(minutes).tolist())
+            return times
     return None
 
 
@@ -134,8 +142,8 @@ def write_remarks(name: str, found: ColumnProfile) -> list[str]:
 def suggest_parts(
     name: str, form: str, span: dates.DateRange, *, rows: int
 ) -> dict[str, list[Any]]:
-    """Returns features by name: day of the week, month and hour as categories, the season or the
-    time of day, and the day itself in even intervals; only those that differ. Dates of several
+    """Returns features by name: day of the week, month and hour as categories, the season, and the
+    minute of the day and the day itself in even intervals; only those that differ. Dates of several
     years also make a category of each day of the calendar, if their `rows` are enough to learn
     it."""
     days = span.last - span.first
@@ -154,8 +162,8 @@ def suggest_parts(
         found[f"{name}_day"] = [build_part("calendar_day"), {"identity": {"ids": 374}}]
     if len(span.hours) > 1:
         found[f"{name}_hour"] = [build_part("hour"), {"identity": {"ids": 25}}]
-    if form == "clock":
-        found[f"{name}_time"] = [build_part("minute_of_day"), {"cycle": {"period": _DAY}}]
+    if len(span.minutes) > 1:
+        found[f"{name}_time"] = [build_part("minute_of_day"), {"piecewise": {"edges": _MINUTES}}]
     if days:
         count = min(_INTERVALS, days)
         edges = [span.first + days * n // count for n in range(count + 1)]

@@ -83,6 +83,29 @@ def test_only_parts_that_differ_are_features():
     assert not made.parts and made.notes[-1] == "of one day and hour: no feature"
 
 
+_FIRST = datetime.datetime(2020, 1, 1)
+
+
+@pytest.mark.parametrize("minutes", [37, 60])
+@pytest.mark.parametrize(
+    "form", ["%m/%d/%Y %I:%M %p", "%Y-%m-%dT%H:%M:%S", "%d %b %Y %H:%M", "%Y%m%d%H%M", "unix"]
+)
+def test_the_minute_of_the_day_is_a_feature_where_minutes_vary(form, minutes):
+    """Of hours alone, what happens within one, such as a rush hour, cannot be learned."""
+    times = [_FIRST + datetime.timedelta(minutes=minutes * n) for n in range(900)]
+    if form == "unix":
+        seconds = [int(t.replace(tzinfo=datetime.timezone.utc).timestamp()) for t in times]
+        made = _column(seconds, "time")
+    else:
+        made = _column([t.strftime(form) for t in times], "time")
+    assert "time_hour" in made.parts
+    assert ("time_time" in made.parts) == (minutes == 37)
+    if minutes == 37:
+        day, halves = made.parts["time_time"]
+        assert day["date"]["part"] == "minute_of_day"
+        assert halves == {"piecewise": {"edges": list(range(0, 1441, 30))}}
+
+
 def _days(count, apart=1):
     first = datetime.date(2001, 1, 1)
     return [str(first + datetime.timedelta(days=apart * n)) for n in range(count)]
@@ -228,7 +251,8 @@ def test_times_of_day(written):
     made = _column(values)
     assert "times of day" in made.notes and made.rules["dates"] == "clock"
     minute = {"date": {"part": "minute_of_day", "form": "clock"}}
-    assert made.parts["when_time"] == [minute, {"cycle": {"period": 1440}}]
+    halves = {"piecewise": {"edges": list(range(0, 1441, 30))}}
+    assert made.parts["when_time"] == [minute, halves]
     assert list(made.parts) == ["when_hour", "when_time"]
 
 
