@@ -38,7 +38,7 @@ class SuggestedColumn:
 
     `steps` are those of its feature; without any there is none. `parts` are features of dates.
     `embedding` is that of ids, if it is not to be left to the trainer. `unused` says why there is
-    no feature of values that may tell something.
+    no feature of values that may tell something, `merged` which values are not told apart.
     """
 
     rules: dict[str, Any]
@@ -47,6 +47,7 @@ class SuggestedColumn:
     parts: dict[str, list[Any]] = dataclasses.field(default_factory=dict)
     embedding: int | dict[str, Any] | None = None
     unused: str = ""
+    merged: str = ""
 
     @property
     def is_amount(self) -> bool:
@@ -105,7 +106,7 @@ def suggest_column(
         made.unused = tail
     elif traits.is_identifier(name, found) and found.count_of_different > traits.CATEGORIES:
         made.notes.append("identifiers, no amounts")
-        _suggest_hash(found, made)
+        _suggest_identifier_feature(found, made)
     elif found.kind == "string":
         _suggest_text_feature(found, made)
     else:
@@ -313,15 +314,38 @@ def _suggest_text_feature(found: ColumnProfile, made: SuggestedColumn) -> None:
         _suggest_hash(found, made)
 
 
+def _suggest_identifier_feature(found: ColumnProfile, made: SuggestedColumn) -> None:
+    """Embeds identifiers: each by itself, or hashed if they are too many to list."""
+    if found.different is None or len(found.different) > _VOCABULARY:
+        _suggest_hash(found, made)
+        return
+    _allow_other_values(found, made.rules)
+    made.rules["vocabulary"] = {}
+    made.steps = ["vocabulary"]
+    made.embedding = _choose_width(found)
+
+
+def _choose_width(found: ColumnProfile) -> int:
+    return min(_WIDEST, math.ceil(2 * found.count_of_different**0.25))
+
+
+def _allow_other_values(found: ColumnProfile, rules: dict[str, Any]) -> None:
+    """Drops the limits, as other values come, but none that has lost its zeros."""
+    lengths = {n: limit for n, limit in rules.items() if found.codes and "length" in n}
+    _drop_limits(rules)
+    rules |= lengths
+
+
 def _suggest_hash(found: ColumnProfile, made: SuggestedColumn) -> None:
     """Hashes values to ids, and says how many of them are not told apart."""
     different = found.count_of_different
     buckets = min(2 ** math.ceil(math.log2(_PER_VALUE * different)), _MOST_BUCKETS)
     shared = -math.expm1((different - 1) * math.log1p(-1 / buckets))
-    # Other values come, but none that has lost its zeros.
-    lengths = {n: limit for n, limit in made.rules.items() if found.codes and "length" in n}
-    _drop_limits(made.rules)
-    made.rules |= lengths
+    _allow_other_values(found, made.rules)
     made.notes.append(f"hashed to {buckets:,} buckets, {shared:.0%} share theirs with another")
     made.steps = [{"hash": {"buckets": buckets}}]
-    made.embedding = min(_WIDEST, math.ceil(2 * different**0.25))
+    made.embedding = _choose_width(found)
+    made.merged = (
+        f"{shared:.0%} of its about {round(different, 2 - len(str(different))):,} different values "
+        f"share one of {buckets:,} buckets with another, and count as the same"
+    )

@@ -115,6 +115,17 @@ def explain_unused(columns: Mapping[str, str], said: Collection[str]) -> list[st
     return [*lines, others] if more else lines
 
 
+def explain_merged(columns: Mapping[str, str]) -> list[str]:
+    """Returns which values of columns, by name, a model does not tell apart, and what to do."""
+    shown = itertools.islice(columns.items(), _SHOWN)
+    lines = [
+        f"{n!r}: {which}. Raise buckets in features.{n} to tell more apart" for n, which in shown
+    ]
+    more = len(columns) - len(lines)
+    others = f"values of {more:,} more columns share buckets; the config says how many"
+    return [*lines, others] if more else lines
+
+
 def _remark_on_missing(guess: Guess, found: Survey, labels: Collection[str]) -> list[str]:
     """Returns which texts that may be values stand for none, a line for each text, and of a label
     one of its own."""

@@ -89,6 +89,7 @@ def propose(path: str, out: str, label: str = "", *, has_header: bool | None = N
             numbers |= set() if traits.is_class(found.columns[name]) else {name}
         said = remarks.find_remarks(guess, found, choice.labels, numbers=numbers)
         features = _select_features(made, choice)
+        said += remarks.explain_merged({n: c.merged for n, c in features.items() if c.merged})
         if any(column.steps or column.parts for column in features.values()):
             nothing = ""
             said += remarks.explain_unused({n: c.unused for n, c in made.items() if c.unused}, said)

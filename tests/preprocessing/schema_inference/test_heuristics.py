@@ -158,30 +158,45 @@ def test_names_of_few_things_are_learnt():
     assert _column([f"s{i % 16}" for i in range(60)], "store_id").steps == []
 
 
-def test_codes_that_are_hashed_keep_their_length():
-    codes = [f"{number:05}" for number in range(40)] * 6
-    assert _column(codes, "zip").rules == {"type": "string", "min_length": 5, "max_length": 5}
-    names = [f"u{number:05}" for number in range(40)] * 6
-    assert _column(names, "user_id").rules == {"type": "string"}
+def test_codes_that_are_embedded_keep_their_length():
+    length = {"min_length": 5, "max_length": 5}
+    for count, vocabulary in ((40, {"vocabulary": {}}), (10_001, {})):
+        codes = [f"{number:05}" for number in range(count)] * 6
+        assert _column(codes, "zip").rules == {"type": "string"} | length | vocabulary
+        names = [f"u{number:05}" for number in range(count)] * 6
+        assert _column(names, "user_id").rules == {"type": "string"} | vocabulary
 
 
-def test_identifiers_are_hashed_and_embedded():
-    """As amounts they say nothing. A fifth of the values share a bucket at most."""
+def test_identifiers_are_told_apart_and_embedded():
+    """As amounts they say nothing. Of a hash, even of few identifiers some would share a bucket."""
     made = _column([*range(1000, 1700)] * 6, name="userId")
-    assert made.steps == [{"hash": {"buckets": 4096}}] and made.embedding == 11
-    assert made.notes[1:] == [
-        "identifiers, no amounts",
-        "hashed to 4,096 buckets, 16% share theirs with another",
-    ]
+    assert made.steps == ["vocabulary"] and made.embedding == 11
+    assert made.rules == {"type": "int64", "vocabulary": {}} and not made.merged
+    assert made.notes[1:] == ["identifiers, no amounts"]
     assert _column([*range(1000, 1700)] * 6, name="amount").embedding is None
     assert _column([*range(1000, 1700)] * 6, name="account_length").embedding is None
     texts = [f"sku-{n}" for n in range(40)] * 6
-    assert _column(texts, name="product").steps == [{"hash": {"buckets": 256}}]
+    assert _column(texts, name="product").steps == ["vocabulary"]
+
+
+def test_identifiers_too_many_to_list_are_hashed_and_embedded():
+    """A fifth of the values share a bucket at most, and a line says how many do."""
+    made = _column([*range(1000, 11_001)] * 6, name="userId")
+    assert made.steps == [{"hash": {"buckets": 65536}}] and made.embedding == 16
+    assert made.rules == {"type": "int64"}
+    assert made.notes[1:] == [
+        "identifiers, no amounts",
+        "hashed to 65,536 buckets, 14% share theirs with another",
+    ]
+    assert made.merged == (
+        "14% of its about 10,000 different values share one of 65,536 buckets with another, and "
+        "count as the same"
+    )
 
 
 def test_the_share_of_identifiers_that_share_a_bucket_is_true():
     """By TensorFlow's own hash, which the model uses."""
-    for count in (40, 1000, 100_000):
+    for count in (10_001, 40_000, 100_000):
         made = _column([*range(count)] * 6, name="user_id")
         (step,) = made.steps
         ids = tf.strings.to_hash_bucket_fast(
@@ -222,7 +237,8 @@ def test_identifiers_with_a_long_tail_are_learnt_by_their_head(most):
             found.see(pa.array(rows[start : start + 5000]))
         return heuristics.suggest_column("item_id", found, len(rows))
 
-    assert made(7500).steps == [{"hash": {"buckets": 2**16}}]
+    learnt = ["vocabulary"] if most == 100_000 else [{"hash": {"buckets": 2**16}}]
+    assert made(7500).steps == learnt
     assert made(7500).notes[1] == "identifiers, no amounts"
     few = made(40_000)
     assert few.steps == [] and few.unused in [
