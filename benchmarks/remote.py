@@ -12,7 +12,7 @@ import tempfile
 
 from benchmarks.result import Result
 from tests.cloud import reader
-from tests.cloud.fixtures import BUCKET, of_service
+from tests.cloud.fixtures import BUCKET, build_cloud
 from tests.cloud.service import Service
 
 _DELAY = 0.02  # seconds
@@ -26,7 +26,7 @@ def run(storage_root: str) -> list[Result]:
     with tempfile.TemporaryDirectory() as folder:
         made = pathlib.Path(folder)
         with Service(made, BUCKET) as service:
-            cloud = of_service(service, "bench")
+            cloud = build_cloud(service, "bench")
             reader.put(cloud, made / "made", shards=_SHARDS, records=_BLOCKS * reader.BLOCK)
             service.api.delay = _DELAY
             found = [reader.run(cloud, _BATCHES) for _ in range(_ROUNDS)]

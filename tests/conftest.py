@@ -52,7 +52,7 @@ def pytest_ignore_collect(collection_path: pathlib.Path, config: pytest.Config) 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Puts every test into its set, before -m chooses among them, and long files first."""
     sets.mark(config, items)
-    items.sort(key=lambda item: scheduling.rank(item.path))
+    items.sort(key=lambda item: scheduling.find_rank(item.path))
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -148,10 +148,10 @@ class Published:
 
 def publish(folder: pathlib.Path, kind: dict[str, str]) -> Published:
     """Preprocesses, trains for a moment, and publishes the final and the best model."""
-    return finished(folder, text(rows(kind)), CONFIG.format(**kind), best=True)
+    return publish_table(folder, text(rows(kind)), CONFIG.format(**kind), best=True)
 
 
-def finished(
+def publish_table(
     folder: pathlib.Path, table: str, config_text: str, *, best: bool = False
 ) -> Published:
     """Does the same for the CSV `table`, which the config calls `rows.csv`; without the best model
@@ -184,7 +184,7 @@ def finished(
     return Published(folder, job, run, source, estimator)
 
 
-def json_lines(found: list[dict[str, Any]]) -> str:
+def format_json_lines(found: list[dict[str, Any]]) -> str:
     """Returns rows as JSON lines, without the members that have no value."""
     return "".join(
         json.dumps({n: v for n, v in row.items() if v is not None}) + "\n" for row in found

@@ -36,7 +36,7 @@ def test_every_test_is_in_one_of_two_sets_and_the_fast_ones_in_the_first(request
     assert request.node.nodeid in collected
     chosen = [_of_make(target) for target in ("test", "test-slow", "test-fast")]
     for test, markers in collected.items():
-        normal, slow, fast = (sets.chosen(expression, markers) for expression in chosen)
+        normal, slow, fast = (sets.is_chosen(expression, markers) for expression in chosen)
         assert normal != slow, test
         assert normal or not fast, test
         assert normal or sets.may_be_slow(ROOT / test.partition("::")[0]), test
@@ -122,7 +122,7 @@ def test_the_folders_are_there():
     ],
 )
 def test_files_that_use_a_costly_fixture_share_a_process(path, group):
-    assert scheduling.group(sets.TESTS / path) == group
+    assert scheduling.find_group(sets.TESTS / path) == group
 
 
 def test_costly_fixtures_exist():
@@ -133,7 +133,7 @@ def test_costly_fixtures_exist():
 
 def test_what_takes_long_comes_first(request):
     """Of those collected here, whatever they were chosen by."""
-    ranks = [scheduling.rank(item.path) for item in request.session.items]
+    ranks = [scheduling.find_rank(item.path) for item in request.session.items]
     assert ranks == sorted(ranks)
 
 

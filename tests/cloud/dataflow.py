@@ -29,7 +29,7 @@ class Dataflow:
             self.created.append(json.loads(body))
             number = f"2026-11-21_{len(self.created)}"
             self._reached[number] = "JOB_STATE_PENDING"
-            return self._described(number)
+            return self._describe(number)
         found = re.fullmatch(rf"/v1b3/{PLACE}/jobs/([^/]+)(/messages|/metrics)?", path)
         if found is None:
             return None
@@ -42,8 +42,8 @@ class Dataflow:
             self._reached[found[1]] = json.loads(body)["requestedState"]
         elif self.states:
             self._reached[found[1]] = self.states.pop(0)
-        return self._described(found[1])
+        return self._describe(found[1])
 
-    def _described(self, number: str) -> dict[str, Any]:
+    def _describe(self, number: str) -> dict[str, Any]:
         state = self._reached.get(number, "JOB_STATE_RUNNING")
         return {"id": number, "projectId": "my-project", "currentState": state}

@@ -68,13 +68,13 @@ def cloud(service, monkeypatch) -> Iterator[Cloud]:
     for name, value in service.environment.items():
         monkeypatch.setenv(name, value)
     gcs_client.client_of.cache_clear()
-    yield of_service(service, f"test{next(_counter)}")
+    yield build_cloud(service, f"test{next(_counter)}")
     service.api.faults.clear()
     gcs_client.client_of.cache_clear()
     assert not service.api.problems
 
 
-def of_service(service: Service, folder: str) -> Cloud:
+def build_cloud(service: Service, folder: str) -> Cloud:
     """Returns a folder of the service, and the environment of processes that are to find it.
 
     No other process has a folder of the same path: runs are locked on the machine by their paths.

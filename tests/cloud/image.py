@@ -22,7 +22,7 @@ class Image:
     entrypoint: list[str]
 
 
-def made(root: pathlib.Path, target: str = "trainer") -> Image:
+def build(root: pathlib.Path, target: str = "trainer") -> Image:
     """Goes through the steps of the Dockerfile up to a target, without what the base image and pip
     bring.
 
@@ -31,7 +31,7 @@ def made(root: pathlib.Path, target: str = "trainer") -> Image:
     work, user, entrypoint = root, "root", []
     environment: dict[str, str] = {}
     arguments: dict[str, str] = {}
-    for step, rest in _of_target(target):
+    for step, rest in _read_target(target):
         for name, value in arguments.items():
             rest = rest.replace(f"${{{name}}}", value)
         if step == "ENV":
@@ -54,7 +54,7 @@ def made(root: pathlib.Path, target: str = "trainer") -> Image:
     return Image(root, work, inside, user, entrypoint)
 
 
-def _of_target(target: str) -> list[tuple[str, str]]:
+def _read_target(target: str) -> list[tuple[str, str]]:
     """Returns the steps of a target and of what it is built from."""
     stages: dict[str, list[tuple[str, str]]] = {"": []}
     name = ""

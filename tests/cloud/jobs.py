@@ -37,9 +37,9 @@ class Jobs:
             job = json.loads(body)
             self.created.append(job)
             self._reached.append("JOB_STATE_QUEUED")
-            return self._described(len(self.created) - 1)
+            return self._describe(len(self.created) - 1)
         if path == f"/v1/{PLACE}/customJobs":
-            return self._listed(query)
+            return self._list(query)
         if match := re.fullmatch(rf"/v1/{PLACE}/customJobs/(\d+):cancel", path):
             self._reached[int(match[1]) - 1] = "JOB_STATE_CANCELLED"
             return {}
@@ -48,10 +48,10 @@ class Jobs:
             if self.states:
                 self._reached[number] = self.states.pop(0)
                 self.on_state(self._reached[number])
-            return self._described(number)
+            return self._describe(number)
         return None
 
-    def _listed(self, query: dict[str, str]) -> dict[str, Any]:
+    def _list(self, query: dict[str, str]) -> dict[str, Any]:
         """Returns one page of the jobs that a filter lets through."""
         label, *unwanted = query["filter"].split(" AND ")
         states = {re.fullmatch(r'state!="(\w+)"', one)[1] for one in unwanted}
@@ -65,9 +65,9 @@ class Jobs:
         first = int(query.get("pageToken", 0))
         after = first + _PAGE
         more = {"nextPageToken": str(after)} if after < len(found) else {}
-        return {"customJobs": [self._described(n) for n in found[first:after]], **more}
+        return {"customJobs": [self._describe(n) for n in found[first:after]], **more}
 
-    def _described(self, number: int) -> dict[str, Any]:
+    def _describe(self, number: int) -> dict[str, Any]:
         failed = self._reached[number] == "JOB_STATE_FAILED" and self.error
         return {
             **self.created[number],

@@ -3,13 +3,13 @@
 import subprocess
 import sys
 
-from tests.cloud.fixtures import of_service
+from tests.cloud.fixtures import build_cloud
 from tests.pipeline.process_help import ROOT
 
 CODE = """
 from types import SimpleNamespace
-from tests.cloud.fixtures import of_service
-print(of_service(SimpleNamespace(api=None, environment={}), "f").root)
+from tests.cloud.fixtures import build_cloud
+print(build_cloud(SimpleNamespace(api=None, environment={}), "f").root)
 """
 
 
@@ -19,4 +19,4 @@ def test_two_sessions_on_one_machine_have_folders_of_their_own(service):
         [sys.executable, "-c", CODE], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert other.stdout.startswith("gs://bucket/f")
-    assert other.stdout.strip() != of_service(service, "f").root
+    assert other.stdout.strip() != build_cloud(service, "f").root

@@ -14,13 +14,13 @@ import pytest
 
 from pipeline.launchers import container, image
 from pipeline.launchers.gcp import job_spec
-from tests.cloud.image import Image, made
+from tests.cloud.image import Image, build
 from tests.pipeline.jobs.jobs import plan
 
 
 @pytest.fixture(scope="module")
 def unpacked(tmp_path_factory) -> Image:
-    return made(tmp_path_factory.mktemp("image"))
+    return build(tmp_path_factory.mktemp("image"))
 
 
 def run(unpacked: Image, *command: str) -> subprocess.CompletedProcess:
@@ -62,7 +62,7 @@ def test_training_has_a_user_without_rights_and_dataflow_root(unpacked, tmp_path
     """Dataflow mounts folders of root: pangeo-data/pangeo-docker-images#360. The user is a number,
     without which Kubernetes refuses a pod that must not be root."""
     assert (unpacked.user, unpacked.entrypoint) == ("1000", [])
-    workers = made(tmp_path, "preprocessor")
+    workers = build(tmp_path, "preprocessor")
     assert (workers.user, workers.entrypoint) == ("root", ["/opt/apache/beam/boot"])
     assert workers.environment["RUN_PYTHON_SDK_IN_DEFAULT_ENVIRONMENT"] == "1"
 

@@ -13,8 +13,8 @@ from pipeline.config import config_file
 from pipeline.jobs import job
 from pipeline.launchers.gcp import job_spec, launcher
 from pipeline.runs import fatal
-from tests.cloud.fixtures import Cloud, of_service
-from tests.cloud.image import Image, made
+from tests.cloud.fixtures import Cloud, build_cloud
+from tests.cloud.image import Image, build
 from tests.cloud.vertex import JOB_RESTARTS, RESTARTS, Vertex
 from tests.pipeline.jobs.jobs import PLACE
 from tests.pipeline.process_help import ROOT, wait_until
@@ -23,7 +23,7 @@ from tests.pipeline.process_help import ROOT, wait_until
 @pytest.fixture(scope="module")
 def records(service, small_records) -> Cloud:
     """Records on gs://, as preprocessing has left them."""
-    cloud = of_service(service, "vertex")
+    cloud = build_cloud(service, "vertex")
     for path in (small_records.storage / "records").rglob("*"):
         if path.is_file() and not path.name.startswith(".lock"):
             name = str(path.relative_to(small_records.storage))
@@ -85,7 +85,7 @@ def test_a_cluster_of_all_roles_survives_a_kill_and_maintenance(submitted, recor
         "train.optimizer={name: sgd, learning_rate: 0.5}",
         "gcp.service_account=trainer@my-project.iam.gserviceaccount.com",
         "gcp.tensorboard=projects/7/locations/europe-west4/tensorboards/8",
-        image=made(tmp_path / "image"),
+        image=build(tmp_path / "image"),
         by_hand=True,
     )
     state = vertex.run(harm)

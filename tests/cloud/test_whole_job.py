@@ -13,7 +13,7 @@ import sys
 import pytest
 
 from tests.cloud.faults import PYTHON, TENSORFLOW, Fault
-from tests.cloud.fixtures import Cloud, of_service
+from tests.cloud.fixtures import Cloud, build_cloud
 from tests.pipeline.process_help import ROOT
 
 STEPS, MORE_STEPS = 400, 600
@@ -80,7 +80,7 @@ def train(cloud: Cloud, steps: int) -> str:
 @pytest.fixture(scope="module")
 def job(service, small_records) -> Job:
     """Preprocesses from and to gs://, trains a cluster of four there, and resumes it."""
-    cloud = of_service(service, "whole")
+    cloud = build_cloud(service, "whole")
     text = (small_records.storage / "small.yaml").read_text()
     for raw in small_records.storage.glob("*-*"):
         cloud.put(f"raw/{raw.name}", raw.read_bytes())

@@ -36,7 +36,7 @@ class AtStart(tf.compat.v1.train.SessionRunHook):
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{task.get('type', 'chief')}-{task.get('index', 0)}.npz"
         np.savez(path, **session.run(self._variables))
-        placed = [_placed(variable) for variable in tf.compat.v1.trainable_variables()]
+        placed = [_find_place(variable) for variable in tf.compat.v1.trainable_variables()]
         path.with_suffix(".servers.json").write_text(json.dumps([one for one in placed if one]))
 
 
@@ -47,7 +47,7 @@ def _name(variable):
     return f"{part.full_name}|{part.var_offset[0]}"
 
 
-def _placed(variable):
+def _find_place(variable):
     server = tf.DeviceSpec.from_string(variable.device)
     if server.job != "ps":
         return None

@@ -72,13 +72,13 @@ class ModeRun:
 
     def first_step(self, task: str = "chief-0") -> tuple[dict[str, Any], dict[str, Any]]:
         """Returns the variables before and after the first step of a process."""
-        return self._kept(task, "before"), self._kept(task, "after")
+        return self._read_kept(task, "before"), self._read_kept(task, "after")
 
     def first_batch(self, task: str) -> dict[str, Any]:
         """Returns `image` and `label` of what a process read for its first step."""
-        return self._kept(task, "batch")
+        return self._read_kept(task, "batch")
 
-    def _kept(self, task: str, when: str) -> dict[str, Any]:
+    def _read_kept(self, task: str, when: str) -> dict[str, Any]:
         folder = self.path.parent.parent / "first_step" / self.mode
         return dict(np.load(folder / f"{task}.{when}.npz"))
 

@@ -10,7 +10,7 @@ import subprocess
 from collections.abc import Iterator
 
 
-def why_not() -> str | None:
+def explain_unavailable() -> str | None:
     """Returns why hosts cannot be made here, or `None`."""
     if os.geteuid() != 0:
         return "network namespaces with addresses need root"

@@ -11,9 +11,9 @@ import pytest
 
 from tests.e2e import hosts
 from tests.pipeline.process_help import ROOT, child_environment
-from tests.support.ending import last_steps
+from tests.support.ending import find_last_steps
 
-IMPOSSIBLE = hosts.why_not()
+IMPOSSIBLE = hosts.explain_unavailable()
 pytestmark = pytest.mark.skipif(IMPOSSIBLE is not None, reason=str(IMPOSSIBLE))
 
 PORT = 2222
@@ -50,7 +50,7 @@ def test_they_find_each_other_train_and_all_end(small_records, strategy, order, 
     assert codes == dict.fromkeys(order, 0), outputs
     result = (small_records.storage / "runs" / f"by-hand-{strategy}" / "RESULT.json").read_text()
     processes = 2 if strategy == "parameter_server" else 0
-    assert json.loads(result)["final_step"] in last_steps(60, processes=processes)
+    assert json.loads(result)["final_step"] in find_last_steps(60, processes=processes)
 
 
 def _started(small_records, strategy, namespace, name, told, cluster):

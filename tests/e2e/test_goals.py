@@ -83,7 +83,7 @@ def _csv(rows):
 
 @pytest.fixture(scope="module")
 def published(tmp_path_factory):
-    return exports.finished(tmp_path_factory.mktemp("goals"), _csv(_rows()), CONFIG)
+    return exports.publish_table(tmp_path_factory.mktemp("goals"), _csv(_rows()), CONFIG)
 
 
 def _by_hand(published, rows):

@@ -128,7 +128,7 @@ def published(tmp_path_factory):
         {**rows[1], "id": 404, "seen": [1, 2], "dwell": [0.5]},
         {**rows[1], "id": 405, "seen": [], "dwell": [0.5]},
     ]
-    return exports.finished(tmp_path_factory.mktemp("lists"), _csv(rows), CONFIG)
+    return exports.publish_table(tmp_path_factory.mktemp("lists"), _csv(rows), CONFIG)
 
 
 def _hashed(value):
@@ -254,7 +254,7 @@ def test_the_same_rows_give_the_same_bytes(published, tmp_path):
 @pytest.mark.parametrize("kind", ["csv", "jsonl"])
 def test_predictions_are_those_made_by_hand(published, tmp_path, kind):
     given = tmp_path / f"new.{kind}"
-    given.write_text(_csv(NEW) if kind == "csv" else exports.json_lines(NEW))
+    given.write_text(_csv(NEW) if kind == "csv" else exports.format_json_lines(NEW))
     found = [float(row["probability_1"]) for row in published.predicted_table(str(given))]
     assert found == pytest.approx(_by_hand(published, NEW).tolist(), abs=2e-6)
 

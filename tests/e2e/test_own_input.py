@@ -19,7 +19,7 @@ SEVERAL = [name for name, one in strategy_table.STRATEGIES.items() if one.own_ev
 def example(folder: pathlib.Path) -> None:
     """Writes the two files of the page."""
     for language, name in (("python", "mine.py"), ("yaml", "mine.yaml")):
-        (folder / name).write_text(pages.block("own-input.md", language))
+        (folder / name).write_text(pages.find_block("own-input.md", language))
 
 
 @pytest.mark.slow

@@ -13,8 +13,8 @@ from tests.support import pages, samples
 @pytest.fixture
 def project(tmp_path):
     """A folder with the module and the config of the page."""
-    (tmp_path / "my_model.py").write_text(pages.block("models.md", "python"))
-    config = pages.block("models.md", "yaml", "name: my_delay\n")
+    (tmp_path / "my_model.py").write_text(pages.find_block("models.md", "python"))
+    config = pages.find_block("models.md", "yaml", "name: my_delay\n")
     (tmp_path / "my_delay.yaml").write_text(config)
     return tmp_path
 

@@ -19,9 +19,9 @@ from tests.support import scripts
 
 def example():
     """The script and the command of the page."""
-    page, _ = scripts.parts()
+    page, _ = scripts.read_parts()
     [command] = re.findall(r"^```sh\n(estimator-pipeline run .*?)^```$", page, re.M | re.S)
-    return scripts.script(page), shlex.split(command)
+    return scripts.read_script(page), shlex.split(command)
 
 
 @pytest.mark.slow
@@ -32,7 +32,7 @@ def test_the_example_of_the_docs_trains_as_printed(tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "pipeline", *command[1:]],
         cwd=tmp_path,
-        env=scripts.environment(),
+        env=scripts.build_environment(),
         capture_output=True,
         text=True,
         timeout=1800,
@@ -54,7 +54,7 @@ def test_the_example_of_the_docs_trains_as_printed(tmp_path):
 @pytest.mark.slow
 def test_a_lost_worker_and_a_lost_server_come_back(tmp_path):
     given = "max_steps=given.steps"
-    script = scripts.slowed(example()[0], given, f"{given}, hooks=[Slow()]")
+    script = scripts.slow_steps(example()[0], given, f"{given}, hooks=[Slow()]")
     (tmp_path / "train.py").write_text(script)
     run = RunFolder(str(tmp_path / "output" / "runs" / "r"))
     with scripts.start(tmp_path, "--model_dir=model", "--steps=400") as running:

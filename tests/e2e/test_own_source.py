@@ -18,7 +18,7 @@ CELSIUS = {"kitchen": 21.0, "bedroom": 17.5, "cellar": 12.0}
 def project(tmp_path):
     """A folder with the module and the config of the page, and logs as it says."""
     for language, name in (("python", "readings.py"), ("yaml", "readings.yaml")):
-        (tmp_path / name).write_text(pages.block("sources.md", language))
+        (tmp_path / name).write_text(pages.find_block("sources.md", language))
     (tmp_path / "logs").mkdir()
     draw = random.Random(1)
     for file in range(2):

@@ -37,8 +37,8 @@ eval: {{metric: average_loss}}
 def project(tmp_path_factory):
     """A folder with the module, the config and three files, as the page says."""
     folder = tmp_path_factory.mktemp("own")
-    features = pages.block("features.md", "yaml", "features:\n  amount")
-    (folder / "my_steps.py").write_text(pages.block("features.md", "python"))
+    features = pages.find_block("features.md", "yaml", "features:\n  amount")
+    (folder / "my_steps.py").write_text(pages.find_block("features.md", "python"))
     rng = np.random.default_rng(8)
     for split, rows in ROWS.items():
         amounts = rng.uniform(-500, 9000, rows).astype(np.float32)

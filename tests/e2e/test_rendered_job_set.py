@@ -31,7 +31,7 @@ from tests.faults.final import Final
 from tests.pipeline.launchers.k8s import api as apis
 from tests.pipeline.process_help import ROOT, wait_until
 
-IMPOSSIBLE = hosts.why_not()
+IMPOSSIBLE = hosts.explain_unavailable()
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(1200),
@@ -177,7 +177,7 @@ def created_by_hand(shown: str, folder: pathlib.Path) -> list[dict]:
     """Returns what a double of the API has once kubectl was given what DRY_RUN=1 prints."""
     file = folder / "job.yaml"
     file.write_text(shown)
-    with apis.serving() as api:
+    with apis.serve() as api:
         apis.write_kubeconfig(folder / "kubeconfig", api.port)
         variables = {**os.environ, "KUBECONFIG": str(folder / "kubeconfig"), "HOME": str(folder)}
         subprocess.run(["kubectl", "create", "-f", file], env=variables, check=True)

@@ -19,21 +19,26 @@ from tests.support import scripts
 
 def example():
     """The script and the commands of the page."""
-    _, page = scripts.parts()
+    _, page = scripts.read_parts()
     [commands] = re.findall(r"^```sh\n(.*?)^```$", page, re.M | re.S)
-    return scripts.script(page), [shlex.split(x, comments=True) for x in commands.splitlines()]
+    return scripts.read_script(page), [shlex.split(x, comments=True) for x in commands.splitlines()]
 
 
 def write(folder, call, slow):
     """Writes the script of the page as `train.py`, with slow steps."""
-    (folder / "train.py").write_text(scripts.slowed(example()[0], call, slow))
+    (folder / "train.py").write_text(scripts.slow_steps(example()[0], call, slow))
 
 
 def call(folder, command):
     if command[0] == "estimator-pipeline":
         command = [sys.executable, "-m", "pipeline", *command[1:]]
     return subprocess.run(
-        command, cwd=folder, env=scripts.environment(), capture_output=True, text=True, timeout=1200
+        command,
+        cwd=folder,
+        env=scripts.build_environment(),
+        capture_output=True,
+        text=True,
+        timeout=1200,
     )
 
 
@@ -46,7 +51,7 @@ def test_the_example_of_the_docs_trains_as_printed(tmp_path):
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
     told = "chief-0: examples come from the script 'train': no ledger, nothing is exactly once"
     assert told in " ".join(done.stdout.split())
-    record = scripts.record_of(tmp_path, "line")
+    record = scripts.read_record(tmp_path, "line")
     assert (record["status"], record["strategy"]) == ("done", "parameter_server")
     assert record["topology"] == {"chief": 1, "worker": 1, "ps": 1, "evaluator": 1}
     assert 1000 <= record["final_step"] <= 1002
@@ -77,7 +82,7 @@ def test_a_lost_worker_server_and_chief_come_back_and_all_is_evaluated(tmp_path)
             scripts.wait_for_restarts(run, count + 1)
         out, _ = running.communicate(timeout=1200)
     assert running.returncode == 0, out
-    record = scripts.record_of(tmp_path, "r")
+    record = scripts.read_record(tmp_path, "r")
     assert [one["role"] for one in record["restarts"]][:1] == ["worker"]
     assert {"worker", "ps", "chief"} <= {one["role"] for one in record["restarts"]}
     assert record["final_step"] >= 400
@@ -96,7 +101,7 @@ def test_a_script_alone_continues_after_a_kill_and_after_a_signal(tmp_path):
         with subprocess.Popen(
             [sys.executable, "train.py"],
             cwd=tmp_path,
-            env=scripts.environment(),
+            env=scripts.build_environment(),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
@@ -109,14 +114,14 @@ def test_a_script_alone_continues_after_a_kill_and_after_a_signal(tmp_path):
     assert re.search(r"^stopped, saved at step \d+\. Run the same command", said, re.M)
     done = call(tmp_path, [sys.executable, "train.py"])
     assert done.returncode == 0, done.stderr
-    record = scripts.record_of(tmp_path, "line")
+    record = scripts.read_record(tmp_path, "line")
     assert (record["status"], record["final_step"], record["launches"]) == ("done", 300, 3)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_a_chief_that_is_lost_while_it_evaluates_does_that_again_alone(tmp_path):
-    script = scripts.slowed(example()[0], "steps=10)", "steps=800, hooks=[Slow()])")
+    script = scripts.slow_steps(example()[0], "steps=10)", "steps=800, hooks=[Slow()])")
     (tmp_path / "train.py").write_text(script.replace("max_steps=1000", "max_steps=100"))
     run = RunFolder(str(tmp_path / "output" / "runs" / "r"))
     with scripts.start(tmp_path) as running:
@@ -124,7 +129,7 @@ def test_a_chief_that_is_lost_while_it_evaluates_does_that_again_alone(tmp_path)
         scripts.kill(run, "chief-0")
         out, _ = running.communicate(timeout=600)
     assert running.returncode == 0, out
-    record = scripts.record_of(tmp_path, "r")
+    record = scripts.read_record(tmp_path, "r")
     assert [one["role"] for one in record["restarts"]] == ["chief"]
     assert record["exports"]["final"] == f"export/final/{record['final_step']}"
 
@@ -140,7 +145,7 @@ def test_a_cluster_of_a_script_ends_well_when_it_is_asked_to_stop(tmp_path):
         assert asked.stdout.startswith("run r: asked to stop; it saves, evaluates and exports")
         out, _ = running.communicate(timeout=600)
     assert running.returncode == 0, out
-    record = scripts.record_of(tmp_path, "r")
+    record = scripts.read_record(tmp_path, "r")
     assert (record["status"], record["reason"]) == ("done", "stop requested")
     assert record["exports"]["final"] == f"export/final/{record['final_step']}"
 

@@ -26,7 +26,7 @@ def _run(folder, module, *flags):
 
 
 def test_it_trains_on_servers_and_makes_an_index(tmp_path):
-    table = "\n".join([",".join(towers.NAMES), *towers.rows(), ""])
+    table = "\n".join([",".join(towers.NAMES), *towers.make_rows(), ""])
     (tmp_path / "rows.csv").write_text(table)
     (tmp_path / "job.yaml").write_text(towers.CONFIG)
     (tmp_path / "items.csv").write_text("item,price\ni1,1\ni2,2\n")

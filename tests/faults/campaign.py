@@ -161,7 +161,7 @@ class Soak:
             return
         job = self._config(length)
         records = builds.find_run_build(str(self._folder), run.run, job.name)
-        found = verdict.of(run.run.path, records, job, pids=(), workers_lost=run.workers_lost)
+        found = verdict.examine(run.run.path, records, job, pids=(), workers_lost=run.workers_lost)
         for what in found.wrong:
             self._wrong(run, what)
         self._tally.verdicts.append(found)

@@ -17,9 +17,9 @@ class Final:
         blocks = RecordDataset(rig.records.job, folder, manifest.read(folder)).blocks("train")
         saved = checkpoint_files.newest(str(rig.path))
         self.blocks, self.counts = blocks, saved_counts.counts_in(saved, blocks)
-        self.by_name = witness.applied_in(saved)
-        self.names = witness.names_of(folder, manifest.read(folder))
-        self.applied = verdict.applied(saved, folder, rig.records.job)
+        self.by_name = witness.read_applied(saved)
+        self.names = witness.read_names(folder, manifest.read(folder))
+        self.applied = verdict.compare_applied(saved, folder, rig.records.job)
 
     def check(self, twice):
         """Of finished epochs no record is missing; at most `twice` were applied once more."""

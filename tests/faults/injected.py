@@ -103,7 +103,7 @@ class Faults(tf.compat.v1.train.SessionRunHook):
         others = [(n, fault["at"]) for n, fault in enumerate(plan["faults"]) if fault["by"] != mine]
         self._awaited = [(n, at) for n, at in others if alone and not _has_fired(n)]
         self._repeat(of_mine)
-        moments.at_restore(mine, self._due, self._note)
+        moments.report_restores(mine, self._due, self._note)
 
     def before_run(self, run_context):
         return tf.compat.v1.train.SessionRunArgs(self._step)
@@ -191,7 +191,7 @@ def _has_fired(number: int) -> bool:
 def _can_be_met(target: str) -> bool:
     """True if all processes of `target` live, and nothing has been done to them."""
     pids = processes.pids_of(target, the_run())
-    return bool(pids) and not set(pids) & _met()
+    return bool(pids) and not set(pids) & _list_met()
 
 
 def _has_ended(target: str) -> bool:
@@ -200,7 +200,7 @@ def _has_ended(target: str) -> bool:
     return status is not None and status.state == "done"
 
 
-def _met() -> set[int]:
+def _list_met() -> set[int]:
     """Returns the processes that something has been done to; killed ones may not be gone yet."""
     folder = the_run().path
     names = [name for name in os.listdir(folder) if re.fullmatch(r"fired-\w+\.json", name)]
@@ -219,8 +219,8 @@ def _tell(step: int) -> None:
 
 def _is_back(task: str) -> bool:
     return (
-        bool(_met())
-        and processes.find_living_pid(task, the_run()) not in _met()
+        bool(_list_met())
+        and processes.find_living_pid(task, the_run()) not in _list_met()
         and _has_stepped(task)
     )
 

@@ -39,24 +39,24 @@ _TAKES = 0.003  # seconds; about what taking blocks lasts
 def install(due: Due, note: Callable[..., None]) -> None:
     """Reports the moments of this process to `due`, then to `note`. Must be called before the input
     pipeline is made."""
-    _wrap(tf.compat.v1.train.Saver, "save", functools.partial(_saving, due))
+    _wrap(tf.compat.v1.train.Saver, "save", functools.partial(_report_save, due))
     _wrap(tf.compat.v1.train.CheckpointSaverHook, "_save", functools.partial(_whole_save, note))
-    _wrap(dispatcher.Dispatcher, "take", functools.partial(_taking, due))
+    _wrap(dispatcher.Dispatcher, "take", functools.partial(_report_taking, due))
     windows = window_feed.Feed.windows
 
-    def reported(feed: window_feed.Feed, *args) -> Iterator:
+    def report_feed(feed: window_feed.Feed, *args) -> Iterator:
         for window in windows(feed, *args):
             _act(due(TAKING))
             yield window
 
-    window_feed.Feed.windows = reported
+    window_feed.Feed.windows = report_feed
 
 
-def at_restore(task: str, due: Due, note: Callable[..., None]) -> None:
+def report_restores(task: str, due: Due, note: Callable[..., None]) -> None:
     """Reports restores too. Must be called while the graph of the session to come is the default
     one."""
 
-    def restored() -> None:
+    def report() -> None:
         _act(due(RESTORED))
         note(RESTORED)
 
@@ -64,7 +64,7 @@ def at_restore(task: str, due: Due, note: Callable[..., None]) -> None:
     in_cluster = os.environ.get("TF_CONFIG", "{}") != "{}"
     with tf.device(f"/job:{role}/task:{index}" if in_cluster else None):
         # Part of the local initialization, which follows the restore.
-        op = tf.numpy_function(restored, [], [])
+        op = tf.numpy_function(report, [], [])
     tf.compat.v1.add_to_collection(tf.compat.v1.GraphKeys.TABLE_INITIALIZERS, op)
 
 
@@ -85,7 +85,7 @@ def _act(action: Callable[[], None] | None) -> None:
 
 
 @contextlib.contextmanager
-def _saving(
+def _report_save(
     due: Due, saver, session, path: str, global_step: int | None = None, **_
 ) -> Iterator[None]:
     """Acts when the first file of the checkpoint appears; at the latest when all have."""
@@ -118,7 +118,7 @@ def _whole_save(note: Callable[..., None], hook, session, step: int) -> Iterator
 
 
 @contextlib.contextmanager
-def _taking(due: Due, *_, **__) -> Iterator[None]:
+def _report_taking(due: Due, *_, **__) -> Iterator[None]:
     action = due(TAKING)
     if action is not None:
         threading.Timer(random.uniform(0, _TAKES), action).start()

@@ -23,7 +23,7 @@ def unlucky(tmp_path, small_records, monkeypatch):
     """A rig whose processes have few random numbers."""
     children = environment.filter_for_children(child_environment())
     log = str(tmp_path / "server.log")
-    with few_numbers.python(tmp_path) as python, StopRequest().install() as stop:
+    with few_numbers.make_python(tmp_path) as python, StopRequest().install() as stop:
         with monkeypatch.context() as patched:
             patched.setattr(sys, "executable", python)
             server = ForkServer(injected.__name__, log=log, environment=children)

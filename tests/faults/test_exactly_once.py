@@ -183,7 +183,7 @@ def test_each_checkpoint_has_the_steps_that_it_counts(rig, model, backup):
         assert counts.applied.sum() == step * (3 - backup) * BATCH, step
         assert counts.reached.sum() >= counts.applied.sum()
         assert backup or counts.reached.sum() == counts.applied.sum(), step
-        assert witness.applied_in(checkpoint).sum() == counts.applied.sum(), step
+        assert witness.read_applied(checkpoint).sum() == counts.applied.sum(), step
 
 
 # In `make test`, tests/trainer/optimizers/test_places.py has one process.

@@ -37,7 +37,7 @@ def train(rig, mode, steps, *settings, faults=()):
         rig.fired(number)
     lost = sum(restart.role == "worker" for restart in rig.restarts)
     pids = [pid for of_task in rig.seen.pids.values() for pid in of_task]
-    return verdict.of(str(rig.path), rig.records.folder, rig.job, pids=pids, workers_lost=lost)
+    return verdict.examine(str(rig.path), rig.records.folder, rig.job, pids=pids, workers_lost=lost)
 
 
 @pytest.mark.parametrize(

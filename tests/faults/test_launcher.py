@@ -108,7 +108,7 @@ def test_a_killed_launcher_leaves_no_process_and_the_same_command_resumes(comman
     assert process.returncode == 0, output
     assert output.startswith("resuming run killed")
     job = small_records.config("cluster.strategy=parameter_server", *settings)
-    found = verdict.of(str(folder), small_records.folder, job, pids=pids)
+    found = verdict.examine(str(folder), small_records.folder, job, pids=pids)
     assert not found.wrong
     check_ledger(json.loads((folder / "run.json").read_text())["input"], twice=found.bound)
 

@@ -11,7 +11,7 @@ import pytest
 from pipeline import errors
 from pipeline.supervision.ports import Reservation
 from tests.faults.conftest import BATCH, check_ledger
-from tests.support.ending import last_steps
+from tests.support.ending import find_last_steps
 
 ASYNC = ("cluster.strategy=parameter_server", "train.save_steps=50")
 ALL_REDUCE = ("cluster.strategy=multi_worker_mirrored", "train.save_steps=20")
@@ -32,7 +32,7 @@ def test_a_killed_worker_chief_and_server_come_back_and_the_others_stay(rig):
         ),
         pace=0.005,
     )
-    assert result["final_step"] in last_steps(190, processes=2)
+    assert result["final_step"] in find_last_steps(190, processes=2)
     assert rig.fired()["step"] >= 20
     assert {name: len(pids) for name, pids in rig.seen.pids.items()} == {
         **{"chief-0": 2, "ps-0": 2, "evaluator-0": 1, "worker-0": 2}
@@ -89,7 +89,7 @@ def test_a_stopped_process_is_found_and_all_start_again(rig, mode, stopper, targ
         faults=({"by": stopper, "at": 50, "do": "stop", "target": target},),
         pace=0.005,
     )
-    assert result["final_step"] in last_steps(120, processes=2)
+    assert result["final_step"] in find_last_steps(120, processes=2)
     # On busy processors a worker that waits for the stopped one may be lost before that is found.
     (hung,) = [restart for restart in rig.restarts if restart.role == target.partition("-")[0]]
     # Within a save it is the process itself that is missed, otherwise the steps.

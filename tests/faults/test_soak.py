@@ -9,7 +9,7 @@ import pytest
 
 from pipeline.supervision import restart_policy
 from tests.faults.conftest import BATCH, check_ledger
-from tests.support.ending import last_steps
+from tests.support.ending import find_last_steps
 
 KILLS, STEPS, SEED = 20, 1500, 20
 ROLES = ("chief-0", "worker-0", "worker-1", "ps-0", "evaluator-0")
@@ -34,7 +34,7 @@ def test_twenty_kills_at_random_steps_over_random_roles(rig):
         pace=0.003,
         policy=restart_policy.Policy("task", most=KILLS, delays=(0.0,)),
     )
-    assert result["final_step"] in last_steps(STEPS, processes=3)
+    assert result["final_step"] in find_last_steps(STEPS, processes=3)
     for number in range(KILLS):
         rig.fired(number)
     killed = collections.Counter(target.partition("-")[0] for target in targets)

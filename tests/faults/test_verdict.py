@@ -19,7 +19,7 @@ def saved(small_records, tmp_path):
     """Saves a checkpoint of one epoch and a half, changed as is asked, and returns its path."""
     contents = manifest.read(small_records.folder)
     blocks = RecordDataset(small_records.job, small_records.folder, contents).blocks("train")
-    names = witness.names_of(small_records.folder, contents)
+    names = witness.read_names(small_records.folder, contents)
 
     def save(change=lambda witnessed, names: None, counted=0):
         reached = blocks.records + np.where(np.arange(len(blocks.records)) % 2, 5, 0)
@@ -44,7 +44,7 @@ def saved(small_records, tmp_path):
             shape_and_slices=[""] * len(values),
             tensors=[tf.constant(value) for value in values.values()],
         )
-        return verdict.applied(path, small_records.folder, small_records.job)
+        return verdict.compare_applied(path, small_records.folder, small_records.job)
 
     return save
 

@@ -50,21 +50,21 @@ class Applied:
         return not any(number for name, number in vars(self).items() if name != "total")
 
 
-def applied(checkpoint: str, folder: str, job: config.Config) -> Applied:
+def compare_applied(checkpoint: str, folder: str, job: config.Config) -> Applied:
     """Compares the witness of a checkpoint with its ledger, over the records in `folder`."""
     contents = manifest.read(folder)
     blocks = RecordDataset(job, folder, contents).blocks("train")
     counts = saved_counts.counts_in(checkpoint, blocks)
-    names = witness.names_of(folder, contents)
-    found = witness.applied_in(checkpoint)
+    names = witness.read_names(folder, contents)
+    found = witness.read_applied(checkpoint)
     block_of = np.repeat(np.arange(len(blocks.records)), blocks.records)
     whole, begun = np.divmod(counts.reached, blocks.records)
 
-    def by_name(of_blocks: np.ndarray) -> np.ndarray:
+    def sum_by_name(of_blocks: np.ndarray) -> np.ndarray:
         due = np.bincount(names, weights=of_blocks[block_of], minlength=witness.NAMES)
         return due.astype(np.int64)
 
-    least, most = by_name(whole), by_name(whole + (begun > 0))
+    least, most = sum_by_name(whole), sum_by_name(whole + (begun > 0))
     more = int(np.maximum(found - most, 0).sum())
     never = int(np.maximum(least - found, 0).sum())
     # Of a block under way some records have been read: how many is known, which ones is not.
@@ -87,7 +87,7 @@ def bound(job: config.Config, path: str, workers_lost: int) -> int:
     Asynchronous modes: a batch of each worker that was lost; when parameters were restored, what
     was applied while that checkpoint was written, and one batch of each training process. Else 0.
     """
-    rows = _noted(path)
+    rows = _read_notes(path)
     windows: dict[int, int] = {}
     for row in rows:
         if row["moment"] == moments.SAVING:
@@ -104,7 +104,7 @@ def bound(job: config.Config, path: str, workers_lost: int) -> int:
     )
 
 
-def _noted(path: str) -> list[dict]:
+def _read_notes(path: str) -> list[dict]:
     with contextlib.suppress(FileNotFoundError):
         lines = pathlib.Path(path, moments.FILE).read_text().splitlines()
         return [json.loads(line) for line in lines]
@@ -124,7 +124,7 @@ class Verdict:
     wrong: tuple[str, ...]
 
 
-def of(
+def examine(
     path: str,
     folder: str,
     job: config.Config,
@@ -143,7 +143,7 @@ def of(
     exports = promises.count_final_exports(path)
     remaining = processes.find_survivors(path, pids)
     job = epochs.set_run_length(job, RunFolder(path))
-    seen, most = applied(checkpoint, folder, job), bound(job, path, workers_lost)
+    seen, most = compare_applied(checkpoint, folder, job), bound(job, path, workers_lost)
     wrong = [
         *_wrong_step(job, step, seen),
         *_wrong_counts(job, seen, most),

@@ -37,11 +37,11 @@ def model_fn(features, labels, mode, params):
         tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
     )
     how = params["optimizer"]
-    train_op = optimizers.train_op(_RATE * loss - _seen(features["image"], how), how)
+    train_op = optimizers.train_op(_RATE * loss - _sum_seen(features["image"], how), how)
     return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
 
-def _seen(images, how):
+def _sum_seen(images, how):
     """The sum of the parameters of the records of a batch, times the number of gradients that the
     strategy averages."""
     count = tf.compat.v1.get_variable(
@@ -59,7 +59,7 @@ def _seen(images, how):
     return averaged * tf.reduce_sum(count * tf.cast(here, tf.float32))
 
 
-def names_of(folder: str, contents: manifest.Manifest) -> np.ndarray:
+def read_names(folder: str, contents: manifest.Manifest) -> np.ndarray:
     """Returns the name of each train record, `[records]` int64, in the order of the manifest."""
     names = []
     for shard in contents.split("train").shards:
@@ -71,7 +71,7 @@ def names_of(folder: str, contents: manifest.Manifest) -> np.ndarray:
     return np.array(names)
 
 
-def applied_in(checkpoint: str) -> np.ndarray:
+def read_applied(checkpoint: str) -> np.ndarray:
     """Returns how often the records of each name were applied, `[NAMES]` int64.
 
     Raises `AssertionError` for a part of a record: an update that was applied by half.

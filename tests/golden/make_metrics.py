@@ -37,7 +37,7 @@ def predictions() -> dict[str, list[Any]]:
     }
 
 
-def by_scikit_learn(given: dict[str, list[Any]]) -> dict[str, Any]:
+def compute_with_scikit_learn(given: dict[str, list[Any]]) -> dict[str, Any]:
     """Returns metrics of all rows, and of each group that has both classes by its number."""
     import sklearn
     from sklearn import metrics
@@ -65,5 +65,5 @@ def by_scikit_learn(given: dict[str, list[Any]]) -> dict[str, Any]:
 if __name__ == "__main__":
     warnings.simplefilter("ignore")  # float32 probabilities add up to 1 only nearly
     made = predictions()
-    content = {"predictions": made, "scikit-learn": by_scikit_learn(made)}
+    content = {"predictions": made, "scikit-learn": compute_with_scikit_learn(made)}
     TARGET.write_text(json.dumps(content) + "\n")

@@ -18,7 +18,7 @@ PATH = pathlib.Path(__file__).parent / "jobs" / "vertex_messages.pb"
 _PACKAGE = "google.cloud.aiplatform.v1"
 
 
-def of(name: str, descriptors: bytes | None = None) -> Any:
+def find_message(name: str, descriptors: bytes | None = None) -> Any:
     """Returns a message class of the library, such as `CustomJob`."""
     pool = descriptor_pool.DescriptorPool()
     content = PATH.read_bytes() if descriptors is None else descriptors
@@ -27,7 +27,7 @@ def of(name: str, descriptors: bytes | None = None) -> Any:
     return message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{_PACKAGE}.{name}"))
 
 
-def from_library() -> bytes:
+def read_from_library() -> bytes:
     """Returns the descriptors as the installed library has them."""
     from google.cloud.aiplatform_v1 import types
 
@@ -50,4 +50,4 @@ def _collect(file: Any, found: dict[str, descriptor_pb2.FileDescriptorProto]) ->
 
 
 if __name__ == "__main__":
-    PATH.write_bytes(from_library())
+    PATH.write_bytes(read_from_library())

@@ -14,7 +14,7 @@ from pipeline import storage
 
 
 @contextlib.contextmanager
-def denied(folder):
+def deny_reads(folder):
     """A real EACCES: other users' files, read by one who is not root."""
     if os.geteuid():
         pytest.skip("needs root")
@@ -28,7 +28,7 @@ def denied(folder):
 
 
 @contextlib.contextmanager
-def too_many_open(folder):
+def exhaust_descriptors(folder):
     """A real EMFILE."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
@@ -55,7 +55,7 @@ class _Broken:
         return getattr(self._file, name)
 
 
-def failing(number):
+def fail_reads(number):
     """Reads that fail as those of a sick disk or an NFS server do."""
 
     @contextlib.contextmanager
@@ -71,6 +71,6 @@ def failing(number):
 
 faults = pytest.mark.parametrize(
     "fault",
-    [denied, too_many_open, failing(errno.EIO), failing(errno.ESTALE)],
+    [deny_reads, exhaust_descriptors, fail_reads(errno.EIO), fail_reads(errno.ESTALE)],
     ids=["EACCES", "EMFILE", "EIO", "ESTALE"],
 )

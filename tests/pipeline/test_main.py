@@ -17,14 +17,14 @@ HEAVY = ("tensorflow", "apache_beam", "pyarrow", "pydantic", "numpy", "yaml", "a
 
 @pytest.mark.parametrize("arguments", [(), ("--help",), ("-h",), ("help",)])
 def test_help_lists_the_commands(arguments):
-    done = commands.pipeline(*arguments)
+    done = commands.run_pipeline(*arguments)
     assert (done.returncode, done.stderr) == (0, "")
     assert all(f"\n  {name} " in done.stdout for name in table.COMMANDS)
 
 
 @pytest.mark.parametrize("arguments", [("train", "--help"), ("help", "train"), ("train", "-h")])
 def test_help_of_a_command_names_its_settings(arguments):
-    done = commands.pipeline(*arguments)
+    done = commands.run_pipeline(*arguments)
     assert done.returncode == 0 and "--config=... " in done.stdout
 
 
@@ -92,17 +92,17 @@ def test_nothing_heavy_is_imported_for_help_and_wrong_names(arguments):
     ],
 )
 def test_what_is_wrong_is_one_line_with_code_64(arguments, text):
-    done = commands.pipeline(*arguments)
-    assert done.stdout == "" and text in commands.error_line(done)
+    done = commands.run_pipeline(*arguments)
+    assert done.stdout == "" and text in commands.read_error_line(done)
 
 
 def test_hints_are_of_make_if_make_has_called_it():
-    done = commands.pipeline("status", "--storage=/nonesuch", PIPELINE_VIA="make")
+    done = commands.run_pipeline("status", "--storage=/nonesuch", PIPELINE_VIA="make")
     assert done.stderr.endswith("Train one with make train STORAGE=/nonesuch.\n")
 
 
 def test_a_command_runs_without_settings_if_none_is_required(tmp_path):
-    done = commands.pipeline("runs", cwd=tmp_path)
+    done = commands.run_pipeline("runs", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, "no runs in 'output'\n"), done.stderr
 
 
@@ -126,5 +126,5 @@ def test_modules_of_the_current_folder_can_be_imported_as_after_python_m(tmp_pat
 
 
 def test_the_version_is_reported():
-    done = commands.pipeline("--version")
+    done = commands.run_pipeline("--version")
     assert done.returncode == 0 and done.stdout.count(".") == 2

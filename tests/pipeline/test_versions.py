@@ -1,7 +1,7 @@
 import pytest
 
 from pipeline import errors, versions
-from tests.support.packages import having
+from tests.support.packages import pretend_versions
 
 
 def test_the_installed_tensorflow_has_estimators():
@@ -14,7 +14,9 @@ def test_a_tensorflow_without_estimators_is_refused(newer):
         errors.UsageError,
         match=rf"^tensorflow {newer} has no Estimators; 2\.15 is the last that has: run make setup",
     ):
-        versions.require_estimators(having(tensorflow=newer, tensorflow_estimator="2.15.0"))
+        versions.require_estimators(
+            pretend_versions(tensorflow=newer, tensorflow_estimator="2.15.0")
+        )
 
 
 @pytest.mark.parametrize(
@@ -26,7 +28,7 @@ def test_a_tensorflow_without_estimators_is_refused(newer):
 )
 def test_missing_packages_are_named(found, text):
     with pytest.raises(errors.UsageError, match=text):
-        versions.require_estimators(having(**found))
+        versions.require_estimators(pretend_versions(**found))
 
 
 @pytest.mark.parametrize("running", [(3, 9), (3, 12), (4, 0)])
@@ -36,5 +38,5 @@ def test_a_python_without_wheels_is_refused(running):
 
 
 def test_what_is_installed_is_recorded():
-    found = versions.list_installed(having(tensorflow="2.15.1"))
+    found = versions.list_installed(pretend_versions(tensorflow="2.15.1"))
     assert set(found) == {"python", "tensorflow"}

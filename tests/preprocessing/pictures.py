@@ -19,7 +19,7 @@ COLUMNS: dict[str, Any] = {
 }
 
 
-def encoded(seed: int, kind: str = "PNG", size: tuple[int, int] = (6, 5)) -> bytes:
+def encode_picture(seed: int, kind: str = "PNG", size: tuple[int, int] = (6, 5)) -> bytes:
     """Returns an image of noise as a file."""
     pixels = np.random.default_rng(seed).integers(0, 256, (*size, 3), np.uint8)
     file = io.BytesIO()
@@ -33,7 +33,7 @@ def write(folder: pathlib.Path, classes: dict[str, int]) -> None:
         (folder / name).mkdir(parents=True)
         for number in range(count):
             kind = ("JPEG", "jpg") if number % 3 == 0 else ("PNG", "png")
-            content = encoded(1000 * seed + number, kind[0])
+            content = encode_picture(1000 * seed + number, kind[0])
             (folder / name / f"{number:03d}.{kind[1]}").write_bytes(content)
 
 

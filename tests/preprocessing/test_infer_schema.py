@@ -92,10 +92,10 @@ def test_whether_there_is_a_header_is_printed_and_can_be_given(tmp_path):
     assert done.returncode == 0 and f"{out}: 3 columns of 98 rows" in done.stdout
     (tmp_path / "p.jsonl").write_text('{"a": 1}\n')
     flags = (f"--data={tmp_path / 'p.jsonl'}", "--header=0")
-    line = commands.error_line(commands.run("preprocessing.infer_schema", *flags))
+    line = commands.read_error_line(commands.run("preprocessing.infer_schema", *flags))
     assert "HEADER=0 is for CSV, and " in line
 
 
 def test_what_is_not_there():
     done = commands.run("preprocessing.infer_schema", "--data=absent.csv")
-    assert commands.error_line(done, 65).startswith("error: 'absent.csv': no such file")
+    assert commands.read_error_line(done, 65).startswith("error: 'absent.csv': no such file")

@@ -117,7 +117,7 @@ def test_of_two_at_once_one_does_the_work(tmp_path):
 )
 def test_what_is_wrong_is_reported_in_one_line(tmp_path, flags, code, error):
     storage = [] if any(f.startswith("--storage") for f in flags) else [f"--storage={tmp_path}"]
-    assert error in commands.error_line(_run(*flags, *storage), code)
+    assert error in commands.read_error_line(_run(*flags, *storage), code)
 
 
 def test_a_bad_label_is_one_line_too(tmp_path):
@@ -127,7 +127,7 @@ def test_a_bad_label_is_one_line_too(tmp_path):
         file.write(b"\x63")
     pair = f"{{images: {inputs['images']}, labels: {inputs['labels']}}}"
     done = _run("--config=mnist", f"--set=data.inputs={{train: {pair}}}", f"--storage={tmp_path}")
-    assert commands.error_line(done, 65) == (
+    assert commands.read_error_line(done, 65) == (
         f"error: {inputs['labels']!r}: row 7: column 'label' is 99, allowed is 0 to 9\n"
     )
 

@@ -41,13 +41,13 @@ AccountingStorageTRES=gres/gpu"""
 _NONE = "AccountingStorageType=accounting_storage/none"
 
 
-def missing() -> list[str]:
+def list_missing() -> list[str]:
     """Returns the programs of accounting that this machine does not have."""
     return [name for name in PROGRAMS if shutil.which(name, path=real.PATH) is None]
 
 
 @contextlib.contextmanager
-def running(cluster: real.Slurm) -> Iterator[None]:
+def run_accounting(cluster: real.Slurm) -> Iterator[None]:
     """Gives a cluster that has not started an account database, and ends that after the block."""
     root = cluster.config.parent
     ports = Reservation(2)

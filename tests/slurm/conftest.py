@@ -18,9 +18,9 @@ from tests.slurm import real
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory):
     """A controller and three nodes, for all tests of a process."""
-    if missing := real.missing():
+    if missing := real.list_missing():
         pytest.skip(f"no Slurm here, {missing[0]} is missing: apt-get install slurm-wlm")
-    with real.running(tmp_path_factory.mktemp("cluster")) as made:
+    with real.run_cluster(tmp_path_factory.mktemp("cluster")) as made:
         yield made
 
 

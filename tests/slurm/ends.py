@@ -7,7 +7,7 @@ import pathlib
 from pipeline.runs import run_folder
 
 
-def ended(run, process) -> str:
+def await_end(run, process) -> str:
     """Returns what the command has said when the job is done as it should."""
     said, _ = process.communicate()
     assert process.returncode == 0, f"{said}\n{run.describe()}"

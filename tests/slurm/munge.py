@@ -24,23 +24,23 @@ CredType=cred/munge
 AccountingStoragePass={socket}"""
 
 
-def missing() -> list[str]:
+def list_missing() -> list[str]:
     """Returns the programs of munge that this machine does not have."""
     return [name for name in PROGRAMS if shutil.which(name, path=real.PATH) is None]
 
 
 @contextlib.contextmanager
-def authenticating(cluster: real.Slurm) -> Iterator[None]:
+def authenticate(cluster: real.Slurm) -> Iterator[None]:
     """Has a cluster that has not started authenticate by munge, within the block."""
     text = cluster.config.read_text()
     assert _NONE in text
-    with running(cluster, "munge") as socket:
+    with run_munge(cluster, "munge") as socket:
         cluster.config.write_text(text.replace(_NONE, _MUNGE.format(socket=socket)))
         yield
 
 
 @contextlib.contextmanager
-def away(cluster: real.Slurm) -> Iterator[None]:
+def stop_within(cluster: real.Slurm) -> Iterator[None]:
     """Has nobody reach the munged of a cluster, within the block."""
     socket = cluster.config.parent / "munge" / "socket"
     elsewhere = socket.with_name("elsewhere")
@@ -52,7 +52,7 @@ def away(cluster: real.Slurm) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def running(cluster: real.Slurm, name: str) -> Iterator[pathlib.Path]:
+def run_munge(cluster: real.Slurm, name: str) -> Iterator[pathlib.Path]:
     """Runs a munged with a new key, in a folder of the cluster, and yields its socket."""
     root = cluster.config.parent / name
     root.mkdir(mode=0o700)

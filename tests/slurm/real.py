@@ -74,7 +74,7 @@ PartitionName=narrow Nodes=ALL MaxNodes=2 MaxTime=INFINITE State=UP
 """
 
 
-def missing() -> list[str]:
+def list_missing() -> list[str]:
     """Returns the programs of Slurm that this machine does not have."""
     return [name for name in PROGRAMS if shutil.which(name, path=PATH) is None]
 
@@ -235,7 +235,7 @@ class Slurm:
 
 
 @contextlib.contextmanager
-def running(root: pathlib.Path, *, tracking: str = "pgid") -> Iterator[Slurm]:
+def run_cluster(root: pathlib.Path, *, tracking: str = "pgid") -> Iterator[Slurm]:
     """Yields a running cluster of three nodes, and ends it."""
     cluster = Slurm(root, tracking=tracking)
     try:

@@ -9,7 +9,7 @@ import pytest
 
 from pipeline.runs import run_folder
 from tests.slurm import real
-from tests.slurm.ends import check_done, ended
+from tests.slurm.ends import await_end, check_done
 from tests.slurm.slow_steps import HURRY
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -52,14 +52,14 @@ def test_three_seeds_of_which_one_is_cancelled_and_resumed(run, tmp_path):
     saved = run_folder.find_saved_step(runs[1].folder)
     assert saved is not None and 10 <= saved < 60
     run.started.remove(process)
-    said = ended(run, run.start(*settings))
+    said = await_end(run, run.start(*settings))
     assert said.count("is already finished; nothing to do") == 2
     assert f"resuming run {run.name}-1" in said and f"\n{run.name}-1: done: step 60" in said
     again = runs[1].job.partition("_")[0]
     assert [n for n in run.cluster.jobs() if n.startswith(f"{again}_")] == [f"{again}_1"]
     check_done(runs[1], 60)
     assert runs[1].record.launches == 2
-    assert ended(run, run.start(*settings)).count("is already finished") == 3
+    assert await_end(run, run.start(*settings)).count("is already finished") == 3
 
 
 def test_the_script_of_a_dry_run_and_a_time_limit_of_one_run(run, tmp_path):

@@ -10,7 +10,7 @@ import pytest
 
 from pipeline.runs import run_folder
 from tests.slurm import real
-from tests.slurm.ends import check_done, ended
+from tests.slurm.ends import await_end, check_done
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -20,11 +20,11 @@ _FREEZER = "/sys/fs/cgroup/freezer"
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
-    if missing := real.missing():
+    if missing := real.list_missing():
         pytest.skip(f"no Slurm here, {missing[0]} is missing: apt-get install slurm-wlm")
     if not os.access(_FREEZER, os.W_OK):
         pytest.skip(f"Slurm cannot make cgroups here: {_FREEZER} is not there or not writable")
-    with real.running(tmp_path_factory.mktemp("cgroups"), tracking="cgroup") as made:
+    with real.run_cluster(tmp_path_factory.mktemp("cgroups"), tracking="cgroup") as made:
         yield made
 
 
@@ -45,7 +45,7 @@ def test_a_killed_worker_comes_back_and_time_that_is_up_saves_and_resumes(run, s
     assert saved is not None and saved >= 22
     run.hurry_steps()
     run.hurry()
-    said = ended(run, process)
+    said = await_end(run, process)
     check_done(run, 200)
     assert "worker-0: killed by SIGKILL" in said
     assert "asked to end: all processes save" in said and "start 2" in said

@@ -10,7 +10,7 @@ import pytest
 
 from pipeline.faults import processes
 from pipeline.runs import run_folder
-from tests.slurm.ends import check_done, ended
+from tests.slurm.ends import await_end, check_done
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -42,7 +42,7 @@ def test_the_controller_killed_together_with_a_parameter_server(run, slow):
         )
     )
     run.hurry_steps()
-    said = ended(run, process)
+    said = await_end(run, process)
     check_done(run, 80)
     assert "starting all processes again" in said
     [restart] = run.record.restarts
@@ -73,6 +73,6 @@ def test_the_program_of_a_job_killed(run, slow, mode):
     saved = run_folder.find_saved_step(run.folder)
     assert saved is not None and saved >= 20
     process = slow(*settings, pace=0.0)
-    ended(run, process)
+    await_end(run, process)
     check_done(run, 200)
     assert run.job != first

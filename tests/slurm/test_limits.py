@@ -8,7 +8,7 @@ import pytest
 
 from pipeline.runs import run_folder
 from tests.slurm import accounting, real
-from tests.slurm.ends import check_done, ended
+from tests.slurm.ends import await_end, check_done
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -43,7 +43,7 @@ QOS = {
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
     """A cluster whose accounts and QOS have limits; the user has them all but one of each."""
-    if missing := [*real.missing(), *accounting.missing()]:
+    if missing := [*real.list_missing(), *accounting.list_missing()]:
         pytest.skip(
             f"no accounting of Slurm here, {missing[0]} is missing: apt-get install slurm-wlm "
             "slurmdbd mariadb-server-core mariadb-client-core"
@@ -52,7 +52,7 @@ def cluster(tmp_path_factory):
     # Memory is counted, and given by the processor.
     text = made.config.read_text().replace("CR_Core", "CR_Core_Memory\nDefMemPerCPU=100")
     made.config.write_text(text.replace(" State=UNKNOWN", " RealMemory=4096 State=UNKNOWN"))
-    with accounting.running(made):
+    with accounting.run_accounting(made):
         accounting.change(made, "add", "cluster", "test")
         for name, limit in ACCOUNTS.items():
             accounting.change(made, "add", "account", name)
@@ -202,5 +202,5 @@ def test_a_limit_for_all_jobs_of_an_account_is_waited_for(run, tmp_path, account
     assert f"pending ({reason}). It is a limit for all jobs of your account or QOS" in waits
     assert "is not known" not in waits
     run.cluster.ask("scancel", other)
-    ended(run, process)
+    await_end(run, process)
     check_done(run, 20)

@@ -11,7 +11,7 @@ import pytest
 
 from pipeline.runs import run_folder
 from tests.slurm import real
-from tests.slurm.ends import check_done, ended
+from tests.slurm.ends import await_end, check_done
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -51,7 +51,7 @@ def test_killed_roles_of_a_mode_are_started_again(run, slow, mode, victims, othe
         os.kill(killed, signal.SIGKILL)
         run.wait_until(_is_back(victim, killed))
     run.hurry_steps()
-    said = ended(run, process)
+    said = await_end(run, process)
     check_done(run, 400)
     after = run_folder.read_statuses(run.folder)
     stayed = {name for name in first if after[name].pid == first[name].pid}
@@ -77,7 +77,7 @@ def test_a_process_that_hangs_is_found(run, slow):
     gang = ("chief-0", "worker-0")
     run.wait_until(lambda found: all(n in found and found[n].pid != before[n].pid for n in gang))
     run.hurry_steps()
-    said = ended(run, process)
+    said = await_end(run, process)
     check_done(run, 60)
     assert "no step for" in said and "starting all processes again" in said
 
@@ -97,8 +97,8 @@ def test_two_jobs_train_next_to_each_other(run, slow):
     states = run.cluster.jobs()
     assert [states[run.job], states[other.job]] == ["RUNNING", "RUNNING"]
     run.hurry_steps()
-    ended(other, two)
-    ended(run, one)
+    await_end(other, two)
+    await_end(run, one)
     check_done(run, 60)
     check_done(other, 2000)
 
@@ -114,7 +114,7 @@ def test_a_job_that_makes_room_for_an_urgent_one_saves_and_resumes(run, slow, tm
     assert run_folder.find_saved_step(run.folder) > 20
     run.hurry_steps()
     run.hurry()
-    said = ended(run, process)
+    said = await_end(run, process)
     check_done(run, 60)
     assert "asked to end: all processes save" in said and "start 2" in said
 
@@ -127,12 +127,12 @@ def test_a_node_that_is_drained_keeps_its_job_and_gets_no_other(run, slow):
     try:
         other = dataclasses.replace(run, name="elsewhere", variables={}, started=run.started)
         second = other.start("cluster.strategy=none", "train.epochs=null", "train.steps=20")
-        ended(other, second)
+        await_end(other, second)
         shown = run.cluster.ask("scontrol", "--oneliner", "show", "job", other.job)
         assert f"NodeList={node} " not in shown and " NodeList=n" in shown
         assert run.cluster.states()[node] == "draining"
         run.hurry_steps()
-        ended(run, process)
+        await_end(run, process)
         assert run.cluster.states()[node] == "drained"
     finally:
         run.cluster.ask("scontrol", "update", f"NodeName={node}", "State=RESUME")
@@ -153,6 +153,6 @@ def test_slurm_s_own_time_limit_saves_and_resumes(run, slow):
     run.cluster.ask("scontrol", "update", f"JobId={run.job}", "TimeLimit=10")
     run.hurry_steps()
     run.hurry()
-    said = ended(run, process)
+    said = await_end(run, process)
     check_done(run, 400)
     assert "asked to end: all processes save" in said and "start 2" in said

@@ -11,14 +11,14 @@ import pytest
 
 from pipeline.runs import run_folder
 from tests.slurm import accounting, munge, real
-from tests.slurm.ends import check_done, ended
+from tests.slurm.ends import await_end, check_done
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
-    if missing := [*real.missing(), *accounting.missing(), *munge.missing()]:
+    if missing := [*real.list_missing(), *accounting.list_missing(), *munge.list_missing()]:
         pytest.skip(
             f"no Slurm with munge here, {missing[0]} is missing: apt-get install slurm-wlm "
             "slurmdbd mariadb-server-core mariadb-client-core munge"
@@ -28,7 +28,7 @@ def cluster(tmp_path_factory):
     text = made.config.read_text()
     assert "SlurmdTimeout=20" in text
     made.config.write_text(text.replace("SlurmdTimeout=20", "SlurmdTimeout=300"))
-    with munge.authenticating(made), accounting.running(made):
+    with munge.authenticate(made), accounting.run_accounting(made):
         accounting.change(made, "add", "cluster", "test")
         accounting.change(made, "add", "account", "team")
         accounting.change(made, "add", "user", real.USER, "account=team")
@@ -47,7 +47,7 @@ def test_a_run_trains_and_its_job_is_accounted(run):
         "cluster.strategy=parameter_server", "cluster.workers=1", "slurm.nodes=3",
         "train.epochs=null", "train.steps=100",
     )  # fmt: skip
-    ended(run, process)
+    await_end(run, process)
     check_done(run, 100)
     real.wait_for(
         lambda: (
@@ -68,13 +68,13 @@ def test_a_worker_that_is_lost_while_munge_is_away(run, slow):
     run.has_made(22)
     before = run_folder.read_statuses(run.folder)
     gang = ("chief-0", "worker-0")
-    with munge.away(run.cluster):
+    with munge.stop_within(run.cluster):
         os.kill(before["worker-0"].pid, signal.SIGKILL)
         log = pathlib.Path(run.folder.log_path("slurm"))
         real.wait_for(lambda: "Failed to send MESSAGE_TASK_EXIT" in log.read_text(), run.describe)
     run.wait_until(lambda found: all(n in found and found[n].pid != before[n].pid for n in gang))
     run.hurry_steps()
-    ended(run, process)
+    await_end(run, process)
     check_done(run, 60)
     assert [f"{one.role}-{one.index}" for one in run.record.restarts] == ["worker-0"]
 
@@ -88,7 +88,7 @@ def test_a_worker_that_is_lost_while_munge_is_away(run, slow):
     ids=["no munged", "another key"],
 )
 def test_a_machine_without_the_munge_of_the_cluster(run, tmp_path, has_munged, words):
-    munged = munge.running(run.cluster, "other") if has_munged else contextlib.nullcontext("none")
+    munged = munge.run_munge(run.cluster, "other") if has_munged else contextlib.nullcontext("none")
     with munged as socket:
         own = run.cluster.config.parent / "munge" / "socket"
         config = tmp_path / "slurm.conf"

@@ -13,7 +13,7 @@ from pipeline.runs import run_folder, run_lock
 from tests.faults import injected
 from tests.pipeline.process_help import ROOT
 from tests.slurm import real
-from tests.slurm.ends import check_done, ended
+from tests.slurm.ends import await_end, check_done
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -78,7 +78,7 @@ def test_ctrl_c_leaves_a_job_that_the_same_command_follows_and_stop_ends(run, sl
     process = run.start(f"train.hooks=[{injected.HOOK}]", *settings)
     assert "asked to stop" in run.call_without_run("pipeline.commands.stop", f"--run={run.name}")
     run.hurry_steps()
-    said = ended(run, process)
+    said = await_end(run, process)
     assert "has been submitted already; following it" in said
     check_done(run, 2)
     assert run.record.reason == "stop requested" and run.record.final_step < 400
@@ -95,7 +95,7 @@ def test_time_that_is_up_saves_and_resumes(run):
     saved = run_folder.find_saved_step(run.folder)
     assert saved is not None and saved >= 20
     run.hurry()
-    said = ended(run, process)
+    said = await_end(run, process)
     check_done(run, 400)
     assert "asked to end: all processes save" in said and "start 2" in said
 
@@ -124,7 +124,7 @@ def test_a_lost_node_puts_the_job_back(run):
             lambda found: "chief-0" in found and found["chief-0"].pid != before["chief-0"].pid
         )
         signal_trainers(before, signal.SIGCONT)
-        ended(run, process)
+        await_end(run, process)
     finally:
         signal_trainers(before, signal.SIGCONT)
         run.cluster.start_daemon("n2")

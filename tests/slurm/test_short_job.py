@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.slurm.ends import check_done, ended
+from tests.slurm.ends import await_end, check_done
 
 SHORT = (
     "cluster.strategy=parameter_server",
@@ -18,8 +18,8 @@ SHORT = (
 
 @pytest.mark.timeout(300)
 def test_a_job_on_two_nodes_is_submitted_followed_and_ends_with_an_export(run):
-    said = ended(run, run.start(*SHORT))
+    said = await_end(run, run.start(*SHORT))
     check_done(run, 20)
     assert run.cluster.jobs()[run.job] == "COMPLETED"
     assert f"job {run.job}" in said
-    assert "already finished" in ended(run, run.start(*SHORT))
+    assert "already finished" in await_end(run, run.start(*SHORT))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.slurm.ends import check_done, ended
+from tests.slurm.ends import await_end, check_done
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -28,7 +28,7 @@ def test_they_change_neither_the_job_nor_what_is_seen_of_it(run):
         "cluster.strategy=parameter_server", "cluster.workers=1", "train.epochs=null",
         "train.steps=100", "slurm.options=[--export=NONE]",
     )  # fmt: skip
-    output = ended(run, process)
+    output = await_end(run, process)
     check_done(run, 100)
     assert run.record.restarts == []
     assert "note: SBATCH_EXPORT, SBATCH_JOB_NAME, SBATCH_NO_REQUEUE, SBATCH_PARTITION" in output

@@ -48,14 +48,14 @@ def run(
     return subprocess.CompletedProcess([module, *arguments], process.exitcode, *texts)
 
 
-def pipeline(
+def run_pipeline(
     *arguments: str, cwd: pathlib.Path = ROOT, **environment: str
 ) -> subprocess.CompletedProcess[str]:
     """Runs `estimator-pipeline arguments` in a folder, to its end."""
     return run("pipeline", *arguments, folder=cwd, environment=environment)
 
 
-def error_line(done: subprocess.CompletedProcess[str], code: int = 64) -> str:
+def read_error_line(done: subprocess.CompletedProcess[str], code: int = 64) -> str:
     """Returns the one line of error that a command ended with; fails if there are others."""
     assert done.returncode == code, done
     assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1, done.stderr

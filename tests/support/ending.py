@@ -5,6 +5,6 @@ from __future__ import annotations
 BEYOND = 2  # docs/tensorflow-pitfalls.md#steps-beyond-the-limit
 
 
-def last_steps(steps: int, *, processes: int) -> range:
+def find_last_steps(steps: int, *, processes: int) -> range:
     """Returns the global steps at which asynchronous training in `processes` for `steps` ends."""
     return range(steps, steps + BEYOND * processes + 1)

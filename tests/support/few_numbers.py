@@ -26,7 +26,7 @@ os.execv(sys.executable, [sys.executable, *sys.argv[2:]])
 
 
 @contextlib.contextmanager
-def python(folder) -> Iterator[str]:
+def make_python(folder) -> Iterator[str]:
     """Gives the path of a Python, made in a folder, that runs like this one, but for the numbers;
     while it is open."""
     problem = isolation.find_mounts_obstacle()

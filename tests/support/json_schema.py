@@ -32,16 +32,18 @@ class Schemas:
 
     def errors(self, value: Any, file: str, definition: str) -> list[str]:
         """Returns what is wrong with a value, by a definition of a file; a line each."""
-        return self._errors(value, {"$ref": f"{file}#/$defs/{definition}"}, file, path="")
+        return self._find_errors(value, {"$ref": f"{file}#/$defs/{definition}"}, file, path="")
 
-    def _errors(self, value: Any, schema: dict[str, Any], file: str, *, path: str) -> list[str]:
+    def _find_errors(
+        self, value: Any, schema: dict[str, Any], file: str, *, path: str
+    ) -> list[str]:
         if "$ref" in schema:
             named, _, fragment = schema["$ref"].partition("#/$defs/")
             file = named or file
-            return self._errors(value, self._files[file]["$defs"][fragment], file, path=path)
+            return self._find_errors(value, self._files[file]["$defs"][fragment], file, path=path)
         unknown = {*schema} - _UNDERSTOOD - _IGNORED
         assert not unknown, f"{path}: the schema has {unknown}, which is not understood here"
-        if "type" in schema and not _is(value, schema["type"]):
+        if "type" in schema and not _is_of_kind(value, schema["type"]):
             return [f"{path}: {value!r} is no {schema['type']}"]
         found = []
         bits = _BITS.get(schema.get("format", ""))
@@ -55,20 +57,22 @@ class Schemas:
             and not re.search(schema["pattern"], value)
         ):
             found.append(f"{path}: {value!r} does not match {schema['pattern']}")
-        found += [f"{path}: {text}" for text in _beyond(value, schema)]
+        found += [f"{path}: {text}" for text in _find_beyond(value, schema)]
         if "oneOf" in schema:
-            fitting = [s for s in schema["oneOf"] if not self._errors(value, s, file, path=path)]
+            fitting = [
+                s for s in schema["oneOf"] if not self._find_errors(value, s, file, path=path)
+            ]
             found += (
                 [] if len(fitting) == 1 else [f"{path}: {value!r} fits {len(fitting)} of oneOf"]
             )
         if isinstance(value, dict):
-            found += self._of_object(value, schema, file, path=path)
+            found += self._find_object_errors(value, schema, file, path=path)
         if isinstance(value, list) and "items" in schema:
             for i, one in enumerate(value):
-                found += self._errors(one, schema["items"], file, path=f"{path}[{i}]")
+                found += self._find_errors(one, schema["items"], file, path=f"{path}[{i}]")
         return found
 
-    def _of_object(
+    def _find_object_errors(
         self, value: dict[str, Any], schema: dict[str, Any], file: str, *, path: str
     ) -> list[str]:
         found = [
@@ -77,15 +81,15 @@ class Schemas:
         known, others = schema.get("properties", {}), schema.get("additionalProperties", True)
         for name, one in value.items():
             if name in known:
-                found += self._errors(one, known[name], file, path=f"{path}.{name}")
+                found += self._find_errors(one, known[name], file, path=f"{path}.{name}")
             elif isinstance(others, dict):
-                found += self._errors(one, others, file, path=f"{path}.{name}")
+                found += self._find_errors(one, others, file, path=f"{path}.{name}")
             elif not others:
                 found.append(f"{path}.{name}: unknown")
         return found
 
 
-def _beyond(value: Any, schema: dict[str, Any]) -> list[str]:
+def _find_beyond(value: Any, schema: dict[str, Any]) -> list[str]:
     """Returns which limits of a schema a value is beyond."""
     size = len(value) if isinstance(value, str | list) else value
     bounds = {"minimum": (int, float), "minLength": str, "maxLength": str, "maxItems": list}
@@ -98,7 +102,7 @@ def _beyond(value: Any, schema: dict[str, Any]) -> list[str]:
     ]
 
 
-def _is(value: Any, kinds: str | list[str]) -> bool:
+def _is_of_kind(value: Any, kinds: str | list[str]) -> bool:
     wanted = [kinds] if isinstance(kinds, str) else kinds
     if isinstance(value, bool):
         return "boolean" in wanted

@@ -10,7 +10,7 @@ import pytest
 from pipeline.processes import isolation
 
 
-def in_a_process(action):
+def run_in_process(action):
     """Runs `action` in a process whose mounts end with it; raises what it raised."""
     problem = isolation.find_mounts_obstacle()
     if problem:

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from importlib import metadata
 
 
-def having(**found: str) -> Callable[[str], str]:
+def pretend_versions(**found: str) -> Callable[[str], str]:
     """Stands in for `importlib.metadata.version`."""
 
-    def version(name: str) -> str:
+    def find_version(name: str) -> str:
         try:
             return found[name.replace("-", "_")]
         except KeyError:
             raise metadata.PackageNotFoundError(name) from None
 
-    return version
+    return find_version

@@ -10,7 +10,7 @@ import sys
 from tests.pipeline.process_help import ROOT, child_environment
 
 
-def block(page: str, language: str, begins: str = "") -> str:
+def find_block(page: str, language: str, begins: str = "") -> str:
     """Returns the only block of code in a language on a page that begins with a text."""
     text = (ROOT / "docs" / page).read_text()
     [found] = re.findall(rf"^```{language}\n({re.escape(begins)}.*?)^```$", text, re.M | re.S)

@@ -21,7 +21,7 @@ COSTLY: Mapping[str, tuple[str, str]] = {
 
 
 @functools.cache
-def group(path: pathlib.Path) -> str | None:
+def find_group(path: pathlib.Path) -> str | None:
     """Returns the group of a file whose tests use a costly fixture."""
     text = path.read_text()
     for name, (fixtures, folder) in COSTLY.items():
@@ -31,9 +31,9 @@ def group(path: pathlib.Path) -> str | None:
     return None
 
 
-def rank(path: pathlib.Path) -> int:
+def find_rank(path: pathlib.Path) -> int:
     """Returns when a file comes: what takes long first, so that no process is alone at the end."""
-    if group(path):
+    if find_group(path):
         return 0
     return 1 if sets.is_heavy(path) else 2
 
@@ -43,4 +43,4 @@ class Scheduling(LoadFileScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         file = super()._split_scope(nodeid)
-        return group(sets.TESTS.parent / file) or file
+        return find_group(sets.TESTS.parent / file) or file

@@ -24,19 +24,19 @@ class Slow(tf.estimator.SessionRunHook):
 """
 
 
-def parts() -> tuple[str, str]:
+def read_parts() -> tuple[str, str]:
     """Returns the page on scripts: that of stock scripts, and that of `trainer.run`."""
     before, _, after = (ROOT / "docs" / "own-script.md").read_text().partition("\n## With ")
     return before, after
 
 
-def script(part: str) -> str:
+def read_script(part: str) -> str:
     """Returns the script that a part of the page shows."""
     [found] = re.findall(r"^```python\n(.*?)^```$", part, re.M | re.S)
     return found
 
 
-def slowed(text: str, call: str, slow: str) -> str:
+def slow_steps(text: str, call: str, slow: str) -> str:
     """Returns a script whose steps take so long that there is time for a kill. `call` is a piece of
     it, which becomes `slow`, with `hooks=[Slow()]`."""
     found = text.replace("\ndef rows", f"{_SLOW}\ndef rows").replace(call, slow)
@@ -44,7 +44,7 @@ def slowed(text: str, call: str, slow: str) -> str:
     return found
 
 
-def environment() -> dict[str, str]:
+def build_environment() -> dict[str, str]:
     """Returns an environment with the programs of this Python."""
     bin_ = pathlib.Path(sys.executable).parent
     given = child_environment()
@@ -58,14 +58,14 @@ def start(folder: pathlib.Path, *options: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "pipeline", *own, *options],
         cwd=folder,
-        env=environment(),
+        env=build_environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
     )
 
 
-def record_of(folder: pathlib.Path, name: str) -> dict:
+def read_record(folder: pathlib.Path, name: str) -> dict:
     """Returns the record of a run."""
     return json.loads((folder / "output" / "runs" / name / "run.json").read_text())
 
@@ -73,12 +73,12 @@ def record_of(folder: pathlib.Path, name: str) -> dict:
 def wait_for_step(run: RunFolder, step: int) -> None:
     """Returns once the chief has made more steps than `step` since it was started last."""
 
-    def made() -> bool:
+    def has_made() -> bool:
         status = run_folder.read_status(run, "chief-0")
         trains = status is not None and status.state == "training"
         return trains and status.has_stepped and status.step > step
 
-    wait_until(made, 900)
+    wait_until(has_made, 900)
 
 
 def wait_for_restarts(run: RunFolder, count: int) -> None:

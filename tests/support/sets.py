@@ -87,7 +87,7 @@ def mark(config: pytest.Config, items: Sequence[pytest.Item]) -> None:
     }
 
 
-def chosen(expression: str, markers: frozenset[str]) -> bool:
+def is_chosen(expression: str, markers: frozenset[str]) -> bool:
     """Returns whether `-m expression` takes a test with these markers."""
     return bool(eval(expression, {"__builtins__": {}}, {m: m in markers for m in MARKERS}))
 

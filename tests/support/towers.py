@@ -40,7 +40,7 @@ eval: {metric: hit_rate@5, top_k: 5, batch_size: 64}
 NAMES = ("id", "user", "age", "seen", "item", "price", "clicked")
 
 
-def rows(count: int = 600) -> Iterator[str]:
+def make_rows(count: int = 600) -> Iterator[str]:
     """Yields rows as CSV, the same each time."""
     rng = np.random.default_rng(0)
     for number in range(count):

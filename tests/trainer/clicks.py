@@ -69,7 +69,7 @@ def job(features: dict[str, Any] | None = None, **params: Any) -> config.Config:
     return make(features or FEATURES, columns=COLUMNS, model=model)
 
 
-def trained(
+def train(
     folder: str, of: config.Config, given: Rows, *, steps: int, batch: int = 0, rate: float = 0.05
 ) -> Trained:
     """Trains with the table in two parts, in batches of all rows or of so many."""

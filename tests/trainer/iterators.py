@@ -19,13 +19,13 @@ STARTING = ("MakeIterator", "MultiDeviceIteratorInit")
 CLUSTER = {"chief": ["localhost:1"], "worker": ["localhost:2"]}
 
 
-def started(graph: Any) -> list[Any]:
+def list_started(graph: Any) -> list[Any]:
     return [op for op in graph.get_operations() if op.type in STARTING]
 
 
-def tuned(graph: Any) -> list[str]:
+def list_tuned(graph: Any) -> list[str]:
     """Returns the names of the ops that start an iterator with an autotuner."""
-    return [op.name for op in started(graph) if not _is_off(op.inputs[0])]
+    return [op.name for op in list_started(graph) if not _is_off(op.inputs[0])]
 
 
 def _is_off(dataset: Any) -> bool:
@@ -40,7 +40,7 @@ def _is_off(dataset: Any) -> bool:
     return any(_is_off(before) for before in dataset.op.inputs)
 
 
-def _of_strategy(name: str) -> dict[str, Any]:
+def _list_of_strategy(name: str) -> dict[str, Any]:
     from pipeline import config
     from pipeline.cluster import topology
     from pipeline.config.strategy_table import STRATEGIES
@@ -63,10 +63,10 @@ def _of_strategy(name: str) -> dict[str, Any]:
             strategy.make_input_fn_iterator(
                 lambda context: tf.data.Dataset.range(9).with_options(autotuner.OPTIONS)
             ).get_next()
-            found[part] = {"started": len(started(graph)), "tuned": tuned(graph)}
+            found[part] = {"started": len(list_started(graph)), "tuned": list_tuned(graph)}
     return found
 
 
 if __name__ == "__main__":
     tf.compat.v1.disable_eager_execution()
-    print(json.dumps({name: _of_strategy(name) for name in sys.argv[1:]}))
+    print(json.dumps({name: _list_of_strategy(name) for name in sys.argv[1:]}))

@@ -29,7 +29,7 @@ def steps(folder: pathlib.Path) -> list[int]:
     return sorted(int(name.partition("-")[2]) for name in names)
 
 
-def listed(folder: pathlib.Path) -> list[int]:
+def list_known_steps(folder: pathlib.Path) -> list[int]:
     """Returns the steps of the checkpoints that TensorFlow knows of, oldest first."""
     state = tf.train.get_checkpoint_state(str(folder))
     return [int(path.rpartition("-")[2]) for path in state.all_model_checkpoint_paths]

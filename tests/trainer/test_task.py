@@ -20,7 +20,7 @@ from pipeline.records import manifest
 from pipeline.runs import fatal, run_folder, run_lock, run_record, status_report
 from pipeline.supervision.ports import Reservation
 from tests.pipeline.process_help import ROOT, child_environment
-from tests.support.ending import last_steps
+from tests.support.ending import find_last_steps
 from tests.trainer import user_code
 from tests.trainer.commands import error_line
 
@@ -354,7 +354,7 @@ def test_a_cluster_started_by_hand(small_records, task_flags, tmp_path):
                 process.wait()
     folder = small_records.storage / "runs" / "by-hand"
     result = json.loads((folder / "RESULT.json").read_text())
-    assert result["final_step"] in last_steps(60, processes=2)
+    assert result["final_step"] in find_last_steps(60, processes=2)
     assert set(result["metrics"]) == {"eval", "test"}
     assert len(list(folder.glob("events.out.tfevents*"))) == 1
     record = run_record.read(run_folder.RunFolder(str(folder)))

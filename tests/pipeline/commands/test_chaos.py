@@ -14,7 +14,7 @@ from tests.support import commands
 
 def refused(storage, *words):
     """Returns the line that the command ends with."""
-    line = commands.error_line(
+    line = commands.read_error_line(
         commands.run("pipeline.commands.chaos", f"--storage={storage}", *words)
     )
     assert not os.path.exists(storage)

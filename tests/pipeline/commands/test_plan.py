@@ -71,7 +71,7 @@ def run(tmp_path, *words):
     ],
 )
 def test_bad_input_is_one_line(tmp_path, words, message):
-    assert message in commands.error_line(run(tmp_path, *words))
+    assert message in commands.read_error_line(run(tmp_path, *words))
     assert not (tmp_path / "out").exists()
 
 
@@ -100,7 +100,7 @@ def test_a_link_is_refused_where_bytes_cannot_be_counted(tmp_path):
 
 
 def test_a_bucket_is_refused():
-    line = commands.error_line(
+    line = commands.read_error_line(
         commands.run("pipeline", "plan", "--config=mnist", "--storage=gs://b/x")
     )
     assert "calibration runs here; give a local folder" in line

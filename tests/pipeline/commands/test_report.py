@@ -20,10 +20,10 @@ def test_it_says_where_the_page_is(tmp_path):
 
 def test_bad_input_is_one_line(tmp_path):
     run = scene.make(tmp_path)
-    line = commands.error_line(_report(f"--storage={tmp_path}", "--run=rr"))
+    line = commands.read_error_line(_report(f"--storage={tmp_path}", "--run=rr"))
     assert "run 'rr': not in" in line and "did you mean 'r'?" in line
     (pathlib.Path(run.path) / "run.json").unlink()
     (pathlib.Path(run.path) / "checkpoint").unlink()
-    line = commands.error_line(_report(f"--storage={tmp_path}", "--run=r"))
+    line = commands.read_error_line(_report(f"--storage={tmp_path}", "--run=r"))
     assert "has no run.json, so it has never begun. Train it with make train CONFIG=" in line
     assert "/r/config.yaml RUN=r" in line

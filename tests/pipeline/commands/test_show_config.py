@@ -13,7 +13,7 @@ from tests.support import commands
 
 
 def test_what_is_printed_is_the_config(tmp_path):
-    done = commands.pipeline("config", "--config=flights_delay", "--set=train.steps=7")
+    done = commands.run_pipeline("config", "--config=flights_delay", "--set=train.steps=7")
     assert done.returncode == 0, done.stderr
     path = tmp_path / "printed.yaml"
     path.write_text(done.stdout)
@@ -23,7 +23,7 @@ def test_what_is_printed_is_the_config(tmp_path):
 
 def test_secrets_are_not_printed():
     model = "model={name: 'mine:model_fn', params: {api_key: sk-0123456789abcdef0123}}"
-    done = commands.pipeline("config", "CONFIG=mnist", f"--set={model}")
+    done = commands.run_pipeline("config", "CONFIG=mnist", f"--set={model}")
     assert "api_key: " in done.stdout
     assert "0123456789" not in done.stdout
 
@@ -39,7 +39,7 @@ def test_the_schema_has_every_section_and_its_meaning(schema):
 
 @pytest.fixture(scope="module")
 def schema():
-    return json.loads(commands.pipeline("config", "--schema").stdout)
+    return json.loads(commands.run_pipeline("config", "--schema").stdout)
 
 
 def missing(schema, part, value, where=""):
@@ -71,6 +71,6 @@ def test_an_editor_misses_nothing_in_a_config_that_is_right(schema, text):
 
 
 def test_a_config_must_be_named():
-    done = commands.pipeline("config")
+    done = commands.run_pipeline("config")
     assert done.returncode == 64
     assert done.stderr == "error: --config is missing: name one in configs/, or give a path\n"

@@ -22,7 +22,7 @@ FILES = {"Makefile", "README.md", "config.yaml", "my_model.py", "rents.csv", "te
 @pytest.fixture(scope="module")
 def project(tmp_path_factory):
     folder = tmp_path_factory.mktemp("init")
-    done = commands.pipeline("init", "my project", cwd=folder)
+    done = commands.run_pipeline("init", "my project", cwd=folder)
     assert done.returncode == 0, done.stderr
     assert done.stdout.endswith(
         "  cd 'my project' && estimator-pipeline train --config=config.yaml\n"
@@ -61,7 +61,7 @@ def test_its_makefile_calls_the_command(project, tmp_path):
 
 def test_what_is_there_is_not_overwritten(project):
     before = {path: path.read_bytes() for path in project.iterdir() if path.is_file()}
-    done = commands.pipeline("init", str(project))
+    done = commands.run_pipeline("init", str(project))
     assert (done.returncode, done.stderr.count("\n")) == (64, 1)
     assert "has Makefile, README.md, config.yaml" in done.stderr
     assert "; name a new or empty folder" in done.stderr
@@ -70,10 +70,10 @@ def test_what_is_there_is_not_overwritten(project):
 
 def test_a_place_that_cannot_be_written_is_one_line(tmp_path):
     (tmp_path / "file").touch()
-    done = commands.pipeline("init", str(tmp_path / "file" / "project"))
+    done = commands.run_pipeline("init", str(tmp_path / "file" / "project"))
     assert (done.returncode, done.stderr.count("\n")) == (64, 1)
     assert "cannot write to" in done.stderr and "Choose a place" in done.stderr
-    assert commands.pipeline("init").stderr == "error: FOLDER is missing. Folder to write to.\n"
+    assert commands.run_pipeline("init").stderr == "error: FOLDER is missing. Folder to write to.\n"
 
 
 @pytest.mark.heavy
@@ -98,7 +98,7 @@ def test_its_test_needs_nothing_else_installed(project, tmp_path):
 
 @pytest.mark.heavy
 def test_its_model_trains(project, tmp_path):
-    done = commands.pipeline(
+    done = commands.run_pipeline(
         "train",
         "--config=config.yaml",
         "--set",

@@ -53,7 +53,7 @@ def run(tmp_path, *words, space=SPACE, module="pipeline.commands.tune"):
     ],
 )
 def test_bad_input_is_one_line(tmp_path, space, words, message):
-    assert message in commands.error_line(run(tmp_path, *words, space=space))
+    assert message in commands.read_error_line(run(tmp_path, *words, space=space))
 
 
 @pytest.mark.parametrize("words", [(), ("--dry_run",)])
@@ -61,7 +61,7 @@ def test_bad_input_is_one_line(tmp_path, space, words, message):
 def test_what_a_place_cannot_take_is_refused_before_there_are_trials(
     tmp_path, place, missing, words
 ):
-    line = commands.error_line(run(tmp_path, f"--cluster={place}", *words))
+    line = commands.read_error_line(run(tmp_path, f"--cluster={place}", *words))
     assert line.startswith(f"error: CLUSTER={place}: missing: {missing}")
 
 
@@ -74,7 +74,7 @@ def test_without_optuna_the_line_says_what_to_install(tmp_path):
         "from pipeline.commands import tune\n"
         "cli.run(tune.main)\n"
     )
-    assert commands.error_line(run(tmp_path, module="without_optuna")) == (
+    assert commands.read_error_line(run(tmp_path, module="without_optuna")) == (
         "error: tune needs Optuna, which is not installed: pip install 'estimator-pipeline[tune]'; "
         "in a checkout, the target tune of make installs it\n"
     )

@@ -38,5 +38,5 @@ def test_by_config_by_folder_and_repaired(small_records, tmp_path):
 
 
 def test_no_records(tmp_path):
-    line = commands.error_line(_verify(f"--records={tmp_path}"), 65)
+    line = commands.read_error_line(_verify(f"--records={tmp_path}"), 65)
     assert "no manifest" in line

@@ -48,5 +48,5 @@ def test_the_command_to_type_is_printed_and_nothing_is_written(flights, tmp_path
         environment={"PIPELINE_VIA": "make"},
     )
     said = "error: 'data/flights/flights.csv': no such file. Bring it with make data "
-    assert commands.error_line(done) == f"{said}CONFIG={flights}\n"
+    assert commands.read_error_line(done) == f"{said}CONFIG={flights}\n"
     assert not (tmp_path / "out").exists()

@@ -9,7 +9,7 @@ import pytest
 
 from pipeline.faults import slow_disk
 from pipeline.processes import isolation
-from tests.support.mounts import in_a_process
+from tests.support.mounts import run_in_process
 
 AGES = 3600.0
 pytestmark = pytest.mark.skipif(
@@ -36,7 +36,7 @@ def test_files_wait_until_the_disk_is_no_longer_slow(tmp_path):
         assert reader.communicate(timeout=60)[0] == b"content"
         assert writer.wait(60) == 0
 
-    in_a_process(action)
+    run_in_process(action)
 
 
 def test_who_waits_can_be_killed(tmp_path):
@@ -49,7 +49,7 @@ def test_who_waits_can_be_killed(tmp_path):
             reader.kill()
             assert reader.wait(60) == -9
 
-    in_a_process(action)
+    run_in_process(action)
 
 
 def test_other_mounts_are_as_fast_as_before(tmp_path):
@@ -60,7 +60,7 @@ def test_other_mounts_are_as_fast_as_before(tmp_path):
         with slow_disk.slow_down(str(folder), AGES):
             assert (tmp_path / "beside").read_text() == "other"
 
-    in_a_process(action)
+    run_in_process(action)
 
 
 def test_a_folder_that_is_not_there_is_an_error(tmp_path):

@@ -7,7 +7,7 @@ import errno
 import pytest
 
 from pipeline.faults import small_disk
-from tests.support.mounts import in_a_process
+from tests.support.mounts import run_in_process
 
 SIZE = 8 << 20
 
@@ -27,7 +27,7 @@ def test_a_full_disk_takes_nothing_until_it_is_freed(tmp_path):
         disk.keep()
         disk.keep()
 
-    in_a_process(action)
+    run_in_process(action)
     # What was on it is there once it is gone, also for those who did not see it.
     assert (folder / "first").read_bytes() == b"x" * 100_000
     assert (folder / "second").read_bytes() == b"y" * 100_000

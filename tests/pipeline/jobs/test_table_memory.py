@@ -184,10 +184,10 @@ k8s: {{image: "registry.example/image:1", pvc: "shared"}}
 def test_no_process_starts_and_nothing_is_written(tmp_path, arguments, words):
     (tmp_path / "huge.yaml").write_text(CONFIG.format(buckets=10**12))
     storage = tmp_path / "storage"
-    done = commands.pipeline(
+    done = commands.run_pipeline(
         "train", "--config=huge.yaml", f"--storage={storage}", *arguments, cwd=tmp_path
     )
-    line = commands.error_line(done)
+    line = commands.read_error_line(done)
     assert line.startswith(
         "error: features.tags: its table takes 1,000,000,000,000 x 16 x 4 bytes x 3"
     )

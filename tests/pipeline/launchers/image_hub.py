@@ -40,7 +40,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
 
 @contextlib.contextmanager
-def serving(digests: Mapping[str, str]) -> Iterator[Registry]:
+def serve(digests: Mapping[str, str]) -> Iterator[Registry]:
     """Serves digests by path and tag, such as `library/python:3.11-slim`."""
     handler = type("Handler", (_Handler,), {"digests": digests})
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)

@@ -2,11 +2,11 @@ import pytest
 
 from pipeline import errors
 from pipeline.launchers import checks
-from tests.support.packages import having
+from tests.support.packages import pretend_versions
 
 
 def test_a_tensorflow_without_estimators():
-    finding = checks.check_tensorflow(having(tensorflow="2.16.1"))
+    finding = checks.check_tensorflow(pretend_versions(tensorflow="2.16.1"))
     assert str(finding) == (
         "FIX  tensorflow 2.16.1 has no Estimators; 2.15 is the last that has: run make setup"
     )

@@ -99,7 +99,7 @@ def test_cloud_build_has_docker_hub_asked_for_the_digests_that_are_missing(build
     install(build, "gcloud", GCLOUD)
     lock = build.root / "images.lock"
     lock.write_text(f"{PYTHON}@{DIGESTS['a']}\n")
-    with image_hub.serving({BEAM: DIGESTS["b"], f"library/{PYTHON}": DIGESTS["c"]}) as registry:
+    with image_hub.serve({BEAM: DIGESTS["b"], f"library/{PYTHON}": DIGESTS["c"]}) as registry:
         build = dataclasses.replace(build, registry=registry)
         assert image_build.run(build, "gcloud") == MADE
         assert lock.read_text().split() == [f"{PYTHON}@{DIGESTS['a']}", f"{BEAM}@{DIGESTS['b']}"]
@@ -110,7 +110,7 @@ def test_cloud_build_has_docker_hub_asked_for_the_digests_that_are_missing(build
 
 def test_a_registry_that_does_not_give_a_digest_is_reported(build):
     install(build, "gcloud", GCLOUD)
-    with image_hub.serving({f"library/{PYTHON}": "latest"}) as registry:
+    with image_hub.serve({f"library/{PYTHON}": "latest"}) as registry:
         build = dataclasses.replace(build, registry=registry)
         with pytest.raises(errors.UsageError, match=rf"has no digest of {PYTHON}.*'latest'. Add a"):
             image_build.run(build, "gcloud")

@@ -13,7 +13,7 @@ from pipeline import config, errors, storage
 from pipeline.records import manifest, scan, shard_check, verified
 from pipeline.runs.run_folder import RunFolder
 from pipeline.storage import patience
-from tests.pipeline.read_faults import failing
+from tests.pipeline.read_faults import fail_reads
 
 CONTENT = {"b/train-0": b"abc", "b/train-1": b"", "b/test-0": b"defg"}
 
@@ -208,9 +208,15 @@ def test_a_known_shard_is_read_again_only_if_it_was_touched(folder, made, tmp_pa
 
 def test_a_shard_that_cannot_be_read_now_is_not_damaged(folder, made, monkeypatch):
     monkeypatch.setattr(patience, "PATIENCE", 0.0)
-    with failing(errno.EIO)(folder), pytest.raises(errors.RetryableError, match="cannot be read"):
+    with (
+        fail_reads(errno.EIO)(folder),
+        pytest.raises(errors.RetryableError, match="cannot be read"),
+    ):
         shard_check.verify(str(folder), made, contents=True)
-    with failing(errno.EIO)(folder), pytest.raises(errors.RetryableError, match="cannot be read"):
+    with (
+        fail_reads(errno.EIO)(folder),
+        pytest.raises(errors.RetryableError, match="cannot be read"),
+    ):
         scan.walk(str(folder), made)
 
 

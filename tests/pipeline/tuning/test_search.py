@@ -15,9 +15,9 @@ from tests.pipeline.tuning.trials import (
     SPACE,
     FakeJobs,
     FakeProcess,
-    opened,
+    open_journal,
     plan,
-    searched,
+    run_search,
     value,
 )
 
@@ -36,7 +36,7 @@ def test_a_search_that_is_killed_again_and_again_has_the_same_trials(tmp_path, m
     wanted, whole, broken = plan(method), tmp_path / "whole", tmp_path / "killed"
     whole.mkdir()
     broken.mkdir()
-    expected = searched(whole, wanted, FakeJobs(), sampler=sampler)
+    expected = run_search(whole, wanted, FakeJobs(), sampler=sampler)
     starts = 0
     while True:
         starts += 1
@@ -50,7 +50,7 @@ def test_a_search_that_is_killed_again_and_again_has_the_same_trials(tmp_path, m
             return FakeProcess()
 
         try:
-            found = searched(broken, wanted, FakeJobs(), launch=launch, sampler=sampler)
+            found = run_search(broken, wanted, FakeJobs(), launch=launch, sampler=sampler)
             break
         except Killed:
             assert starts < 60
@@ -64,16 +64,16 @@ def test_a_search_that_is_killed_at_any_line_of_its_journal_ends_the_same(
 ):
     monkeypatch.setattr("os.fsync", lambda file: None)  # thousands of lines
     wanted, journal = plan(method, trials=6), tmp_path / "journal.jsonl"
-    expected = outcome(searched(tmp_path, wanted, FakeJobs()))
+    expected = outcome(run_search(tmp_path, wanted, FakeJobs()))
     lines = journal.read_text().splitlines(keepends=True)
     for kept in range(len(lines)):
         journal.write_text("".join(lines[:kept]))
-        assert outcome(searched(tmp_path, wanted, FakeJobs())) == expected
+        assert outcome(run_search(tmp_path, wanted, FakeJobs())) == expected
 
 
 def test_asha_finds_the_best_of_all_for_a_third_of_the_examples(tmp_path):
     wanted = plan(trials=18)
-    trials = searched(tmp_path, wanted, FakeJobs())
+    trials = run_search(tmp_path, wanted, FakeJobs())
     spent = search.examples(trials)
     assert spent <= 18 * EXAMPLES[-1] / 3
     assert spent == search.count_planned_examples(wanted, EXAMPLES)
@@ -98,7 +98,7 @@ def test_as_many_train_at_a_time_as_are_asked_for(tmp_path):
         most = max(most, len(alive))
         return process
 
-    trials = searched(tmp_path, plan(), FakeJobs(), launch=launch, parallel=2)
+    trials = run_search(tmp_path, plan(), FakeJobs(), launch=launch, parallel=2)
     assert most == 2
     assert sum(one.state == "done" for one in trials) >= 1
 
@@ -106,7 +106,7 @@ def test_as_many_train_at_a_time_as_are_asked_for(tmp_path):
 def test_a_trial_that_fails_is_recorded_and_the_search_continues(tmp_path):
     said: list[str] = []
     jobs = FakeJobs(broken={1: "auc is nan at step 100"})
-    trials = searched(tmp_path, plan(), jobs, said=said)
+    trials = run_search(tmp_path, plan(), jobs, said=said)
     assert trials[1].state == "failed"
     assert trials[1].error == "auc is nan at step 100"
     assert sum(one.state == "done" for one in trials) == 1
@@ -118,14 +118,14 @@ def test_trials_that_all_fail_end_the_search(tmp_path):
         return FakeProcess(code=65, error="raw data: no such file")
 
     with pytest.raises(errors.DataError, match="5 trials in a row have failed, the last one, run "):
-        searched(tmp_path, plan(), FakeJobs(), launch=launch)
-    assert len(opened(tmp_path, plan()).trials()) == 5
+        run_search(tmp_path, plan(), FakeJobs(), launch=launch)
+    assert len(open_journal(tmp_path, plan()).trials()) == 5
 
 
 def test_the_code_of_the_last_failure_is_known(tmp_path):
     one = search.Search(
         plan(trials=2),
-        opened(tmp_path, plan(trials=2)),
+        open_journal(tmp_path, plan(trials=2)),
         FakeJobs(),
         name="s",
         metric="auc",
@@ -139,7 +139,7 @@ def test_the_code_of_the_last_failure_is_known(tmp_path):
 
 
 def test_a_trial_on_other_records_is_not_compared_with_the_others(tmp_path):
-    trials = searched(tmp_path, plan(), FakeJobs(records={4: "second"}))
+    trials = run_search(tmp_path, plan(), FakeJobs(records={4: "second"}))
     assert [one.number for one in trials if one.state == "failed"] == [4]
     assert trials[4].error == ("its records are not those of trial 0, as the raw data has changed")
     with pytest.raises(
@@ -151,7 +151,7 @@ def test_a_trial_on_other_records_is_not_compared_with_the_others(tmp_path):
 
 def test_examples_of_copies_are_those_they_were_trained_on_themselves(tmp_path):
     jobs = FakeJobs(more=3)  # each is stopped three steps after its rung
-    trials = searched(tmp_path, plan("pbt"), jobs)
+    trials = run_search(tmp_path, plan("pbt"), jobs)
     assert any(one.parent is not None for one in trials)
     by_rung = [1030, 3030 - 1030, 9030 - 3030]
     made = sum(by_rung[rung] for one in trials for rung in one.facts)
@@ -168,7 +168,7 @@ def test_a_trial_that_continues_between_two_rungs_is_reported_as_interrupted(tmp
             jobs.saved[trial.number] = 43  # it has saved, and then was killed
         return FakeProcess(code=code, error="killed by SIGKILL")
 
-    trials = searched(tmp_path, plan(), jobs, launch=launch)
+    trials = run_search(tmp_path, plan(), jobs, launch=launch)
     assert [one.interrupted for one in trials[:4]] == [(), (), (43,), ()]
     assert not any(one.interrupted for one in trials[4:])
 
@@ -179,7 +179,7 @@ def test_what_is_hit_from_outside_is_tried_again_and_then_left_for_the_next_star
     def launch(trial, words):
         return FakeProcess(code=next(codes, 0), error="the disk is full")
 
-    assert not any(one.error for one in searched(tmp_path, plan(), FakeJobs(), launch=launch))
+    assert not any(one.error for one in run_search(tmp_path, plan(), FakeJobs(), launch=launch))
 
     other = tmp_path / "other"
     other.mkdir()
@@ -188,8 +188,8 @@ def test_what_is_hit_from_outside_is_tried_again_and_then_left_for_the_next_star
         return FakeProcess(code=75, error="the disk is full")
 
     with pytest.raises(errors.RetryableError, match=r"was stopped 3 times: the disk is full"):
-        searched(other, plan(), FakeJobs(), launch=full)
-    assert [one.state for one in opened(other, plan()).trials()] == ["open"]
+        run_search(other, plan(), FakeJobs(), launch=full)
+    assert [one.state for one in open_journal(other, plan()).trials()] == ["open"]
 
 
 def test_an_interrupt_stops_the_trials_and_says_what_is_done(tmp_path):
@@ -203,13 +203,13 @@ def test_an_interrupt_stops_the_trials_and_says_what_is_done(tmp_path):
         return process
 
     with pytest.raises(errors.StoppedError, match="stopped with 0 of 9 trials done"):
-        searched(tmp_path, plan(), FakeJobs(), launch=launch, parallel=3)
+        run_search(tmp_path, plan(), FakeJobs(), launch=launch, parallel=3)
     assert all(process.stopped for process in started)
 
 
 def test_copies_are_made_once_and_before_their_parent_trains_on(tmp_path):
     jobs = FakeJobs()
-    trials = searched(tmp_path, plan("pbt"), jobs)
+    trials = run_search(tmp_path, plan("pbt"), jobs)
     copies = [one for one in trials if one.parent is not None]
     assert copies
     assert [(one.number, one.parent) for one in copies] == jobs.copies
@@ -217,27 +217,27 @@ def test_copies_are_made_once_and_before_their_parent_trains_on(tmp_path):
 
 
 def test_another_space_is_refused(tmp_path):
-    searched(tmp_path, plan(), FakeJobs())
+    run_search(tmp_path, plan(), FakeJobs())
     other = methods.SearchPlan("asha", 9, 3, 3, seed=5, higher=True, space=SPACE[:1])
     with pytest.raises(errors.UsageError, match=r"begun otherwise \(space model.params.hidden_un"):
-        opened(tmp_path, other)
+        open_journal(tmp_path, other)
 
 
 def test_a_line_that_was_written_in_part_is_dropped(tmp_path):
-    expected = outcome(searched(tmp_path, plan(), FakeJobs()))
+    expected = outcome(run_search(tmp_path, plan(), FakeJobs()))
     journal = tmp_path / "journal.jsonl"
     journal.write_text(journal.read_text() + '{"op_code": 4, "wor')
-    assert outcome(opened(tmp_path, plan()).trials()) == expected
+    assert outcome(open_journal(tmp_path, plan()).trials()) == expected
     journal.write_text("rubbish\n" + journal.read_text())
     with pytest.raises(errors.DataError, match="line 1: not a line of a search"):
-        opened(tmp_path, plan())
+        open_journal(tmp_path, plan())
 
 
 @pytest.fixture
 def found(tmp_path):
     wanted = plan(trials=12)
-    trials = searched(tmp_path, wanted, FakeJobs(broken={3: "auc is nan <&>"}))
-    study = opened(tmp_path, wanted)
+    trials = run_search(tmp_path, wanted, FakeJobs(broken={3: "auc is nan <&>"}))
+    study = open_journal(tmp_path, wanted)
     return result.SearchResult(
         name="s",
         config="flights",
@@ -325,8 +325,8 @@ def test_the_result_names_commands_as_the_search_was_started(found, monkeypatch)
 
 def test_keys_are_compared_once_the_best_part_is_not_one_or_two_trials(tmp_path):
     wanted = plan("full", trials=20)
-    searched(tmp_path, wanted, FakeJobs())
-    found = opened(tmp_path, wanted).importance()
+    run_search(tmp_path, wanted, FakeJobs())
+    found = open_journal(tmp_path, wanted).importance()
     assert sum(found.values()) == pytest.approx(1) and set(found) == {
         one.key for one in wanted.space
     }

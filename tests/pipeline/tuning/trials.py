@@ -21,7 +21,7 @@ def plan(method="asha", trials=9, *, rungs=3, seed=5, higher=True):
     return SearchPlan(method, trials, rungs, 3, seed=seed, higher=higher, space=SPACE)
 
 
-def opened(folder: pathlib.Path, wanted: SearchPlan, *, sampler="random"):
+def open_journal(folder: pathlib.Path, wanted: SearchPlan, *, sampler="random"):
     """Opens the journal of a plan, as a new process would."""
     settings = {
         "space": {one.key: one.to_json() for one in wanted.space},
@@ -103,11 +103,11 @@ class FakeJobs:
         )
 
 
-def searched(folder, wanted, jobs, *, launch=None, parallel=1, said=None, sampler="random"):
+def run_search(folder, wanted, jobs, *, launch=None, parallel=1, said=None, sampler="random"):
     """Runs a search over the journal in a folder and returns the trials."""
     return search.Search(
         wanted,
-        opened(folder, wanted, sampler=sampler),
+        open_journal(folder, wanted, sampler=sampler),
         jobs,
         name="s",
         metric="auc",

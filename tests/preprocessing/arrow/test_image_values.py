@@ -16,7 +16,7 @@ from tests.preprocessing import pictures
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG"])
 def test_good_ones(kind):
-    assert image_values.find_problem(pictures.encoded(1, kind)) is None
+    assert image_values.find_problem(pictures.encode_picture(1, kind)) is None
 
 
 def _flipped(content: bytes) -> bytes:
@@ -31,12 +31,12 @@ def _flipped(content: bytes) -> bytes:
         b"",
         b"GIF89a",
         b"\x89PNG\r\n\x1a\n",
-        pictures.encoded(1)[:-30],
-        pictures.encoded(1)[:-12],
-        pictures.encoded(1)[:-16] + bytes(4) + pictures.encoded(1)[-12:],
-        pictures.encoded(1, "JPEG")[:-200],
-        _flipped(pictures.encoded(1)),
-        pictures.encoded(1, "GIF"),
+        pictures.encode_picture(1)[:-30],
+        pictures.encode_picture(1)[:-12],
+        pictures.encode_picture(1)[:-16] + bytes(4) + pictures.encode_picture(1)[-12:],
+        pictures.encode_picture(1, "JPEG")[:-200],
+        _flipped(pictures.encode_picture(1)),
+        pictures.encode_picture(1, "GIF"),
     ],
     ids=[
         "empty",
@@ -57,7 +57,7 @@ def test_bad_ones(content):
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG"])
 def test_what_follows_the_last_chunk_does_not_matter(kind):
-    content = pictures.encoded(1, kind) + b"more"
+    content = pictures.encode_picture(1, kind) + b"more"
     assert image_values.find_problem(content) is None
     assert tf.io.decode_image(content).shape.rank == 3
 
@@ -65,19 +65,19 @@ def test_what_follows_the_last_chunk_does_not_matter(kind):
 @pytest.mark.parametrize("cut", [12, 4])
 def test_tensorflow_reads_png_to_the_end(cut):
     with pytest.raises(tf.errors.InvalidArgumentError):
-        tf.io.decode_image(pictures.encoded(1)[:-cut])
+        tf.io.decode_image(pictures.encode_picture(1)[:-cut])
 
 
 def test_a_picture_that_would_fill_the_memory(monkeypatch):
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 20)
-    assert image_values.find_problem(pictures.encoded(1)) == "has more than 20 pixels"
+    assert image_values.find_problem(pictures.encode_picture(1)) == "has more than 20 pixels"
     file = io.BytesIO()
     Image.new("1", (100, 100)).save(file, "PNG")
     assert image_values.find_problem(file.getvalue()) == "has more than 20 pixels"
 
 
 def test_a_column():
-    values = [pictures.encoded(1), None, b"x", pictures.encoded(2, "JPEG")]
+    values = [pictures.encode_picture(1), None, b"x", pictures.encode_picture(2, "JPEG")]
     found = image_values.find_undecodable(pa.array(values, pa.binary()))
     assert found.tolist() == [False, False, True, False]
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 from preprocessing.schema_inference import profile
 
 
-def surveyed(values, kind=None, **limits) -> profile.ColumnProfile:
+def survey_values(values, kind=None, **limits) -> profile.ColumnProfile:
     """Returns what is found of values, which are written as text."""
     found = profile.ColumnProfile(**limits)
     texts = [v if v is None or isinstance(v, list) else str(v).encode() for v in values]

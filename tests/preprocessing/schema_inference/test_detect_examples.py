@@ -67,8 +67,8 @@ def test_lists_of_different_lengths(tmp_path):
 
 def test_what_is_left_out(tmp_path):
     rows = [
-        _example(a=[1], mixed=[1], image=[pictures.encoded(0)]),
-        _example(a=[2], mixed=[1.5], image=[pictures.encoded(1)]),
+        _example(a=[1], mixed=[1], image=[pictures.encode_picture(0)]),
+        _example(a=[2], mixed=[1.5], image=[pictures.encode_picture(1)]),
     ]
     guess = detect_format.sniff(_write(tmp_path / "x", rows))
     assert list(guess.kinds) == ["a"]

@@ -71,8 +71,8 @@ def _tar() -> bytes:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (pictures.encoded(0), "is a PNG image; source image_folder reads <folder>/<class>/"),
-        (pictures.encoded(0, "JPEG"), "is a JPEG image; "),
+        (pictures.encode_picture(0), "is a PNG image; source image_folder reads <folder>/<class>/"),
+        (pictures.encode_picture(0, "JPEG"), "is a JPEG image; "),
         (_saved(lambda f: np.save(f, np.zeros(3))), "is a NumPy array; save it as CSV or Parquet"),
         (_saved(lambda f: np.savez(f, a=np.zeros(3))), "is an archive of NumPy arrays; "),
         (_saved(lambda f: feather.write_feather(pa.table({"a": [1]}), f)), "is an Arrow "),

@@ -10,11 +10,11 @@ import pytest
 import tensorflow as tf
 
 from preprocessing.schema_inference import heuristics, profile, traits
-from tests.preprocessing.schema_inference.surveyed import surveyed
+from tests.preprocessing.schema_inference.surveyed import survey_values
 
 
 def _column(values, name="x", **limits) -> heuristics.SuggestedColumn:
-    return heuristics.suggest_column(name, surveyed(values, **limits), len(values))
+    return heuristics.suggest_column(name, survey_values(values, **limits), len(values))
 
 
 @pytest.mark.parametrize(
@@ -98,8 +98,8 @@ def test_few_whole_numbers_are_categories_and_amounts():
 def test_numbers_that_float32_makes_equal():
     values = [f"{1600000000.25 + 10 * n}" for n in range(400)]
     assert "float32 makes 32 of 400 of them" in _column(values).notes
-    assert traits.count_merged(surveyed([0.1 + n / 7 for n in range(900)])) is None
-    assert traits.count_merged(surveyed(["16777216.5", "8388608.25", "0.5"])) is None
+    assert traits.count_merged(survey_values([0.1 + n / 7 for n in range(900)])) is None
+    assert traits.count_merged(survey_values(["16777216.5", "8388608.25", "0.5"])) is None
 
 
 def test_notes_are_for_people():
@@ -252,7 +252,7 @@ def test_numbers_also_enter_by_quantiles():
     filled = {"missing": {"fill": "mean"}}
     made = _column([None, *numbers], "n")
     assert made.parts == {"n_quantiles": [filled, {"piecewise": {"count": 16}}]}
-    assert heuristics.suggest_column("n", surveyed(numbers), 10_000, wide=True).parts == {}
+    assert heuristics.suggest_column("n", survey_values(numbers), 10_000, wide=True).parts == {}
     assert _column(numbers[1:], "n").parts == {}
 
 

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from preprocessing.schema_inference import heuristics, outliers, write_config
-from tests.preprocessing.schema_inference.surveyed import surveyed
+from tests.preprocessing.schema_inference.surveyed import survey_values
 
 
 def _normal(count=4000, mean=0.0):
@@ -19,7 +19,7 @@ def _normal(count=4000, mean=0.0):
 @pytest.mark.parametrize("limits", [{}, {"most": 1000}])
 @pytest.mark.parametrize("odd", [["1e30"], ["-1e30"], ["1e30", "1e12"], ["99999"] * 3])
 def test_outliers_are_clipped_by_the_deviation_of_the_others(odd, limits):
-    found = surveyed([*_normal(), *odd], **limits)
+    found = survey_values([*_normal(), *odd], **limits)
     known = outliers.find(found)
     assert known.rows == (None if limits else len(odd))
     assert known.farthest == pytest.approx(float(odd[0]))
@@ -30,7 +30,7 @@ def test_outliers_are_clipped_by_the_deviation_of_the_others(odd, limits):
 
 
 def test_quantiles_are_of_clipped_numbers():
-    made = heuristics.suggest_column("a", surveyed([*_normal(12_000), "1e30"]), 12_001)
+    made = heuristics.suggest_column("a", survey_values([*_normal(12_000), "1e30"]), 12_001)
     assert list(made.parts["a_quantiles"][0]["clip"]) == ["max"]
 
 
@@ -50,11 +50,11 @@ def test_quantiles_are_of_clipped_numbers():
 )
 @pytest.mark.parametrize("limits", [{}, {"most": 20}])
 def test_other_columns_have_none(values, limits):
-    assert outliers.find(surveyed(values, **limits)) is None
+    assert outliers.find(survey_values(values, **limits)) is None
 
 
 def test_limits_far_from_zero_keep_the_values_apart():
-    found = surveyed([*_normal(mean=1e6), "1000020"])
+    found = survey_values([*_normal(mean=1e6), "1000020"])
     ((limit,),) = [list(heuristics.suggest_column("a", found, 4001).steps[0]["clip"].values())]
     assert limit == pytest.approx(1e6 + 8, abs=1)
 

@@ -14,7 +14,7 @@ import pytest
 from pipeline import config
 from preprocessing.arrow import cast
 from preprocessing.schema_inference import precision, traits, write_config
-from tests.preprocessing.schema_inference.surveyed import surveyed
+from tests.preprocessing.schema_inference.surveyed import survey_values
 
 _IDS = [str(2**63 + n % 40) for n in range(400)]
 
@@ -22,17 +22,17 @@ _IDS = [str(2**63 + n % 40) for n in range(400)]
 @pytest.mark.parametrize("odd", ["9.3e18", "1.5"])
 def test_a_few_floats_make_no_float_of_large_identifiers(odd):
     values = [odd if n % 100 == 0 else text for n, text in enumerate(_IDS)]
-    assert surveyed(values).kind == "string"
-    assert surveyed(list(reversed(values))).kind == "string"
+    assert survey_values(values).kind == "string"
+    assert survey_values(list(reversed(values))).kind == "string"
 
 
 def test_large_amounts_stay_floats():
     amounts = np.random.default_rng(1).lognormal(44, 2, 400)
-    assert surveyed([f"{amount:.0f}" for amount in amounts] + ["0.5"]).kind == "float32"
+    assert survey_values([f"{amount:.0f}" for amount in amounts] + ["0.5"]).kind == "float32"
 
 
 def test_different_numbers_are_counted_to_the_last_digit():
-    found = surveyed([*(str(2**60 + n) for n in range(40)), "1.5"])
+    found = survey_values([*(str(2**60 + n) for n in range(40)), "1.5"])
     assert found.kind == "float32" and traits.count_merged(found) == (41, 2)
     assert precision.count_exactly(["1", "1.0", "inf", "nan", f"{2**60}", f"{2**60}.0"]) == 2
 
@@ -41,10 +41,10 @@ def test_different_numbers_are_counted_to_the_last_digit():
 def test_of_very_many_numbers_all_are_looked_at(text):
     rng = np.random.default_rng(2)
     far = [text(n) for n in rng.integers(1_700_000_000_000, 1_700_086_400_000, 5000)]
-    different, apart = traits.count_merged(surveyed(far, most=1000))
+    different, apart = traits.count_merged(survey_values(far, most=1000))
     assert different == pytest.approx(len(set(far)), rel=0.1) and apart < 1000
     near = [text(n) for n in range(5000)]
-    assert traits.count_merged(surveyed([*near, *(f"{n}0" for n in near)], most=1000)) is None
+    assert traits.count_merged(survey_values([*near, *(f"{n}0" for n in near)], most=1000)) is None
 
 
 def _written(folder, kind, ids):
@@ -94,6 +94,6 @@ def test_whole_floats_that_may_be_ids_draw_a_fitting_warning(tmp_path, first, st
 
 def test_whole_floats_are_counted_as_int64():
     values, counts = traits.count_numbers(
-        surveyed([float(2**55), float(2**55 + 4096), float(2**55)])
+        survey_values([float(2**55), float(2**55 + 4096), float(2**55)])
     )
     assert values.tolist() == [2**55, 2**55 + 4096] and counts.tolist() == [2, 1]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from preprocessing.schema_inference import sentinels
-from tests.preprocessing.schema_inference.surveyed import surveyed
+from tests.preprocessing.schema_inference.surveyed import survey_values
 
 
 def _said(values, csv=True, **limits):
-    return sentinels.write_remark("x", surveyed(values, **limits), csv=csv)
+    return sentinels.write_remark("x", survey_values(values, **limits), csv=csv)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from preprocessing.schema_inference import heuristics, profile, suggest_dates
-from tests.preprocessing.schema_inference.surveyed import surveyed
+from tests.preprocessing.schema_inference.surveyed import survey_values
 
 
 def _column(values, name="when"):
@@ -203,7 +203,7 @@ def test_later_days_are_allowed():
 )
 def test_days_that_stand_for_no_date_are_no_ends_of_the_trend(odd, named):
     days = [str(datetime.date(2020, 1, 1) + datetime.timedelta(n % 700)) for n in range(1400)]
-    found = surveyed([*days, *odd])
+    found = survey_values([*days, *odd])
     edges = heuristics.suggest_column("until", found, 1400).parts["until_trend"][1]["piecewise"][
         "edges"
     ]
@@ -218,7 +218,7 @@ def test_days_that_stand_for_no_date_are_no_ends_of_the_trend(odd, named):
 
 def test_whole_numbers_that_stand_for_no_date():
     days = [f"{20200101 + n % 28}" for n in range(300)]
-    found = surveyed([*days, "99991231"])
+    found = survey_values([*days, "99991231"])
     assert list(heuristics.suggest_column("until", found, 301).parts)[-1] == "until_trend"
     (said,) = suggest_dates.find_stand_ins("until", found)
     assert said.startswith("'until' has 1 of 301 values such as '99991231', far from the others")
@@ -235,7 +235,7 @@ def test_whole_numbers_that_stand_for_no_date():
     ],
 )
 def test_a_column_of_mostly_dates_is_a_date(days):
-    found = surveyed(days)
+    found = survey_values(days)
     assert suggest_dates.find_stand_ins("day", found) == []
     if form := found.as_dates.form:
         assert found.as_dates.spans[form].first_day == datetime.date.fromisoformat(min(days))
@@ -271,5 +271,5 @@ def test_digits_of_a_day_and_a_time_are_no_amount(written, digits):
 def test_days_of_zeros_stand_for_no_date():
     """As MySQL writes what is missing."""
     days = [f"2020-{1 + n % 12:02}-{1 + n % 28:02}" if n % 5 else "0000-00-00" for n in range(400)]
-    found = surveyed(days)
+    found = survey_values(days)
     assert found.absent == {"0000-00-00"} and found.as_dates.form == "iso"

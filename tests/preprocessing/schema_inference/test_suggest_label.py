@@ -7,23 +7,23 @@ import pytest
 
 from pipeline import config
 from preprocessing.schema_inference import profile, suggest_label, traits
-from tests.preprocessing.schema_inference.surveyed import surveyed
+from tests.preprocessing.schema_inference.surveyed import survey_values
 
 
 def test_keys():
     columns = {
-        "n": surveyed([1, 2, 3]),
-        "user_id": surveyed([1, 1, 2]),
-        "id": surveyed(["a", "b", "c"]),
+        "n": survey_values([1, 2, 3]),
+        "user_id": survey_values([1, 1, 2]),
+        "id": survey_values(["a", "b", "c"]),
     }
     assert suggest_label.suggest_key(columns, 3) == "id"
     assert suggest_label.suggest_key({"n": columns["n"], "user_id": columns["user_id"]}, 3) is None
-    assert suggest_label.suggest_key({"id": surveyed([1, None, 3])}, 3) is None
+    assert suggest_label.suggest_key({"id": survey_values([1, None, 3])}, 3) is None
 
 
 def test_labels():
-    number, word = surveyed([1.5, 2.5, 3.5]), surveyed(["a", "b", "a"])
-    three, text = surveyed(["a", "b", "c"] * 2), surveyed(["x"] * 3)
+    number, word = survey_values([1.5, 2.5, 3.5]), survey_values(["a", "b", "a"])
+    three, text = survey_values(["a", "b", "c"] * 2), survey_values(["x"] * 3)
     for columns, label, why in (
         ({"Target": number, "w": word}, "Target", "by its name"),
         ({"sales_2": number, "w": word}, "sales_2", "its name is an outcome's"),
@@ -35,7 +35,7 @@ def test_labels():
         ({"e": text}, "e", "the last column"),
     ):
         assert suggest_label.suggest_label(columns, 3) == (label, f"a guess: {why}")
-    assert not traits.is_class(number) and traits.is_class(surveyed([1, 2, 3] * 5))
+    assert not traits.is_class(number) and traits.is_class(survey_values([1, 2, 3] * 5))
 
 
 @pytest.mark.parametrize(
@@ -51,22 +51,26 @@ def test_labels():
 )
 def test_classes_return(values, classes):
     values = [*values]
-    assert traits.is_class(surveyed(values)) == classes
-    columns = {"n": surveyed([v / 7 for v in range(len(values))]), "last": surveyed(values)}
+    assert traits.is_class(survey_values(values)) == classes
+    columns = {
+        "n": survey_values([v / 7 for v in range(len(values))]),
+        "last": survey_values(values),
+    }
     _, why = suggest_label.suggest_label(columns, len(values))
     assert (why == "a guess: the last number") != classes
 
 
 def test_two_numbers_that_are_no_whole_ones():
     """As pandas writes whole numbers of which some are missing."""
-    flag = surveyed(["0.0", None, "1.0", "1"])
+    flag = survey_values(["0.0", None, "1.0", "1"])
     assert traits.find_threshold(flag) == 0.5 and not traits.is_class(flag)
     assert (
-        suggest_label.suggest_label({"flag": flag, "n": surveyed([1.5, 2.5, 7.5])}, 3)[0] == "flag"
+        suggest_label.suggest_label({"flag": flag, "n": survey_values([1.5, 2.5, 7.5])}, 3)[0]
+        == "flag"
     )
-    assert traits.find_threshold(surveyed([-1.0, 1.0])) == 0
+    assert traits.find_threshold(survey_values([-1.0, 1.0])) == 0
     grouped = profile.ColumnProfile(csv=config.Csv(thousands=","))
     grouped.see(pa.array([b"1,000.5", b"0.5", b"1000.5"]))
     assert traits.find_threshold(grouped) == 500.5
     for values in ([0, 1], [0.5, 1.5, 2.5], [0.5], ["inf", "1.5"], ["a", "1.5"]):
-        assert traits.find_threshold(surveyed(values)) is None
+        assert traits.find_threshold(survey_values(values)) is None

@@ -69,7 +69,10 @@ def folder(tmp_path):
     (top / "features.json").write_text(json.dumps(features))
     rows = [
         examples.example(
-            image=pictures.encoded(n), label=n % 2, caption=b"c%d" % n, **{"meta/box": [0.5] * 4}
+            image=pictures.encode_picture(n),
+            label=n % 2,
+            caption=b"c%d" % n,
+            **{"meta/box": [0.5] * 4},
         )
         for n in range(25)
     ]
@@ -93,7 +96,7 @@ def test_a_prepared_folder(folder, tmp_path):
     ]
     assert sorted(row["caption"] for row in rows) == sorted(b"c%d" % n for n in range(25))
     assert all(row["meta/box"] == [0.5] * 4 for row in rows)
-    assert rows[0]["image"] == pictures.encoded(int(rows[0]["caption"][1:]))
+    assert rows[0]["image"] == pictures.encode_picture(int(rows[0]["caption"][1:]))
 
 
 @pytest.mark.parametrize(

@@ -123,7 +123,7 @@ def test_bytes_of_images(tmp_path):
         "image": {"type": "image"},
         "label": {"type": "int64"},
     }
-    good = {"pixels": bytes([1, 2, 3, 255]), "image": pictures.encoded(1), "label": 1}
+    good = {"pixels": bytes([1, 2, 3, 255]), "image": pictures.encode_picture(1), "label": 1}
     bad = [{**good, "pixels": b"123"}, {**good, "image": b"no"}]
     examples.write(tmp_path / "a", [examples.example(**values) for values in (good, *bad)])
     job_config = tables.make_config(

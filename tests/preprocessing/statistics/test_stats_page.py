@@ -99,7 +99,7 @@ def test_the_command(made):
     assert (done.returncode, done.stderr) == (0, "")
     assert pathlib.Path(done.stdout.strip()).read_text().startswith("<!doctype html>")
     done = commands.run("preprocessing.stats", f"--config={config}", "--storage=/absent")
-    assert "no manifest" in commands.error_line(done, 65)
+    assert "no manifest" in commands.read_error_line(done, 65)
 
 
 def test_the_ends_of_an_axis_can_be_distinguished():

@@ -83,7 +83,7 @@ def test_rows_without_labels_have_predictions_alone(classifier, rows, tmp_path, 
 
 def test_json_lines_without_labels_have_no_column_of_them(classifier, tmp_path):
     unlabelled = [{n: v for n, v in row.items() if n != "arrival"} for row in ROWS]
-    (tmp_path / "new.jsonl").write_text(exports.json_lines(unlabelled))
+    (tmp_path / "new.jsonl").write_text(exports.format_json_lines(unlabelled))
     _predict(classifier, str(tmp_path / "new.jsonl"), str(tmp_path / "out.csv"))
     assert "label" not in _csv(tmp_path / "out.csv")[0]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import tensorflow as tf
 
-from tests.trainer.small_checkpoints import listed, save, steps
+from tests.trainer.small_checkpoints import list_known_steps, save, steps
 from trainer.checkpoints import checkpoint_files
 from trainer.checkpoints.cleanup import Janitor
 
@@ -21,7 +21,7 @@ def ten(tmp_path):
         for number in range(10, 110, 10):
             session.run(step.assign(number))
             saver.save(session, str(tmp_path / "model.ckpt"), global_step=step)
-    assert listed(tmp_path) == steps(tmp_path) == [*range(10, 110, 10)]
+    assert list_known_steps(tmp_path) == steps(tmp_path) == [*range(10, 110, 10)]
     return tmp_path
 
 
@@ -29,7 +29,7 @@ def test_a_smaller_number_is_kept_after_one_save(ten):
     """As the Saver of a resumed run does it: it continues the list it finds."""
     cleaner = Janitor(str(ten), 3)
     cleaner.open()
-    assert listed(ten) == [80, 90, 100]
+    assert list_known_steps(ten) == [80, 90, 100]
     assert steps(ten) == [*range(10, 110, 10)]
     v1 = tf.compat.v1
     with tf.Graph().as_default(), v1.Session() as session:
@@ -41,7 +41,7 @@ def test_a_smaller_number_is_kept_after_one_save(ten):
         session.run(step.assign(110))
         saver.save(session, str(ten / "model.ckpt"), global_step=step)
     cleaner.clean()
-    assert listed(ten) == steps(ten) == [90, 100, 110]
+    assert list_known_steps(ten) == steps(ten) == [90, 100, 110]
     assert checkpoint_files.current_step(str(ten)) == 110
 
 
@@ -49,14 +49,14 @@ def test_a_larger_number_changes_nothing(ten):
     cleaner = Janitor(str(ten), 20)
     cleaner.open()
     cleaner.clean()
-    assert listed(ten) == steps(ten) == [*range(10, 110, 10)]
+    assert list_known_steps(ten) == steps(ten) == [*range(10, 110, 10)]
 
 
 def test_the_newest_is_kept_wherever_the_list_has_it(ten):
     paths = [str(ten / f"model.ckpt-{step}") for step in (100, 70, 80, 90)]
     tf.compat.v1.train.update_checkpoint_state(str(ten), paths[0], paths)
     Janitor(str(ten), 2).open()
-    assert listed(ten) == [90, 100]
+    assert list_known_steps(ten) == [90, 100]
     assert checkpoint_files.current_step(str(ten)) == 100
 
 

@@ -11,7 +11,7 @@ from tensorflow.python.checkpoint import checkpoint_management
 from pipeline import errors
 from pipeline.cluster import topology
 from pipeline.runs.run_folder import RunFolder
-from tests.trainer.small_checkpoints import listed, steps
+from tests.trainer.small_checkpoints import list_known_steps, steps
 from trainer.checkpoints import saving
 
 _train = tf.compat.v1.train
@@ -61,7 +61,7 @@ def test_the_chief_saves_every_few_steps_and_at_the_end_and_acts_once_after_each
     train(tmp_path, 8, build(CHIEF))
     assert [step for step, _ in seen] == [0, 3, 6, 8]
     assert all(0 < seconds < 10 for _, seconds in seen)
-    assert steps(tmp_path) == listed(tmp_path) == [6, 8]
+    assert steps(tmp_path) == list_known_steps(tmp_path) == [6, 8]
 
 
 def test_a_chief_of_parameter_servers_does_not_save_again_what_it_restored(hooks_of, tmp_path):
@@ -83,7 +83,7 @@ def test_a_process_that_ends_a_step_during_the_last_save_is_saved_too(hooks_of, 
     build, seen = hooks_of
     train(tmp_path, 8, build(CHIEF, "parameter_server"), Meanwhile())
     assert [step for step, _ in seen] == [0, 3, 6, 8, 9]
-    assert steps(tmp_path) == listed(tmp_path) == [8, 9]
+    assert steps(tmp_path) == list_known_steps(tmp_path) == [8, 9]
 
 
 def test_the_last_save_comes_after_what_others_were_still_doing(small_records, tmp_path):

@@ -44,8 +44,8 @@ def test_no_iterator_that_evaluates_has_an_autotuner(under_strategies):
 def _of_input(input_fn):
     with tf.Graph().as_default() as graph:
         tf.compat.v1.data.make_initializable_iterator(input_fn()).get_next()
-        assert iterators.started(graph)
-        return iterators.tuned(graph)
+        assert iterators.list_started(graph)
+        return iterators.list_tuned(graph)
 
 
 def test_the_input_of_a_single_process_has_no_autotuner(small_records):

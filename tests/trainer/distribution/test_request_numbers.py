@@ -56,7 +56,7 @@ _CLIENT = textwrap.dedent(
 
 @_ON_LINUX
 def test_no_request_is_refused_for_its_number(tmp_path):
-    with few_numbers.python(tmp_path) as python:
+    with few_numbers.make_python(tmp_path) as python:
         done = subprocess.run(
             [python, "-c", _CLIENT],
             env=child_environment(),

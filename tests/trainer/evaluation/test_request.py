@@ -117,4 +117,4 @@ def test_wrong_arguments_are_answered_without_tensorflow(saved, tmp_path, comman
     (tmp_path / "block" / "tensorflow" / "__init__.py").write_text("raise SystemExit('imported')")
     environment = {"PYTHONPATH": str(tmp_path / "block")}
     done = commands.run("pipeline", *command, f"--storage={tmp_path}", environment=environment)
-    assert text in commands.error_line(done)
+    assert text in commands.read_error_line(done)

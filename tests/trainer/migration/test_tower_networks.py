@@ -24,8 +24,8 @@ OF = {"user": ["age", "seen", "user"], "item": ["item", "price"]}
 
 @pytest.fixture(scope="module")
 def published(tmp_path_factory):
-    table = "\n".join([",".join(towers.NAMES), *towers.rows(), ""])
-    return exports.finished(tmp_path_factory.mktemp("towers"), table, towers.CONFIG)
+    table = "\n".join([",".join(towers.NAMES), *towers.make_rows(), ""])
+    return exports.publish_table(tmp_path_factory.mktemp("towers"), table, towers.CONFIG)
 
 
 def _feeds():

@@ -82,7 +82,7 @@ def _check(found, rows, reduction):
 def test_answers_are_those_of_the_formula(tmp_path, reduction, features):
     rows = clicks.rows()
     job = clicks.job(features, reduction=reduction, hidden_units=[6, 5])
-    found = clicks.trained(str(tmp_path), job, rows, steps=60)
+    found = clicks.train(str(tmp_path), job, rows, steps=60)
     assert (_PLACES in found.read) == (features is clicks.PLACED)
     assert np.any(found.read.get(_PLACES, 1))
     _check(found, rows, reduction)
@@ -98,7 +98,7 @@ def test_lists_that_are_all_empty_can_be_learnt_from(tmp_path, reduction):
     rows = clicks.rows(lists=False)
     assert (rows["clicked"] == -1).all()
     job = clicks.job(reduction=reduction, hidden_units=[6, 5])
-    _check(clicks.trained(str(tmp_path), job, rows, steps=3), rows, reduction)
+    _check(clicks.train(str(tmp_path), job, rows, steps=3), rows, reduction)
 
 
 @pytest.mark.slow
@@ -118,7 +118,7 @@ def test_attention_finds_what_the_mean_does_not(tmp_path):
     for reduction in ("attention", "mean"):
         job = clicks.job(reduction=reduction, hidden_units=[64])
         folder = str(tmp_path / reduction)
-        found = clicks.trained(folder, job, train, steps=1500, batch=100, rate=0.02)
+        found = clicks.train(folder, job, train, steps=1500, batch=100, rate=0.02)
         areas[reduction] = metrics.roc_auc_score(test["late"], found.ask(test))
     assert areas["attention"] > areas["mean"] + 0.02, areas
     best = metrics.roc_auc_score(test["late"], alike[4800:])
@@ -131,7 +131,7 @@ def test_attention_finds_what_the_mean_does_not(tmp_path):
 def test_its_keras_model_answers_the_same_saved_and_loaded_again(tmp_path, reduction, features):
     job = clicks.job(features, reduction=reduction, hidden_units=[6, 5])
     rows = clicks.rows()
-    found = clicks.trained(str(tmp_path / "run"), job, rows, steps=10)
+    found = clicks.train(str(tmp_path / "run"), job, rows, steps=10)
     columns = KerasColumns(found.transforms)
     model = networks.build_model(job.model, columns, Parameters(found.checkpoint))
     model.save(tmp_path / "model.keras")

@@ -34,7 +34,7 @@ def test_a_table_is_shared_and_found(tmp_path, name):
     }
     model = {"name": name, "params": MODELS[name]}
     job, rows = make(features, columns=clicks.COLUMNS, model=model), clicks.rows()
-    found = clicks.trained(str(tmp_path), job, rows, steps=3)
+    found = clicks.train(str(tmp_path), job, rows, steps=3)
     inputs = "dnn/input_from_feature_columns/input_layer"
     assert {variable for variable in found.read if variable.startswith(inputs)} == {
         f"{inputs}/the_item_embedding/embedding_weights",

@@ -13,7 +13,7 @@ from google.protobuf import json_format
 
 from pipeline import errors, versions
 from pipeline.launchers.gcp import job_spec
-from tests.cloud.fixtures import of_service
+from tests.cloud.fixtures import build_cloud
 from tests.golden import vertex_messages
 from tests.pipeline.jobs.jobs import plan
 from tests.pipeline.process_help import ROOT
@@ -98,7 +98,7 @@ def test_the_whole_job_is_restarted_where_the_gang_is(strategy, together):
 @pytest.mark.parametrize("overrides", [EVERYTHING, OTHER, SINGLE, WITHOUT_PS])
 def test_rendered_jobs_are_messages_of_the_client_library(overrides):
     rendered = job_spec.render(plan(*overrides), "s")
-    message = json_format.ParseDict(rendered, vertex_messages.of("CustomJob")())
+    message = json_format.ParseDict(rendered, vertex_messages.find_message("CustomJob")())
     again = json_format.MessageToDict(message)
     # Numbers of 64 bits are text in JSON; what is left out is what has no value.
     assert _plain(again) == _plain(rendered)
@@ -117,16 +117,16 @@ def test_a_field_that_the_library_does_not_have_is_an_error():
     with pytest.raises(json_format.ParseError, match='no field named "replicas"'):
         json_format.ParseDict(
             {"jobSpec": {"workerPoolSpecs": [{"replicas": 1}]}},
-            vertex_messages.of("CustomJob")(),
+            vertex_messages.find_message("CustomJob")(),
         )
 
 
 def test_the_stored_messages_are_the_library_s():
     pytest.importorskip("google.cloud.aiplatform_v1", reason="an extra: gcp")
-    made = vertex_messages.from_library()
+    made = vertex_messages.read_from_library()
     assert len(made) > 1000  # its text differs by version, the fields that we use do not
-    library = vertex_messages.of("CustomJob", made).DESCRIPTOR
-    stored = vertex_messages.of("CustomJob").DESCRIPTOR
+    library = vertex_messages.find_message("CustomJob", made).DESCRIPTOR
+    stored = vertex_messages.find_message("CustomJob").DESCRIPTOR
     assert {field.name for field in stored.fields} <= {field.name for field in library.fields}
 
 
@@ -136,7 +136,7 @@ def test_the_client_library_would_send_the_same(service):
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", BY_LIBRARY],
         cwd=ROOT,
-        env={**of_service(service, "library").environment},
+        env={**build_cloud(service, "library").environment},
         input=json.dumps(job_spec.render(plan(*EVERYTHING), "s")),
         capture_output=True,
         text=True,
@@ -144,7 +144,7 @@ def test_the_client_library_would_send_the_same(service):
     assert aiplatform and done.returncode == 0, done.stderr[-2000:]
     (sent,) = service.api.jobs.created
     service.api.jobs.clear()
-    message = vertex_messages.of("CustomJob")
+    message = vertex_messages.find_message("CustomJob")
     ours = json_format.ParseDict(job_spec.render(plan(*EVERYTHING), "s"), message())
     assert json_format.ParseDict(sent, message()) == ours
 

@@ -290,7 +290,7 @@ def _open_api(parts: list[str], versions: list[str]) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def serving() -> Iterator[Api]:
+def serve() -> Iterator[Api]:
     """Serves an API on loopback as long as the block runs."""
     api = Api()
     handler = type("Handler", (_Handler,), {"api": api})

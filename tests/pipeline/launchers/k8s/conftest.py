@@ -11,7 +11,7 @@ from tests.pipeline.launchers.k8s.following import Following
 
 @pytest.fixture
 def api(tmp_path, monkeypatch):
-    with apis.serving() as made:
+    with apis.serve() as made:
         apis.write_kubeconfig(tmp_path / "kubeconfig", made.port)
         monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
         monkeypatch.setenv("HOME", str(tmp_path))  # kubectl keeps what it discovers there

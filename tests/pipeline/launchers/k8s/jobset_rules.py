@@ -28,33 +28,33 @@ def refusals(job_set: dict[str, Any]) -> list[str]:
     """Returns why JobSet would refuse an object that fits its schema."""
     spec, name = job_set["spec"], job_set["metadata"]["name"]
     found = [f"spec.{key}: not modelled here" for key in _NOT_MODELLED if key in spec]
-    found += _of_label("spec.network.subdomain", spec.get("network", {}).get("subdomain", name))
+    found += _check_label("spec.network.subdomain", spec.get("network", {}).get("subdomain", name))
     roles = {one["name"] for one in spec["replicatedJobs"]}
     for number, one in enumerate(spec["replicatedJobs"]):
         path = f"spec.replicatedJobs[{number}]"
         if "dependsOn" in one:
             found.append(f"{path}.dependsOn: not modelled here")
         job = f"{name}-{one['name']}-{one['replicas'] - 1}"
-        found += _of_label(f"{path}.name", job)
+        found += _check_label(f"{path}.name", job)
         # Pods end with five characters of Kubernetes.
         pod = f"{job}-{one['template']['spec']['completions'] - 1}-abcde"
-        found += _of_label(f"{path}.name", pod)
+        found += _check_label(f"{path}.name", pod)
     found += [
         f"invalid replicatedJob name '{target}' does not appear in .spec.ReplicatedJobs"
         for target in spec.get("successPolicy", {}).get("targetReplicatedJobs", [])
         if target not in roles
     ]
-    return [*found, *_of_failure_policy(spec.get("failurePolicy", {}), roles)]
+    return [*found, *_check_failure_policy(spec.get("failurePolicy", {}), roles)]
 
 
-def _of_label(path: str, text: str) -> Iterator[str]:
+def _check_label(path: str, text: str) -> Iterator[str]:
     if len(text) > 63:
         yield f"{path}: Invalid value: {text!r}: must be no more than 63 characters"
     if not _LABEL.fullmatch(text):
         yield f"{path}: Invalid value: {text!r}: a DNS-1035 label must start with a letter"
 
 
-def _of_failure_policy(policy: dict[str, Any], roles: set[str]) -> Iterator[str]:
+def _check_failure_policy(policy: dict[str, Any], roles: set[str]) -> Iterator[str]:
     rules = policy.get("rules", [])
     if policy.get("restartStrategy") == "InPlaceRestart":
         yield "InPlaceRestart restart strategy: not modelled here"

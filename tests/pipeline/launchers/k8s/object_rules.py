@@ -37,18 +37,20 @@ def refusals(value: Any, path: str = "") -> Iterator[str]:
     for key, one in value.items():
         where = f"{path}.{key}"
         if key in _LABELS:
-            yield from _of_labels(one, where)
+            yield from _check_labels(one, where)
         elif key in _NAMES:
-            yield from _of_name(one, where)
+            yield from _check_name(one, where)
         elif key in ("secretRef", "configMap", "metadata") and "name" in one:
-            yield from _of_name(one["name"], f"{where}.name")
+            yield from _check_name(one["name"], f"{where}.name")
         elif key == "imagePullSecrets":
             for named in one:
-                yield from _of_name(named["name"], where)
+                yield from _check_name(named["name"], where)
         elif key == "tolerations":
             for toleration in one:
                 if "key" in toleration:
-                    yield from _of_labels({toleration["key"]: toleration.get("value", "")}, where)
+                    yield from _check_labels(
+                        {toleration["key"]: toleration.get("value", "")}, where
+                    )
         elif key == "activeDeadlineSeconds" and one < 1:
             yield f"{where}: {one} ends a job at once"
         elif key in _INT32 and not 0 <= one < 1 << 31:
@@ -57,16 +59,16 @@ def refusals(value: Any, path: str = "") -> Iterator[str]:
             yield from refusals(one, where)
 
 
-def _of_labels(labels: dict[str, str], where: str) -> Iterator[str]:
+def _check_labels(labels: dict[str, str], where: str) -> Iterator[str]:
     for key, text in labels.items():
         prefix, slash, name = key.rpartition("/")
         if slash:
-            yield from _of_name(prefix, where)
+            yield from _check_name(prefix, where)
         for word in (name, *([text] if text else [])):
             if len(word) > 63 or not _WORD.fullmatch(word):
                 yield f"{where}: {key}: {text}: {word!r} is no part of a label"
 
 
-def _of_name(name: str, where: str) -> Iterator[str]:
+def _check_name(name: str, where: str) -> Iterator[str]:
     if len(name) > 253 or not _SUBDOMAIN.fullmatch(name):
         yield f"{where}: {name!r} is no RFC 1123 subdomain"
