@@ -109,6 +109,16 @@ VAGUE = re.compile(
     "_*(asked|called|chosen|counted|described|explained|form|found|given|held|judge|kept|known|left"
     "|made|named|of|over|plain|put|said|say|seen|settle|shown|taken|told)"
 )
+# What a function name must not begin with, such as `_found_columns`: `find_columns` is called.
+PARTICIPLE = re.compile(
+    "_*([a-z0-9]+ed|[a-z0-9]+ing|begun|broken|built|chosen|done|drawn|driven|fallen|found|gone|given"
+    "|held|hidden|kept|known|laid|left|lost|made|meant|said|seen|sent|shown|spent|spoken|taken"
+    "|thrown|told|unknown|worn|written)(_.*)?"
+)
+# First words that end as participles do, and are verbs or nouns.
+VERB_OR_NOUN = re.compile("_*(embed|encoding|learning|need|ping|proceed|ring|seed|warning)(_.*)?")
+# What the steps of users have, by docs/features.md.
+OTHERS_NAMES = {"filled", "masked"}
 # What a model function takes, in TensorFlow's order.
 MODEL_FN = ("features", "labels", "mode", "params", "config")
 # The library that calls a method, and by position.
@@ -211,6 +221,28 @@ def test_functions_say_what_they_do():
         if isinstance(node, ast.FunctionDef) and VAGUE.fullmatch(node.name)
         # A property is a value, and what makes an object may be `Gcp.of(config)`.
         if not {"classmethod", "property"} & {ast.unparse(one) for one in node.decorator_list}
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def _defined(path):
+    """Yields the functions of a module that are no property, at any depth."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            made_by = {ast.unparse(one).rpartition(".")[2] for one in node.decorator_list}
+            if not made_by & {"property", "cached_property", "setter"}:
+                yield node
+
+
+@pytest.mark.parametrize("package", ("pipeline", "preprocessing"))
+def test_no_function_is_named_by_a_participle(package):
+    wrong = [
+        f"{path.relative_to(ROOT)}:{node.lineno} {node.name}: name it by a verb"
+        for path in _modules(package)
+        for node in _defined(path)
+        if PARTICIPLE.fullmatch(node.name)
+        and not VERB_OR_NOUN.fullmatch(node.name)
+        and node.name not in OTHERS_NAMES
     ]
     assert not wrong, "\n".join(wrong)
 
