@@ -266,7 +266,7 @@ test-fast: lint ## lint, types, and the tests that need no TensorFlow, Beam or p
 test-slow: $(VENV)/.installed-dev ## what make test leaves out: whole matrices, soaks, shipped jobs
 	@$(PYTEST) slow
 
-test-matrix: $(VENV)/.installed-dev ## save under each of the 8 modes, resume under each: all 64, as a table
+test-matrix: $(VENV)/.installed-dev ## save under each mode, resume under each: all pairs, as a table
 	@RESUME_MATRIX=all $(PY) -m pytest tests/e2e/test_resume_matrix.py
 
 # Not in .venv: of some packages, the extra takes older versions.
