@@ -153,7 +153,7 @@ class _Parts:
         self.transforms = self.records.transforms
         how = optimizers.updates(self.job, topology.Task("chief", 0))
         params = {**self.job.model.params, "optimizer": how}
-        found = models.model(
+        found = models.build_model(
             self.job.model.name, params, tf.estimator.RunConfig(), transforms=self.transforms
         )
         self._model_fn, self._params = found.model_fn, params
@@ -182,7 +182,7 @@ def _run_loops(folder: str) -> None:
     files, on columns in memory, and on features in memory. Then the milliseconds of processor time
     of the first for 1,000 examples."""
     parts = _Parts(folder)
-    columns = _Source(list(parts.records.blocks("train").paths), parts.columns)
+    columns = _Source(list(parts.records.list_blocks("train").paths), parts.columns)
     made = _write_source(parts, columns, os.path.join(folder, "features.tfrecord"))
     sides = [
         _build_step(parts, lambda: columns.read_files(parts.batch_size, parts.examples)),
@@ -310,7 +310,7 @@ def _measure_latency(folder: str) -> None:
     fetch = loaded.outputs["probabilities"].name
     with tf.Graph().as_default():
         by_hand = v1.Session()
-        receiver = serving_graph.serving_input_fn(parts.transforms)()
+        receiver = serving_graph.build_serving_input_fn(parts.transforms)()
         spec = parts.spec(receiver.features, None, tf.estimator.ModeKeys.PREDICT)
         by_hand.run([v1.global_variables_initializer(), v1.tables_initializer()])
     placed = {receiver.receiver_tensors[name]: value for name, value in row.items()}

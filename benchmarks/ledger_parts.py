@@ -33,7 +33,7 @@ def measure_reading(folder: str) -> dict[str, float]:
     path = builds.find_current(run_folder.records_folder(folder, job.name))
     records = dataset.RecordDataset(job, path, manifest.read(path))
     pipelines = {"ours": lambda: _build_ours(records), "bare": lambda: _build_bare(records)}
-    steps = records.blocks("train").total_records // _BATCH
+    steps = records.list_blocks("train").total_records // _BATCH
     rates: dict[str, list[float]] = {name: [] for name in pipelines}
     for number in range(_ROUNDS):
         # Whichever is first in one round is second in the next.
@@ -43,7 +43,7 @@ def measure_reading(folder: str) -> dict[str, float]:
 
 
 def _build_ours(records: dataset.RecordDataset) -> tf.data.Dataset:
-    blocks = records.blocks("train")
+    blocks = records.list_blocks("train")
     train = records.job.train
     feed = window_feed.Feed(
         blocks, train.seed, epoch_order.open_blocks(blocks, train.open_blocks, 1)
@@ -51,8 +51,8 @@ def _build_ours(records: dataset.RecordDataset) -> tf.data.Dataset:
     schedule = epoch_order.BlockSchedule(
         blocks, records.job.train.seed, np.zeros(len(blocks.records), np.int64)
     )
-    feed.begin(lambda: shares.assigned(schedule, 0, 1))
-    return records.train_input_fn(feed, 1)()
+    feed.begin(lambda: shares.assign_block_ranges(schedule, 0, 1))
+    return records.build_train_input_fn(feed, 1)()
 
 
 def _build_bare(records: dataset.RecordDataset) -> tf.data.Dataset:
@@ -60,7 +60,7 @@ def _build_bare(records: dataset.RecordDataset) -> tf.data.Dataset:
     transforms = records.transforms
     return (
         tf.data.TFRecordDataset(
-            list(records.blocks("train").paths), buffer_size=dataset._READ_BUFFER
+            list(records.list_blocks("train").paths), buffer_size=dataset._READ_BUFFER
         )
         .repeat()
         .batch(_BATCH, drop_remainder=True)
@@ -91,18 +91,18 @@ def measure_planning() -> dict[str, float]:
     before = _read_peak_megabytes()
     split, number = _build_split(), _SHARDS * _BLOCKS
     applied = np.zeros(number, np.int64)
-    applied[epoch_order.epoch_order(number, 1, 0)[: number // 2]] = _RECORDS
+    applied[epoch_order.order_blocks(number, 1, 0)[: number // 2]] = _RECORDS
     began = time.perf_counter()
-    blocks = epoch_order.blocks_of(split, _RECORDS, [f"shard-{n}" for n in range(_SHARDS)])
+    blocks = epoch_order.list_split_blocks(split, _RECORDS, [f"shard-{n}" for n in range(_SHARDS)])
     assert epoch_order.open_blocks(blocks, 4096, _WORKERS) > 1
     for counts in (np.zeros(number, np.int64), applied):
         schedule = epoch_order.BlockSchedule(blocks, 1, counts)
         for rank in range(_WORKERS):
             # What a worker opens at once.
             assert schedule[rank].epoch == schedule[rank + 15 * _WORKERS].epoch == 0
-    assert epoch_order.ledger(blocks, applied, applied)[0].left == number // 2 * _RECORDS
+    assert epoch_order.build_ledger(blocks, applied, applied)[0].left == number // 2 * _RECORDS
     seconds = time.perf_counter() - began
-    variables = saved_counts.unread(blocks).values()
+    variables = saved_counts.build_unread(blocks).values()
     return {
         "s": seconds,
         "MB": _read_peak_megabytes() - before,

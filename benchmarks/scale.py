@@ -133,7 +133,7 @@ class _Scene:
         def verify(task: Any) -> None:
             reporter = self.build_reporter(task)
             while True:
-                reporter.progress("reading the records", int(self.clock.now))
+                reporter.report_progress("reading the records", int(self.clock.now))
                 self.clock.sleep(_STEP)
 
         with mock.patch.object(preflight, "_PATIENCE_AFTER_TRAINING", 2 * _SECONDS):
@@ -307,7 +307,7 @@ def _measure_growth(scene: _Scene) -> float:
             counts = saved_counts.SavedCounts(
                 records * epoch, records * epoch, np.ones(2, np.int64)
             )
-            with mock.patch.object(saved_counts, "counts_in", lambda *_, counts=counts: counts):
+            with mock.patch.object(saved_counts, "read_counts", lambda *_, counts=counts: counts):
                 ends(epoch, 0.0)
             held.append(tracemalloc.get_traced_memory()[0])
     tracemalloc.stop()

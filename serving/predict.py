@@ -49,14 +49,14 @@ def main() -> None:
     export = exported.find(run, _EXPORT.value)
     given, budget, part = _INPUT.value or None, _BUDGET.value, _SIGNATURE.value or None
     taken = None if part is None else exported.input_columns(export.path, part)
-    output = predictions.output(
+    output = predictions.choose_output(
         run, export, given, path=_OUTPUT.value or None, kind=_FORMAT.value, part=part
     )
     if given is None:
         records = builds.find_run_build(_STORAGE.value, run, job.name)
-        asked = inputs.of_split(job, records, budget, part=taken)
+        asked = inputs.open_split(job, records, budget, part=taken)
     else:
-        asked = inputs.of_files(given, job, classes=export.classes, budget=budget, part=taken)
+        asked = inputs.open_files(given, job, classes=export.classes, budget=budget, part=taken)
     export.verify()
     print(f"model {terminal.display_path(export.path)}")
     _name_a_better_one(run, export)

@@ -129,18 +129,20 @@ class Published:
     def predicted(self, split: str = "test") -> dict[str, np.ndarray]:
         """Returns what `Estimator.predict` says of a split, in the order of its records."""
         batches = list(
-            self.estimator.predict(self.records.eval_input_fn(split), yield_single_examples=False)
+            self.estimator.predict(
+                self.records.build_eval_input_fn(split), yield_single_examples=False
+            )
         )
         return {name: np.concatenate([batch[name] for batch in batches]) for name in batches[0]}
 
     def served(self) -> Served:
         """Returns the model as `make serve` has it."""
-        return Served(self.job.name, self.export, session.rules(self.job))
+        return Served(self.job.name, self.export, session.build_rules(self.job))
 
     def predicted_table(self, path: str) -> list[dict[str, str]]:
         """Returns what `make predict` writes for raw rows."""
-        asked = inputs.of_files(path, self.job, classes=self.export.classes)
-        where = predictions.output(self.run, self.export, path, path=None, kind="csv")
+        asked = inputs.open_files(path, self.job, classes=self.export.classes)
+        where = predictions.choose_output(self.run, self.export, path, path=None, kind="csv")
         predictions.predict(self.job, self.export, asked, output=where)
         with open(where.path, newline="") as file:
             return list(csv.DictReader(file))
@@ -165,12 +167,12 @@ def publish_table(
     )
     run = RunFolder(run_folder.run_folder(str(folder), f"{job.name}-1"))
     task = topology.Task(topology.EVALUATOR, 0)
-    estimator = experiment.estimator(job, run, task, transforms=source.transforms)
+    estimator = experiment.build_estimator(job, run, task, transforms=source.transforms)
     trained = tf.estimator.Estimator(
         lambda features, labels, mode: estimator.model_fn(features, labels, mode, estimator.config),
         run.path,
     )
-    trained.train(lambda: source.eval_input_fn("train")().repeat(), steps=60)
+    trained.train(lambda: source.build_eval_input_fn("train")().repeat(), steps=60)
     checkpoint = tf.train.latest_checkpoint(run.path)
     pathlib.Path(run.config_path).write_text(config_file.dump(job))
     publisher = exporters.Publisher(job, run, source)

@@ -8,14 +8,14 @@ from trainer.input import epoch_order, shares, window_feed
 
 def train_dataset(records, rank=0, readers=1, applied=None):
     """The training input of one reader; `applied` are records of each block read before."""
-    blocks = records.blocks("train")
+    blocks = records.list_blocks("train")
     counts = np.zeros(len(blocks.records), np.int64) if applied is None else applied
     schedule = epoch_order.BlockSchedule(blocks, records.job.train.seed, counts)
     train = records.job.train
     number = epoch_order.open_blocks(blocks, train.open_blocks, readers)
     feed = window_feed.Feed(blocks, train.seed, number)
-    feed.begin(lambda: shares.assigned(schedule, rank, readers))
-    return records.train_input_fn(feed, readers)()
+    feed.begin(lambda: shares.assign_block_ranges(schedule, rank, readers))
+    return records.build_train_input_fn(feed, readers)()
 
 
 def batches(dataset, count):

@@ -184,7 +184,7 @@ def test_the_example_learns_its_quantile_and_is_served(own, tmp_path):
     job = make(features, model={"name": own, "params": {"quantile": 0.9}})
     transforms = Transforms(job, contents(job))
     params = {**job.model.params, "optimizer": optimizers.Updates("adam", 0.1)}
-    found = models.model(own, params, None, transforms=transforms)
+    found = models.build_model(own, params, None, transforms=transforms)
     rng = tf.random.Generator.from_seed(1)
     rows = {"weight": rng.uniform([2000]), "late": tf.cast(rng.uniform([2000], 0, 100), tf.int64)}
 
@@ -198,7 +198,9 @@ def test_the_example_learns_its_quantile_and_is_served(own, tmp_path):
     tf.keras.utils.set_random_seed(1)  # as every role does; some beginnings learn nothing
     estimator.train(input_fn)
     assert estimator.evaluate(input_fn, steps=1)["below"] == pytest.approx(0.9, abs=0.05)
-    path = estimator.export_saved_model(str(tmp_path), serving_graph.serving_input_fn(transforms))
+    path = estimator.export_saved_model(
+        str(tmp_path), serving_graph.build_serving_input_fn(transforms)
+    )
     serve = tf.saved_model.load(path.decode()).signatures["serving_default"]
     [answer] = serve(weight=tf.constant([0.5])).values()
     assert 75 < float(answer[0]) < 105

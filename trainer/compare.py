@@ -45,15 +45,15 @@ _FAIL_IF = flags.DEFINE_enum("fail_if", None, ["worse"], "Exit with 70 if a B is
 def main() -> None:
     """Prints the tables, writes the page, and fails if a B was not compared, or if asked to."""
     versions.require_estimators()
-    name_of_a, *others = names = _names()
-    a = _side(name_of_a)
+    name_of_a, *others = names = _read_names()
+    a = _load_side(name_of_a)
     slices = [name for name in _SLICES.value if name] or list(a.job.eval.slices)
     request.check_slices(slices, a.job)
     a.contents.split(_SPLIT.value)
     refused: dict[str, errors.PipelineError] = {}
     pairs: dict[str, tuple[ComparedRun, Pairs]] = {}
     for name in others:
-        with _refused_alone(name, refused):
+        with _collect_refusal(name, refused):
             pairs[name] = _pair(a, name)
     if not pairs:
         raise next(iter(refused.values()))
@@ -65,14 +65,14 @@ def main() -> None:
     of_a = predictions.predict(a, _SPLIT.value, _CHECKPOINT.value or None, slices=slices)
     found = []
     for name, (b, shared) in pairs.items():
-        with _refused_alone(name, refused):
+        with _collect_refusal(name, refused):
             found.append(_compare((a, b), shared, of_a))
     if not found:
         raise next(iter(refused.values()))
     refused = {name: refused[name] for name in others if name in refused}
-    print("\n".join(page.lines(found, refused)))
-    path = _page_path(page.file_name(names, _SPLIT.value, _CHECKPOINT.value or None))
-    storage.write_text(path, page.page(found, refused))
+    print("\n".join(page.format_lines(found, refused)))
+    path = _prepare_page_path(page.build_file_name(names, _SPLIT.value, _CHECKPOINT.value or None))
+    storage.write_text(path, page.render_page(found, refused))
     shown = terminal.display_path(path)
     print(f"page in {shown}")
     worse = [page.attribute_verdict(one, len(others)) for one in found if one.verdict == "worse"]
@@ -89,7 +89,7 @@ def main() -> None:
 
 
 @contextlib.contextmanager
-def _refused_alone(name: str, refused: dict[str, errors.PipelineError]) -> Iterator[None]:
+def _collect_refusal(name: str, refused: dict[str, errors.PipelineError]) -> Iterator[None]:
     """Keeps in `refused` why run `name` cannot be compared, so that others still are."""
     try:
         yield
@@ -101,7 +101,7 @@ def _refused_alone(name: str, refused: dict[str, errors.PipelineError]) -> Itera
 
 def _pair(a: ComparedRun, name: str) -> tuple[ComparedRun, Pairs]:
     """Returns run `name`, and the records that it is compared with A on."""
-    b = _side(name)
+    b = _load_side(name)
     b.contents.split(_SPLIT.value)
     pairing.check_alike(a, b)
     return b, pairing.pair(a, b, _SPLIT.value)
@@ -131,11 +131,11 @@ def _compare(
         ),
     )
     if compared.metric is None and (_FAIL_IF.value or _METRIC.value):
-        raise errors.UsageError(page.verdict(compared))
+        raise errors.UsageError(page.describe_verdict(compared))
     return compared
 
 
-def _names() -> list[str]:
+def _read_names() -> list[str]:
     """Returns A, and every B. Raises `UsageError` if a name is given twice."""
     names = [_A.value, *(name.strip() for name in _B.value if name.strip())]
     twice = next((name for n, name in enumerate(names) if name in names[:n]), None)
@@ -145,7 +145,7 @@ def _names() -> list[str]:
     return names
 
 
-def _side(name: str) -> ComparedRun:
+def _load_side(name: str) -> ComparedRun:
     """Returns a run and its records. Raises `UsageError` for a run that does not exist or never
     trained, `DataError` for records that are gone."""
     run = run_search.find_run(_STORAGE.value, name)
@@ -153,7 +153,7 @@ def _side(name: str) -> ComparedRun:
     own_input.refuse(job, "compare", instead="make report has the evaluations made")
     if run_record.read(run) is None:
         raise resuming.build_record_error(run)
-    wanted = _one(_CHECKPOINT.value or None)
+    wanted = _check_single(_CHECKPOINT.value or None)
     (path,) = checkpoint_files.find(run.path, wanted)
     if wanted is None and path.endswith("-0"):
         raise errors.UsageError(
@@ -169,13 +169,13 @@ def _side(name: str) -> ComparedRun:
     return ComparedRun(run, job, folder, contents, excluded)
 
 
-def _one(checkpoint: str | None) -> str | None:
+def _check_single(checkpoint: str | None) -> str | None:
     if checkpoint == "all":
         raise errors.UsageError("--checkpoint 'all': must be best or a step; one is compared")
     return checkpoint
 
 
-def _page_path(name: str) -> str:
+def _prepare_page_path(name: str) -> str:
     path = storage.join(storage.make_absolute(_STORAGE.value), "compare", name)
     storage.makedirs(storage.parent(path))
     return path

@@ -60,31 +60,31 @@ def repeat(run: RunFolder, records: RecordDataset, say: Say) -> Repeated:
             f"run {run.name!r}: steps {kept[0].from_step + 1} to {dropped} were not kept: there "
             "were too many. Save more often with train.save_steps, and train again"
         )
-    job, blocks = epochs.set_run_length(run.read_config(), run), records.blocks("train")
-    saved_counts.counts_in(kept[0].checkpoint, blocks)  # positions are of the records there were
+    job, blocks = epochs.set_run_length(run.read_config(), run), records.list_blocks("train")
+    saved_counts.read_counts(kept[0].checkpoint, blocks)  # positions are of the records there were
     strategy = strategy_table.STRATEGIES[job.cluster.strategy]
-    batches = merged(kept, asynchronous=strategy.asynchronous)
+    batches = merge_batches(kept, asynchronous=strategy.asynchronous)
     for one in kept:
         say(f"{one.task}: loss {one.loss:g} at step {one.batches[-1].step}")
     say(f"repeating {len(batches)} steps from {kept[0].checkpoint}")
     hook = _LookHook(batches, say)
     with tempfile.TemporaryDirectory() as scratch:
         _restore(kept[0].checkpoint, scratch)
-        estimator = experiment.estimator(
-            _alone(job),
+        estimator = experiment.build_estimator(
+            _configure_alone(job),
             RunFolder(scratch),
             topology.Task(topology.CHIEF, 0),
             transforms=records.transforms,
         )
         # As expected: it is what the hook has looked at.
         with contextlib.suppress(tf.estimator.NanLossDuringTrainingError):
-            estimator.train(input_fn(records, batches), hooks=[hook])
-    for line in _guilty(job, blocks, batches[-1]):
+            estimator.train(build_input_fn(records, batches), hooks=[hook])
+    for line in _describe_non_finite(job, blocks, batches[-1]):
         say(line)
     return Repeated(batches[-1].step, hook.loss, hook.first)
 
 
-def merged(
+def merge_batches(
     kept: list[divergence.Diverged], *, asynchronous: bool
 ) -> list[divergence.RecordedBatch]:
     """Puts the batches of all processes in the order of their steps. Those of one synchronous step
@@ -98,7 +98,7 @@ def merged(
     return [divergence.RecordedBatch(step, np.concatenate(p)) for step, p in together.items()]
 
 
-def _alone(job: config.Config) -> config.Config:
+def _configure_alone(job: config.Config) -> config.Config:
     """Returns the job for one process, with the learning rate that all had together."""
     optimizer = job.train.optimizer.model_copy(
         update={"learning_rate": topology.learning_rate(job), "scale": "none"}
@@ -115,13 +115,13 @@ def _restore(checkpoint: str, scratch: str) -> None:
     tf.compat.v1.train.update_checkpoint_state(scratch, copy)
 
 
-def input_fn(records: RecordDataset, batches: list[divergence.RecordedBatch]) -> Any:
+def build_input_fn(records: RecordDataset, batches: list[divergence.RecordedBatch]) -> Any:
     """Returns an `input_fn` of the records of these batches, as training read them."""
-    blocks, transforms = records.blocks("train"), records.transforms
+    blocks, transforms = records.list_blocks("train"), records.transforms
 
-    def serialized() -> Iterator[list[bytes]]:
+    def read_batches() -> Iterator[list[bytes]]:
         for batch in batches:
-            yield divergence.payloads(blocks, batch.positions)
+            yield divergence.read_payloads(blocks, batch.positions)
 
     def split(payloads: tf.Tensor) -> Any:
         parsed = parsing.parse(payloads, transforms.columns)
@@ -130,7 +130,7 @@ def input_fn(records: RecordDataset, batches: list[divergence.RecordedBatch]) ->
     spec = tf.TensorSpec([None], tf.string)
 
     def input_fn() -> tf.data.Dataset:
-        batches = tf.data.Dataset.from_generator(serialized, output_signature=spec)
+        batches = tf.data.Dataset.from_generator(read_batches, output_signature=spec)
         return batches.map(split).with_options(autotuner.OPTIONS)
 
     return input_fn
@@ -148,7 +148,7 @@ class _LookHook(tf.compat.v1.train.SessionRunHook):
     def begin(self) -> None:
         """Finds the loss and what it is made of."""
         self._loss = tf.compat.v1.losses.get_losses()[-1]
-        self._parts = _ancestors(self._loss)
+        self._parts = _find_ancestors(self._loss)
 
     def before_run(self, run_context: Any) -> Any:
         """Fetches in the same run as the step: the next one has another batch."""
@@ -169,7 +169,7 @@ class _LookHook(tf.compat.v1.train.SessionRunHook):
                 return
 
 
-def _ancestors(loss: Any) -> list[Any]:
+def _find_ancestors(loss: Any) -> list[Any]:
     """Returns the floating-point tensors that `loss` depends on, and itself, in an order in which
     each comes after what it is made of."""
     wanted, stack = {loss.op}, [loss.op]
@@ -183,11 +183,11 @@ def _ancestors(loss: Any) -> list[Any]:
     return [t for t in tensors if t.dtype.is_floating and t.graph.is_fetchable(t)]
 
 
-def _guilty(
+def _describe_non_finite(
     job: config.Config, blocks: epoch_order.Blocks, batch: divergence.RecordedBatch
 ) -> Iterator[str]:
     """Yields a line for each record of the batch with a value that is not finite."""
-    payloads = divergence.payloads(blocks, batch.positions)
+    payloads = divergence.read_payloads(blocks, batch.positions)
     parsed = parsing.parse(tf.constant(payloads), job.data.columns)
     for name, values in parsed.items():
         if not values.dtype.is_floating or job.data.columns[name].missing == "allow":

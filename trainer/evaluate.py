@@ -40,11 +40,11 @@ def main() -> None:
     run = run_search.find_run(_STORAGE.value, _RUN.value, _CONFIG.value, trained=True)
     job, slices = run.read_config(), [s for s in _SLICES.value if s]
     own_input.refuse(job, "evaluate", instead="estimator-pipeline report has the evaluations made")
-    job = request.grouped(job, _GROUP.value or None)
+    job = request.set_group(job, _GROUP.value or None)
     request.check_slices(slices, job)
     request.check_checkpoint(run, _CHECKPOINT.value or None)
     folder = builds.find_run_build(_STORAGE.value, run, job.name)
-    request.splits(_SPLIT.value or None, manifest.read(folder))
+    request.choose_splits(_SPLIT.value or None, manifest.read(folder))
     from trainer.metrics import report_page, slice_metrics
     from trainer.monitoring import tf_logging
     from trainer.reevaluation import Reevaluation
@@ -54,21 +54,21 @@ def main() -> None:
     found: dict[str, slice_metrics.SliceResult] = {}
     here: Mapping[str, slice_metrics.SliceResult] = {}
     metrics: dict[str, Mapping[str, float]] = {}
-    for checkpoint in evaluation.checkpoints(_CHECKPOINT.value or None):
+    for checkpoint in evaluation.find_checkpoints(_CHECKPOINT.value or None):
         here, of_model = look_at(evaluation, checkpoint)
         found |= here
         metrics |= of_model
     machine = storage.join(run.path, report_page.CONTENT_NAME)
-    storage.write_text(machine, strict_json.dumps(content(found, metrics), indent=1) + "\n")
+    storage.write_text(machine, strict_json.dumps(build_content(found, metrics), indent=1) + "\n")
     rows = {of: one.rows for of, one in found.items()}
     if any(rows.values()):
-        print("\n".join(["", report_page.table(rows), *report_page.describe(found), ""]))
+        print("\n".join(["", report_page.format_table(rows), *report_page.describe(found), ""]))
         path = storage.join(run.path, report_page.FILE_NAME)
         named = {f"step {of.replace(' ', ', ', 1)}": one for of, one in found.items()}
-        storage.write_text(path, report_page.page(f"Evaluation of {run.name}", named))
+        storage.write_text(path, report_page.render_page(f"Evaluation of {run.name}", named))
         print(f"plots in {terminal.display_path(path)}")
         # Of the last checkpoint: those before had not learned it yet.
-        if warned := unlearned.check_rows(_by_step(here)):
+        if warned := unlearned.check_rows(_build_content_by_step(here)):
             print(f"warning: step {warned}")
 
 
@@ -78,7 +78,7 @@ def look_at(
     """Prints the model's own metrics of a checkpoint; returns its slices, and these metrics, by
     step, split and, where there are several, label."""
     by_split = evaluation.evaluate(checkpoint)
-    print(evaluation.table({split: one.metrics for split, one in by_split.items()}))
+    print(evaluation.format_table({split: one.metrics for split, one in by_split.items()}))
     here, metrics = {}, {}
     for split, one in by_split.items():
         for label, result in one.results.items():
@@ -87,7 +87,7 @@ def look_at(
     return here, metrics
 
 
-def content(
+def build_content(
     found: Mapping[str, SliceResult], metrics: Mapping[str, Mapping[str, float]]
 ) -> list[dict[str, Any]]:
     """Returns what was found for JSON: an object for each step, split and label."""
@@ -97,14 +97,14 @@ def content(
     for of, one in found.items():
         step, split, *label = of.split(" ", 2)
         about = {"step": int(step), "split": split, **({"label": label[0]} if label else {})}
-        contents.append({**about, "metrics": metrics[of], **report_page.content(one)})
+        contents.append({**about, "metrics": metrics[of], **report_page.build_content(one)})
     return contents
 
 
-def _by_step(found: Mapping[str, SliceResult]) -> dict[str, Any]:
+def _build_content_by_step(found: Mapping[str, SliceResult]) -> dict[str, Any]:
     from trainer.metrics import report_page
 
-    return {of: report_page.content(one)["slices"] for of, one in found.items()}
+    return {of: report_page.build_content(one)["slices"] for of, one in found.items()}
 
 
 if __name__ == "__main__":

@@ -72,8 +72,8 @@ def build(process: Process, records: Source) -> Experiment:
     """Builds the experiment as `process` needs it; no op runs yet."""
     job, run, task, reporter = process.job, process.run, process.task, process.reporter
     training = task.job_name in topology.TRAINING_ROLES
-    position = _position(process, records) if training else None
-    built = estimator(
+    position = _build_position(process, records) if training else None
+    built = build_estimator(
         job, run, task, transforms=records.transforms, position=position, script=process.script
     )
     evaluation = RunEvaluator(job, run, records, estimator=built, reporter=reporter)
@@ -87,19 +87,19 @@ def build(process: Process, records: Source) -> Experiment:
     board = BoardHook(job, run) if task.is_chief else None
     return Experiment(
         built,
-        _train_spec(
+        _build_train_spec(
             process,
             records,
             position,
             hooks=[
-                *_clocks(process),  # first: what other hooks do is between steps
+                *_build_clocks(process),  # first: what other hooks do is between steps
                 continued_hook.ContinuedHook(reporter),
-                *_position_hooks(position, reporter),
-                _finite(process, position),  # before the one that saves
+                *_build_position_hooks(position, reporter),
+                _build_finite_hook(process, position),  # before the one that saves
                 stop,
-                _progress(process),
-                *_savers(process, records, position),
-                *_instruments(process, lambda: evaluation.needed),
+                _build_progress_hook(process),
+                *_build_savers(process, records, position),
+                *_build_instruments(process, lambda: evaluation.needed),
                 *([board] if board else []),
             ],
         )
@@ -108,10 +108,10 @@ def build(process: Process, records: Source) -> Experiment:
         # Every checkpoint, at once, and the whole split: the framework's defaults wait two minutes,
         # then ten, and look at 100 batches (docs/tensorflow-pitfalls.md#evaluation-delays).
         tf.estimator.EvalSpec(
-            _evaluated(records, reporter),
+            _build_eval_input_fn(records, reporter),
             steps=None,
             name="eval",
-            hooks=evaluation.hooks("eval"),
+            hooks=evaluation.build_hooks("eval"),
             exporters=[evaluation.best_exporter],
             start_delay_secs=0,
             throttle_secs=job.eval.throttle_seconds,
@@ -123,9 +123,9 @@ def build(process: Process, records: Source) -> Experiment:
     )
 
 
-def _evaluated(records: Source, reporter: Reporter) -> Any:
+def _build_eval_input_fn(records: Source, reporter: Reporter) -> Any:
     """Returns the input of an evaluation. With it the time of one begins, which builds a graph."""
-    batches = records.eval_input_fn("eval")
+    batches = records.build_eval_input_fn("eval")
 
     def input_fn() -> Any:
         reporter.watch.enter("evaluation")
@@ -134,15 +134,15 @@ def _evaluated(records: Source, reporter: Reporter) -> Any:
     return input_fn
 
 
-def _position(process: Process, records: Source) -> Position | None:
+def _build_position(process: Process, records: Source) -> Position | None:
     if isinstance(records, OwnInput):
         return None
-    blocks = records.blocks("train")
-    counts = saved_counts.counts_in(checkpoint_files.newest(process.run.path), blocks)
+    blocks = records.list_blocks("train")
+    counts = saved_counts.read_counts(checkpoint_files.find_newest(process.run.path), blocks)
     return Position(process.job, process.task, blocks, reached=counts.reached)
 
 
-def estimator(
+def build_estimator(
     job: config.Config,
     run: RunFolder,
     task: topology.Task,
@@ -153,15 +153,15 @@ def estimator(
 ) -> Any:
     """Returns the Estimator of the config's model, or of a script's, in one process; to train on
     records it needs a position."""
-    running = run_config(job, run, task, script=script)
+    running = build_run_config(job, run, task, script=script)
     params = {**model_config.params(job.model), "optimizer": optimizers.updates(job, task)}
     if (shipped := model_config.find_shipped_settings(job.model)) is not None:
         params |= shipped.other_params(job)
     if transforms is not None:
-        params |= heads.params_of(transforms.plan)
+        params |= heads.collect_params(transforms.plan)
     model_function.seed(job)  # what the model's function makes before the graph
     own = script.model if script else None
-    model = own or models.model(job.model.name, params, running, transforms=transforms)
+    model = own or models.build_model(job.model.name, params, running, transforms=transforms)
     extended = model_function.ModelFunction(
         model,
         job,
@@ -173,12 +173,14 @@ def estimator(
     return mean_loss.Estimator(extended, config=running, params=params)
 
 
-def run_config(
+def build_run_config(
     job: config.Config, run: RunFolder, task: topology.Task, *, script: ScriptSpecs | None = None
 ) -> Any:
     """Returns the `RunConfig` of one process. It reads `TF_CONFIG`, so that is set here."""
     os.environ["TF_CONFIG"] = task.tf_config()
-    distribution = strategies.distribution(job.cluster, task, script.strategy if script else None)
+    distribution = strategies.build_distribution(
+        job.cluster, task, script.strategy if script else None
+    )
     return tf.estimator.RunConfig(
         model_dir=run.path,
         tf_random_seed=job.train.seed,
@@ -188,10 +190,10 @@ def run_config(
         save_checkpoints_steps=None,
         save_checkpoints_secs=None,
         keep_checkpoint_max=job.train.keep_checkpoints,
-        session_config=sessions.session_config(
+        session_config=sessions.build_session_config(
             task, distribution.cpu_devices, job.train, columns=len(job.data.columns)
         ),
-        device_fn=None if distribution.train else placement.device_fn(task),
+        device_fn=None if distribution.train else placement.build_device_fn(task),
         train_distribute=distribution.train,
         eval_distribute=distribution.evaluate,
         # Workers wait for the chief, not for a number of seconds
@@ -201,84 +203,90 @@ def run_config(
     )
 
 
-def _train_spec(
+def _build_train_spec(
     process: Process, records: Source, position: Position | None, *, hooks: list[Any]
 ) -> Any:
     job, script = process.job, process.script
     own = [models.load_attribute(hook, "train.hooks")() for hook in job.train.hooks]
     own += script.train_spec.hooks or () if script else ()
     return tf.estimator.TrainSpec(
-        _train_input_fn(process, records, position),
+        _build_train_input_fn(process, records, position),
         max_steps=job.train.max_steps,
         hooks=[*hooks, *own],
     )
 
 
-def _position_hooks(position: Position | None, reporter: Reporter) -> list[Any]:
+def _build_position_hooks(position: Position | None, reporter: Reporter) -> list[Any]:
     if position is None or not position.shared:
         return []
-    return [PositionHook(position, reporter.progress, lambda: reporter.watch.during("waiting"))]
+    return [
+        PositionHook(
+            position, reporter.report_progress, lambda: reporter.watch.time_state("waiting")
+        )
+    ]
 
 
-def _train_input_fn(process: Process, records: Source, position: Position | None) -> Any:
+def _build_train_input_fn(process: Process, records: Source, position: Position | None) -> Any:
     # Of processes that wait for each other it is told by when batches were ready whose are late.
     together = strategy_table.STRATEGIES[process.job.cluster.strategy].synchronous
     timed = together and process.task.num_readers > 1
     if isinstance(records, OwnInput):
-        return records.train_input_fn(timed=timed)
+        return records.build_train_input_fn(timed=timed)
     assert position is not None
-    return records.train_input_fn(position.feed, position.task.num_readers, timed=timed)
+    return records.build_train_input_fn(position.feed, position.task.num_readers, timed=timed)
 
 
-def _finite(process: Process, position: Position | None) -> Any:
+def _build_finite_hook(process: Process, position: Position | None) -> Any:
     if position is None:
         return finite_loss.FiniteLoss()
     return divergence.DivergenceHook(process.job, process.run, process.task, blocks=position.blocks)
 
 
-def _savers(process: Process, records: Source, position: Position | None) -> list[Any]:
+def _build_savers(process: Process, records: Source, position: Position | None) -> list[Any]:
     job, run, reporter = process.job, process.run, process.reporter
     before = reporter.watch.state
 
     def before_save(session: Any) -> None:
         nonlocal before
         before = reporter.watch.pause("saving")
-        reporter.progress(run_folder.SAVING)
+        reporter.report_progress(run_folder.SAVING)
         if position is not None:
             position.before_save(session)
 
-    def saved(step: int, seconds: float) -> None:
+    def finish_save(step: int, seconds: float) -> None:
         if position is not None:
             position.after_save()
         reporter.watch.resume(before)
 
-    actions = _after_save(process, records)
-    actions.append(lambda step, seconds: reporter.progress(run_folder.SAVING, 1, 1))
-    return saving.hooks(
+    actions = _build_after_save(process, records)
+    actions.append(lambda step, seconds: reporter.report_progress(run_folder.SAVING, 1, 1))
+    return saving.build_hooks(
         job,
         run,
         process.task,
         actions=actions,
         before_save=before_save,
         before_last=position.before_last_save if position else lambda session: None,
-        listeners=_listeners(process.script),
-        between=[save_pace.SavePace(run.path, job.train.save_steps), saved],
+        listeners=_list_listeners(process.script),
+        between=[save_pace.SavePace(run.path, job.train.save_steps), finish_save],
     )
 
 
-def _listeners(script: ScriptSpecs | None) -> tuple[Any, ...]:
+def _list_listeners(script: ScriptSpecs | None) -> tuple[Any, ...]:
     """Returns the saving listeners of a script."""
     return tuple(script.train_spec.saving_listeners or ()) if script else ()
 
 
-def _after_save(process: Process, records: Source) -> list[saving.AfterSave]:
+def _build_after_save(process: Process, records: Source) -> list[saving.AfterSave]:
     job, run, reporter = process.job, process.run, process.reporter
     janitor = Janitor(run.path, job.train.keep_checkpoints)
     counted = (
         []
         if isinstance(records, OwnInput)
         else [
-            epoch_ends.EpochEnds(run.path, records.blocks("train"), reporter, cluster=job.cluster)
+            epoch_ends.EpochEnds(
+                run.path, records.list_blocks("train"), reporter, cluster=job.cluster
+            )
         ]
     )
     return [
@@ -289,7 +297,7 @@ def _after_save(process: Process, records: Source) -> list[saving.AfterSave]:
     ]
 
 
-def _clocks(process: Process) -> list[Any]:
+def _build_clocks(process: Process) -> list[Any]:
     job, run, task, reporter = process.job, process.run, process.task, process.reporter
     return [
         stopwatch_hook.StopwatchHook(reporter.watch, topology.examples_per_process(job)),
@@ -303,7 +311,9 @@ def _clocks(process: Process) -> list[Any]:
     ]
 
 
-def _instruments(process: Process, needed: Callable[[], Mapping[str, Iterable[str]]]) -> list[Any]:
+def _build_instruments(
+    process: Process, needed: Callable[[], Mapping[str, Iterable[str]]]
+) -> list[Any]:
     task, run, reporter = process.task, process.run, process.reporter
     found: list[Any] = []
     if task.is_chief:
@@ -314,7 +324,7 @@ def _instruments(process: Process, needed: Callable[[], Mapping[str, Iterable[st
     return found
 
 
-def _progress(process: Process) -> ProgressHook:
+def _build_progress_hook(process: Process) -> ProgressHook:
     job, run, task = process.job, process.run, process.task
     return ProgressHook(
         process.reporter,

@@ -56,7 +56,7 @@ def run(
     log_writer.keep(wanted.run, task.name)
     ending = by_hand.EndRecorder(wanted, task, started=started)
     with (
-        _alone(wanted.run, task),
+        _lock_run(wanted.run, task),
         fatal.fail_once(wanted.run, task.name, os.environ.get(fatal.SUBMISSION)),
         by_hand.record_end(ending),
     ):
@@ -112,7 +112,7 @@ def _run(
     if task.address and role is None:
         print(isolation.note([task.address]), flush=True)
     if role is None and watchdog.WATCHED not in os.environ:
-        OwnWatchdog(run, task, reporter, limits=_limits(job, patience)).start()
+        OwnWatchdog(run, task, reporter, limits=_build_hang_limits(job, patience)).start()
     roles.run(run, records, task, reporter=reporter, script=script)
 
 
@@ -126,7 +126,7 @@ def _check_port(task: topology.Task) -> None:
         )
 
 
-def _limits(job: config.Config, patience: float) -> watchdog.HangLimits:
+def _build_hang_limits(job: config.Config, patience: float) -> watchdog.HangLimits:
     """A first step may have to wait for other processes as long as these may take to appear; what
     comes later, such as a save, may not."""
     cluster = job.cluster
@@ -136,7 +136,7 @@ def _limits(job: config.Config, patience: float) -> watchdog.HangLimits:
 
 
 @contextlib.contextmanager
-def _alone(run: run_folder.RunFolder, task: topology.Task) -> Iterator[None]:
+def _lock_run(run: run_folder.RunFolder, task: topology.Task) -> Iterator[None]:
     """Keeps a second chief from a run, and on a disk launchers too: both would write checkpoints;
     and a second evaluator: both would choose the best."""
     with contextlib.ExitStack() as stack:

@@ -22,22 +22,22 @@ def main() -> None:
     run = run_search.find_run(_STORAGE.value, _RUN.value, _CONFIG.value, trained=True)
     job = run.read_config()
     own_input.refuse(job, "ledger")
-    checkpoint = checkpoint_files.newest(run.path)
+    checkpoint = checkpoint_files.find_newest(run.path)
     if checkpoint is None:
-        raise checkpoint_files.none_yet(run)
+        raise checkpoint_files.build_missing_error(run)
     folder = builds.find_run_build(_STORAGE.value, run, job.name)
     contents, excluded = manifest.read(folder), quarantine.read(run)
-    blocks = epoch_order.blocks_in(contents, "train", folder, excluded=excluded.get("train", ()))
+    blocks = epoch_order.list_blocks(contents, "train", folder, excluded=excluded.get("train", ()))
     found, counts = report.account(checkpoint, blocks)
     record = run_record.read(run)
     launch = f", launch {record.launches}" if record and record.launches > 1 else ""
     print(f"run {run.name}, step {found.step:,}{launch}: records of split train")
-    dropped = report.dropping(job.cluster, found.dropped)
-    troubles = report.troubles(blocks, counts, dropped)
+    dropped = report.describe_dropped(job.cluster, found.dropped)
+    troubles = report.find_troubles(blocks, counts, dropped)
     cut_off = launches.cut_off(record, accounts.read(run)) if record else 0
-    unseen = report.not_counted(job.cluster, len(record.restarts) if record else 0, cut_off)
+    unseen = report.list_not_counted(job.cluster, len(record.restarts) if record else 0, cut_off)
     left_out = quarantine.describe(quarantine.count_left_out(excluded, contents))
-    for line in (*report.table(found, dropped), *troubles, *unseen, *left_out):
+    for line in (*report.format_table(found, dropped), *troubles, *unseen, *left_out):
         print(line)
 
 

@@ -31,12 +31,12 @@ def main() -> None:
     own_input.refuse(run.read_config(), "migrate")
     wanted = checkpoint_files.find_intact(run.path, _CHECKPOINT.value or None)
     for checkpoint in wanted:
-        found = migrated.find(run, checkpoint) or _migration(run).publish(checkpoint)
+        found = migrated.find(run, checkpoint) or _build_migration(run).publish(checkpoint)
         print(f"run {run.name}, {found}")
 
 
 @functools.cache  # one for all checkpoints
-def _migration(run: RunFolder) -> Migration:
+def _build_migration(run: RunFolder) -> Migration:
     from trainer.migration import migration
     from trainer.monitoring import tf_logging
 

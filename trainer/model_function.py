@@ -55,7 +55,7 @@ class ModelFunction:
         is that of the features it is given, which are `planned`."""
         self._model, self._job, self._task, self._position = model, job, task, position
         self._packing = packing
-        self._tables = placement.Tables.of(*feature_columns.tables(planned))
+        self._tables = placement.Tables.of(*feature_columns.list_tables(planned))
         self._strategy = strategy_table.STRATEGIES[job.cluster.strategy]
         self._takes = inspect.signature(model.model_fn).parameters
 
@@ -76,20 +76,22 @@ class ModelFunction:
         if mode == _MODES.TRAIN:
             spec = self._train(features, offered, origin)
         elif mode == _MODES.EVAL:
-            spec = self._averaged(self._build(features, offered), mode)
+            spec = self._average_parameters(self._build(features, offered), mode)
             if grouping.FEATURE in extras:
-                spec = self._grouped(spec, extras, labels)
+                spec = self._add_group_metrics(spec, extras, labels)
             one_pass.watch(spec.predictions, labels, extras)
-            spec = mean_loss.added(spec, features, labels)
+            spec = mean_loss.add_mean_loss(spec, features, labels)
         else:
-            spec = self._averaged(heads.servable(self._build(features, offered)), mode)
+            spec = self._average_parameters(
+                heads.make_servable(self._build(features, offered)), mode
+            )
         saving.keep_known(spec.scaffold)
         if mode == _MODES.TRAIN:
             table_saver.use(config)
         if self._position is None:  # and so none of its hooks, which clears them
             for name in (optimizers.TURNS, optimizers.PLACES):
                 tf.compat.v1.get_default_graph().clear_collection(name)
-        return _with_hooks(spec)
+        return _add_hooks(spec)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ModelFunction:
         """Returns itself, as of a function: TensorFlow copies the `model_fn` for several hosts."""
@@ -101,14 +103,14 @@ class ModelFunction:
             features, offered["labels"] = self._position.let_in(
                 (features, offered["labels"]), origin.blocks, origin.places
             )
-        spec = self._averaged(self._build(features, offered), _MODES.TRAIN)
+        spec = self._average_parameters(self._build(features, offered), _MODES.TRAIN)
         optimizers.check(self._job.model.name, offered["params"]["optimizer"])
         if self._strategy.asynchronous and self._task.cluster:
             staleness.watch(spec)
         # Last: seeds of ops made after it would be others.
         stopwatch_hook.watch_input(batch, origin.ready)
         spec = spec if self._position is None else _count_records(spec, self._position, origin)
-        if topology.PS in self._task.cluster and replicas.index() == 0:
+        if topology.PS in self._task.cluster and replicas.get_index() == 0:
             # The train op of one replica waits for those of all.
             packed_edges.read_step_plainly()
             packed_edges.pack(spec.train_op)
@@ -123,19 +125,19 @@ class ModelFunction:
         cuts = trains and servers > 1 and "partition_bytes" in self._strategy.keys
         if self._packing is not None:
             features = self._packing.unpack(features)
-        with placement.cut(servers if cuts else 1, largest_whole(self._job), self._tables):
+        with placement.cut(servers if cuts else 1, find_largest_whole(self._job), self._tables):
             given = {name: offered[name] for name in offered if name in self._takes}
             spec = self._model.model_fn(features, **given)
-            begins = checkpoint_files.newest(offered["config"].model_dir) is None
+            begins = checkpoint_files.find_newest(offered["config"].model_dir) is None
             if trains and begins:
                 warm_start.begin(self._model.warm_start_from, self._job.model.warm_start)
         return spec
 
-    def _grouped(self, spec: Any, extras: Mapping[str, tf.Tensor], labels: Any) -> Any:
+    def _add_group_metrics(self, spec: Any, extras: Mapping[str, tf.Tensor], labels: Any) -> Any:
         settings, ids = self._job.eval, extras[grouping.FEATURE]
         assert settings.group is not None
         grouped = functools.partial(
-            streaming.with_group_metrics, column=settings.group, top=settings.top_k
+            streaming.add_group_metrics, column=settings.group, top=settings.top_k
         )
         for name, goal in self._job.labels.items():
             if labels_config.is_binary(goal):
@@ -144,15 +146,15 @@ class ModelFunction:
                 spec = grouped(spec, ids, labels[name], label=name, there=there)
         return spec if self._job.labels else grouped(spec, ids, labels)
 
-    def _averaged(self, spec: Any, mode: str) -> Any:
+    def _average_parameters(self, spec: Any, mode: str) -> Any:
         decay = self._job.train.optimizer.average
         if decay is None:
             return spec
         updates = self._task.is_chief or not self._strategy.synchronous
-        return averaging.averaged(spec, mode, decay, updates=updates)
+        return averaging.average_parameters(spec, mode, decay, updates=updates)
 
 
-def largest_whole(job: config_lib.Config) -> int | None:
+def find_largest_whole(job: config_lib.Config) -> int | None:
     """Returns the size in bytes above which a variable is cut over the parameter servers; `None`
     where those are cut that would make one server be asked for more than others. Code of users may
     use a variable as parts cannot be used: of theirs only large ones are cut."""
@@ -176,7 +178,7 @@ def _count_records(spec: Any, position: Position, origin: _Origin) -> Any:
     return spec._replace(train_op=tf.group(count))
 
 
-def _with_hooks(spec: Any) -> Any:
+def _add_hooks(spec: Any) -> Any:
     """Adds the hooks that train ops have asked for. What stays in a collection is written with
     every checkpoint, which hooks cannot be."""
     hooks = tf.compat.v1.get_collection(optimizers.HOOKS)

@@ -49,25 +49,27 @@ class Reevaluation:
         self._slices = slices or job.eval.slices
         contents = manifest.read(records_path)
         manifest.check_schema(contents, job.data, records_path)
-        self._notes = {"train": notes.sampled(contents)}
+        self._notes = {"train": notes.describe_sample(contents)}
         self._records = RecordDataset(job, records_path, contents)
         self._records.excluded = quarantine.read(run)
-        self._splits = request.splits(split, contents)
+        self._splits = request.choose_splits(split, contents)
         # An evaluator, as far as the Estimator is concerned: it may not start a server or train.
         task = topology.Task(topology.EVALUATOR, 0)
-        self._estimator = experiment.estimator(job, run, task, transforms=self._records.transforms)
+        self._estimator = experiment.build_estimator(
+            job, run, task, transforms=self._records.transforms
+        )
 
-    def checkpoints(self, wanted: str | None) -> list[str]:
+    def find_checkpoints(self, wanted: str | None) -> list[str]:
         """Returns the newest checkpoint, that of a step, the `best`, or `all`: see `chosen`."""
         return checkpoint_files.find_intact(self._run.path, wanted)
 
     def evaluate(self, checkpoint: str) -> dict[str, CheckpointMetrics]:
         """Returns a checkpoint evaluated, by split: the model's own metrics, and slices with
         intervals and what plots need, by label. Shows how far it is."""
-        return {split: self._evaluated(checkpoint, split) for split in self._splits}
+        return {split: self._evaluate_split(checkpoint, split) for split in self._splits}
 
-    def _evaluated(self, checkpoint: str, split: str) -> CheckpointMetrics:
-        step = checkpoint_files.step_of(checkpoint)
+    def _evaluate_split(self, checkpoint: str, split: str) -> CheckpointMetrics:
+        step = checkpoint_files.read_step(checkpoint)
         with self._show_progress(f"evaluating {split}, step {step}", split):
             found = one_pass.evaluate(
                 self._records,
@@ -95,16 +97,16 @@ class Reevaluation:
 
     @contextlib.contextmanager
     def _show_progress(self, what: str, split: str) -> Iterator[None]:
-        records = int(self._records.blocks(split).due.sum())
+        records = int(self._records.list_blocks(split).due.sum())
         with (
-            failures.of_reading(self._records),
+            failures.translate_reading(self._records),
             progress.Progress(what, records) as bar,
             work.count_work(bar.advance),
         ):
             bar.advance(0)  # a graph is built before the first record
             yield
 
-    def table(self, found: Mapping[str, Mapping[str, float]]) -> str:
+    def format_table(self, found: Mapping[str, Mapping[str, float]]) -> str:
         """Returns the metrics of a checkpoint as a table, a row a metric: there may be many."""
         names = sorted({name for metrics in found.values() for name in metrics} - {"global_step"})
         step = next(iter(found.values()))["global_step"]

@@ -64,7 +64,7 @@ def run(
         reporter.keep_alive()
     shown_at = os.environ.get(event_files.VERTEX) if Gcp.of(job).tensorboard else None
     process = Process(job, run, task, reporter, script, records_path)
-    with failures.report_failures(reporter), event_files.written_here(run.path, shown_at):
+    with failures.report_failures(reporter), event_files.write_locally(run.path, shown_at):
         if gpus.PROMISED in os.environ:
             gpus.check_promised(os.environ, len(tf.config.list_physical_devices("GPU")))
         if task.cluster:
@@ -74,7 +74,7 @@ def run(
             _warn(run, records, reporter)
             if isinstance(records, RecordDataset):
                 _settle_records(process, records)
-                blocks = records.blocks("train")
+                blocks = records.list_blocks("train")
                 job = length.decide(job, run, blocks, reporter=reporter)
         # The chief's first word is what the others wait for before they look at checkpoints.
         reporter.report("starting")
@@ -83,7 +83,7 @@ def run(
         if not task.is_chief:
             await_chief(run, ["starting", "training", "evaluating", "done"], reporter)
             records = _open(process)
-            job = length.decided(job, run)
+            job = length.read_decided(job, run)
             reporter.note(max_steps=job.train.max_steps)
         process = dataclasses.replace(process, job=job)
         parts = experiment.build(process, records)
@@ -115,7 +115,7 @@ def checks_model(run: RunFolder, task: topology.Task) -> bool:
     """
     if not task.cluster:
         return task.is_chief
-    begins = checkpoint_files.newest(run.path) is None
+    begins = checkpoint_files.find_newest(run.path) is None
     return task.is_chief if begins else task.job_name == topology.EVALUATOR
 
 
@@ -123,21 +123,23 @@ def _warn(run: RunFolder, records: Source, reporter: Reporter) -> None:
     """Says which records the run does without. Passes over checkpoints that are damaged, or were
     saved after the loss had become no number, and says so too."""
     diverged = storage.exists(storage.join(run.path, divergence.FOLDER))
-    progress = _counter(reporter, "checking the newest checkpoint")
+    progress = _build_counter(reporter, "checking the newest checkpoint")
     repaired = checkpoint_files.repair(run.path, finite=diverged, progress=progress)
     for line in (*([repaired] if repaired else []), *quarantine.describe(records.left_out)):
         tf.get_logger().error(line)
         reporter.add_note(line)
 
 
-def _counter(reporter: Reporter, what: str, total: int | None = None) -> Callable[[int], None]:
+def _build_counter(
+    reporter: Reporter, what: str, total: int | None = None
+) -> Callable[[int], None]:
     """Returns a function that reports numbers of bytes as progress of `what`, of `total` bytes."""
     done = 0
 
     def advance(count: int) -> None:
         nonlocal done
         done += count
-        reporter.progress(what, done, total)
+        reporter.report_progress(what, done, total)
 
     return advance
 
@@ -155,7 +157,7 @@ def _open(process: Process) -> Source:
     records = RecordDataset(job, folder, contents)
     if task.is_chief:
         total = sum(shard.bytes for split in contents.splits.values() for shard in split.shards)
-        progress = _counter(process.reporter, "checking records", total)
+        progress = _build_counter(process.reporter, "checking records", total)
         records.excluded = damaged.exclude_damaged(run, records, progress)
     elif job.data.on_corrupt == "fail":
         shard_check.verify(folder, contents, contents=False)
@@ -167,11 +169,11 @@ def _open(process: Process) -> Source:
 def _settle_records(process: Process, records: RecordDataset) -> None:
     """Makes the newest checkpoint one of the records the run is pinned to; if it must not, the run
     is pinned to those before again."""
-    run, blocks = process.run, records.blocks("train")
+    run, blocks = process.run, records.list_blocks("train")
     try:
         changed_records.reconcile(process.job, run, blocks, reporter=process.reporter)
     except errors.DataError as error:
-        what = _changed_in_place(run, records)
+        what = _describe_changed_files(run, records)
         builds.restore(run)
         if what:
             raise errors.DataError(f"{what}: {error}") from None
@@ -179,7 +181,7 @@ def _settle_records(process: Process, records: RecordDataset) -> None:
     builds.forget_previous(run)
 
 
-def _changed_in_place(run: RunFolder, records: RecordDataset) -> str:
+def _describe_changed_files(run: RunFolder, records: RecordDataset) -> str:
     """Says which of the user's own files has changed since the build before, if one has."""
     pin = builds.read_pin(run)
     if pin is None or pin.before is None:
@@ -222,7 +224,7 @@ def _serve(process: Process) -> None:
         tf.train.ClusterSpec({role: list(a) for role, a in task.cluster.items()}),
         job_name=task.job_name,
         task_index=task.task_index,
-        config=experiment.run_config(process.job, process.run, task).session_config,
+        config=experiment.build_run_config(process.job, process.run, task).session_config,
     )
     process.reporter.report("serving", memory=memory.available())
     _watch_for_stop(process)
@@ -240,12 +242,12 @@ def _train(process: Process, parts: experiment.Experiment) -> None:
         # It has made the variables then: a session does not wait for them as long as that may take.
         await_chief(run, ["training", "done"], reporter)
     _watch_for_stop(process)
-    with _sessions(task, parts):
+    with _open_sessions(task, parts):
         tf.estimator.train_and_evaluate(parts.estimator, parts.train_spec, parts.eval_spec)
     if not task.is_chief:
-        storage.remove(saving.own_folder(run.path, task))
+        storage.remove(saving.get_own_folder(run.path, task))
     if signals.stop_requested.is_set():
-        raise stopped(run, task, reporter)
+        raise build_stopped_error(run, task, reporter)
     if parts.stop.failure is not None:
         raise parts.stop.failure
     if parts.position is not None and parts.position.ends_with_chief:
@@ -270,12 +272,12 @@ def _await_end(process: Process) -> None:
         if process.run.read(run_folder.TRAINING_DONE) is not None:
             return True
         ended = chief is not None and chief.state in ("stopped", "failed")
-        if ended and stopping.failure_of(chief) is None:
+        if ended and stopping.get_failure(chief) is None:
             raise errors.RetryableError("the chief ended early. Run the same command to resume.")
         return False
 
     if not _follow_chief(process.run, process.reporter, is_over):
-        raise stopped(process.run, process.task, process.reporter)
+        raise build_stopped_error(process.run, process.task, process.reporter)
 
 
 def _evaluates(process: Process) -> bool:
@@ -307,12 +309,14 @@ def _outlast(process: Process) -> None:
         _evaluate(process)
 
 
-def _sessions(task: topology.Task, parts: experiment.Experiment) -> Any:
+def _open_sessions(task: topology.Task, parts: experiment.Experiment) -> Any:
     if topology.PS not in task.cluster:
         return contextlib.nullcontext()
     # Records that are counted have a position; an input of the user's own has none.
     position = parts.position
-    return session_manager.calling(None if position is None else position.before_session)
+    return session_manager.call_before_sessions(
+        None if position is None else position.before_session
+    )
 
 
 def await_chief(run: RunFolder, states: Sequence[str], reporter: Reporter) -> None:
@@ -336,8 +340,8 @@ def _follow_chief(
             return True
         if chief is not None and chief.time != newest:
             reports, newest = reports + 1, chief.time
-            reporter.progress("waiting for the chief", reports)
-        failure = stopping.failure_of(chief)
+            reporter.report_progress("waiting for the chief", reports)
+        failure = stopping.get_failure(chief)
         if failure is not None:
             # A launcher ends this process meanwhile, and tells of the chief alone.
             time.sleep(stopping.GRACE_AFTER_FAILURE)
@@ -347,12 +351,14 @@ def _follow_chief(
     return False
 
 
-def stopped(run: RunFolder, task: topology.Task, reporter: Reporter) -> errors.StoppedError:
+def build_stopped_error(
+    run: RunFolder, task: topology.Task, reporter: Reporter
+) -> errors.StoppedError:
     """Returns what a training process says when it was asked to stop. Only the chief knows what is
     saved: a worker may end before it has."""
     if not task.is_chief:
         return errors.StoppedError("stopped; the chief saves. Run the same command to resume.")
-    step = checkpoint_files.current_step(run.path)
+    step = checkpoint_files.read_current_step(run.path)
     reporter.note(step=step)
     return errors.StoppedError(f"stopped, saved at step {step}. Run the same command to resume.")
 
@@ -363,7 +369,7 @@ def declare_done(
     """Says that training is over, unless it made fewer steps than it should without a reason: input
     that ends early looks like success to the framework
     (docs/tensorflow-pitfalls.md#empty-input-counts-as-success)."""
-    step = checkpoint_files.current_step(run.path)
+    step = checkpoint_files.read_current_step(run.path)
     if 0 < step < job.train.max_steps and reason is None and own_input.is_of_script(job):
         reason = "the input of the script ended"  # as train_and_evaluate may end
     if step < job.train.max_steps and reason is None and not job.data.has_records:

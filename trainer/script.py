@@ -57,7 +57,7 @@ def run(
         nonlocal result
         result = _run(script, name, storage_root, settings=settings, started=started)
 
-    with _interrupted():
+    with _allow_interrupts():
         code = cli.exit_code(main, sys.argv)
     if code:
         raise SystemExit(code)
@@ -65,7 +65,7 @@ def run(
 
 
 @contextlib.contextmanager
-def _interrupted() -> Iterator[None]:
+def _allow_interrupts() -> Iterator[None]:
     """Lets signals interrupt as Ctrl-C does, and gives the script its own handlers back."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -95,30 +95,30 @@ def _run(
     task = task_discovery.task_of(os.environ, job_name=None, task_index=0)
     if task.cluster:
         environment.hide_proxies_from_grpc(os.environ)
-    job = topology.with_counts(_config(script, task, settings), task)
+    job = topology.with_counts(_build_config(script, task, settings), task)
     job = gpus.with_replicas(job, gpus.count(os.environ))
     compatibility.check(job)
     role = script_role.read_role(os.environ)
     if task.cluster or role is not None:
-        _once()
-    wanted = _job(job, role, run_folder.run_folder(storage_root, name or job.name))
+        _refuse_second_run()
+    wanted = _build_job(job, role, run_folder.run_folder(storage_root, name or job.name))
     if role is None or storage.exists(role.run.config_path):
         jobs.refuse_other_job(wanted)
     if task.is_chief:
         if role is not None:
             script_role.call(role, name or role.run.name)
-        for line in _unused(script, wanted):
+        for line in _list_unused(script, wanted):
             print(f"warning: {line}", flush=True)
     if role is None and not task.cluster and _is_finished(wanted):
-        return _result(wanted.run)
+        return _read_result(wanted.run)
     if role is not None and (record := run_record.read(role.run)) is not None:
         without = bool(task.cluster) and not record.topology.get(topology.EVALUATOR)
         script = dataclasses.replace(script, evaluates=without)
     joining.run(wanted, task, started=started, script=script, role=role)
-    return _result(wanted.run)
+    return _read_result(wanted.run)
 
 
-def _once() -> None:
+def _refuse_second_run() -> None:
     """Raises `UsageError` for a second run in a process that others wait for in the first."""
     global _has_run
     if _has_run:
@@ -129,7 +129,7 @@ def _once() -> None:
     _has_run = True
 
 
-def _job(job: config.Config, role: script_role.Role | None, path: str) -> jobs.Job:
+def _build_job(job: config.Config, role: script_role.Role | None, path: str) -> jobs.Job:
     """Returns a job whose run is in the folder `path`, or is that of a role."""
     run = run_folder.RunFolder(path) if role is None else role.run
     root = storage.parent(storage.parent(run.path))
@@ -146,7 +146,7 @@ def _is_finished(wanted: jobs.Job) -> bool:
     return True
 
 
-def _unused(script: ScriptSpecs, wanted: jobs.Job) -> Iterator[str]:
+def _list_unused(script: ScriptSpecs, wanted: jobs.Job) -> Iterator[str]:
     """Yields a line for each thing in a script that has no effect here."""
     running = script.estimator.config
     seconds = running.save_checkpoints_secs
@@ -156,7 +156,7 @@ def _unused(script: ScriptSpecs, wanted: jobs.Job) -> Iterator[str]:
             f"{wanted.config.train.save_steps} steps; give save_checkpoints_steps"
         )
     folder = script.estimator.model_dir
-    if folder and checkpoint_files.newest(folder) is not None:
+    if folder and checkpoint_files.find_newest(folder) is not None:
         yield (
             f"the checkpoints in {folder!r} are not continued; those of this run are in "
             f"{wanted.run.path!r}"
@@ -164,7 +164,7 @@ def _unused(script: ScriptSpecs, wanted: jobs.Job) -> Iterator[str]:
     own = [
         type(exporter).__name__
         for exporter in script.eval_spec.exporters or ()
-        if script_input.serving_input_fn_of(exporter) is None
+        if script_input.get_serving_input_fn(exporter) is None
     ]
     if own:
         yield (
@@ -173,13 +173,15 @@ def _unused(script: ScriptSpecs, wanted: jobs.Job) -> Iterator[str]:
         )
 
 
-def _result(run: run_folder.RunFolder) -> Result:
+def _read_result(run: run_folder.RunFolder) -> Result:
     found = run.read(run_folder.RESULT) or {}
     exports = [path for path in found.get("exports", {}).values() if path]
     return found.get("metrics", {}).get("eval"), [storage.join(run.path, path) for path in exports]
 
 
-def _config(script: ScriptSpecs, task: topology.Task, settings: Mapping[str, Any]) -> config.Config:
+def _build_config(
+    script: ScriptSpecs, task: topology.Task, settings: Mapping[str, Any]
+) -> config.Config:
     """Returns the config that a script comes to. Raises `UsageError` for a setting that is not
     known, or that the script gives by its specs."""
     for key in settings:
@@ -197,16 +199,16 @@ def _config(script: ScriptSpecs, task: topology.Task, settings: Mapping[str, Any
             "name": own_input.OF_SCRIPT,
             "params": {"estimator": type(script.estimator).__name__, "script": path.name},
         },
-        "train": _train(script),
-        "eval": _eval(script, settings),
-        "cluster": {} if "cluster.strategy" in settings else _cluster(script, task),
+        "train": _read_train_settings(script),
+        "eval": _read_eval_settings(script, settings),
+        "cluster": {} if "cluster.strategy" in settings else _read_cluster_settings(script, task),
     }
     for key, value in settings.items():
         config_file.set_value(tree, key, value, where=f"{_WHERE}: settings[{key!r}]")
     job = config_file.validate(tree, f"settings of {_WHERE}")
     if "train.batch_size" in settings:
         return job
-    size = ScriptInput(job, topology.Task(topology.CHIEF, 0), script).batch_size()
+    size = ScriptInput(job, topology.Task(topology.CHIEF, 0), script).find_batch_size()
     if size is None:
         if task.is_chief:
             print(f"warning: {_UNKNOWN_SIZE.format(job.train.batch_size)}", flush=True)
@@ -215,7 +217,7 @@ def _config(script: ScriptSpecs, task: topology.Task, settings: Mapping[str, Any
     return job.model_copy(update={"train": train})
 
 
-def _train(script: ScriptSpecs) -> dict[str, Any]:
+def _read_train_settings(script: ScriptSpecs) -> dict[str, Any]:
     running = script.estimator.config
     given = {
         "seed": running.tf_random_seed,
@@ -226,7 +228,7 @@ def _train(script: ScriptSpecs) -> dict[str, Any]:
     return {"steps": script.train_spec.max_steps, **{k: v for k, v in given.items() if v}}
 
 
-def _eval(script: ScriptSpecs, settings: Mapping[str, Any]) -> dict[str, Any]:
+def _read_eval_settings(script: ScriptSpecs, settings: Mapping[str, Any]) -> dict[str, Any]:
     throttle = script.eval_spec.throttle_secs
     found = {} if throttle == _THROTTLE_SECONDS else {"throttle_seconds": throttle}
     if "eval.metric" not in settings:  # all models report it
@@ -234,7 +236,7 @@ def _eval(script: ScriptSpecs, settings: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _cluster(script: ScriptSpecs, task: topology.Task) -> dict[str, Any]:
+def _read_cluster_settings(script: ScriptSpecs, task: topology.Task) -> dict[str, Any]:
     if script.strategy is None:
         several = topology.PS in task.cluster
         if task.cluster and not several:

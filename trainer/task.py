@@ -69,12 +69,12 @@ def main() -> None:
         submitted_code.require(os.environ)  # other code may not understand the config
     job = topology.with_counts(config_file.load(_CONFIG.value, _SET.value), task)
     job = gpus.with_replicas(job, gpus.count(os.environ))
-    records = _records_for(job, run, task)
+    records = _choose_records(job, run, task)
     compatibility.check(job)
     joining.run(jobs.Job(job, run.name, root, run, records), task, started=COMMAND_BEGAN)
 
 
-def _records_for(job: config.Config, run: run_folder.RunFolder, task: topology.Task) -> str:
+def _choose_records(job: config.Config, run: run_folder.RunFolder, task: topology.Task) -> str:
     """Returns the build to train on. While other processes of the run are running, this one was
     started again, and stays with the records that they read; those that prepare read none yet."""
     now = time.time()

@@ -19,7 +19,7 @@ from pipeline.steps import whole
 CLASS, NUMBER = "class", "prediction"
 
 
-def truth(
+def find_truth(
     labels: pa.Array, label: Label, classes: tuple[str, ...] | None, *, answered: str
 ) -> tuple[np.ndarray, np.ndarray]:
     """Returns what the model was to learn of the label column, `[rows]`, and where that is known.
@@ -35,12 +35,12 @@ def truth(
         return np.zeros(len(labels)), np.zeros(len(labels), bool)
     values = labels.fill_null(0).to_numpy()
     if label.threshold is not None:
-        return _above(values, label.threshold).astype(np.int64), known
+        return _is_above(values, label.threshold).astype(np.int64), known
     known &= ~np.isnan(values)
     return values.astype(np.int64 if answered == CLASS else np.float64), known
 
 
-def _above(values: np.ndarray, threshold: float) -> np.ndarray:
+def _is_above(values: np.ndarray, threshold: float) -> np.ndarray:
     """Where a label is greater, as `trainer.features.transforms` compares it."""
     if np.issubdtype(values.dtype, np.integer):
         return values > whole.round_down(threshold)
@@ -78,7 +78,7 @@ class Agreement:
         self.labels.update(other.labels)
         self.squares += other.squares
 
-    def line(self, classes: tuple[str, ...] | None) -> str | None:
+    def format_line(self, classes: tuple[str, ...] | None) -> str | None:
         """Prints it next to that of a constant prediction; `None` without labels."""
         if not self.rows:
             return None

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from pipeline.config.feature_config import Label
 from pipeline.console.figures import figure
 from preprocessing.sources.base import Rows
-from serving.batch.agreement import CLASS, NUMBER, Agreement, is_number, measure, truth
+from serving.batch.agreement import CLASS, NUMBER, Agreement, find_truth, is_number, measure
 
 LABEL, PREDICTION, PROBABILITY = "label", "prediction", "probability_"
 PLACE, STORED = ("file", "row"), ("shard", "record")
@@ -44,7 +44,7 @@ def place(
     return dict(zip(names, (files, pa.array(numbers, pa.int64())), strict=True))
 
 
-def keys(
+def build_keys(
     batch: pa.RecordBatch, names: Sequence[str], answers: Mapping[str, object]
 ) -> dict[str, pa.Array]:
     """Returns key columns by names that nothing else has."""
@@ -52,7 +52,7 @@ def keys(
     return {f"key_{n}" if n in taken else n: batch.column(n) for n in names}
 
 
-def columns(
+def build_columns(
     found: Mapping[str, np.ndarray], classes: tuple[str, ...] | None
 ) -> dict[str, pa.Array]:
     """Returns the outputs of a model, `[rows, ...]` each, as columns by names of their own."""
@@ -60,47 +60,47 @@ def columns(
     first = (CLASS, NUMBER)
     for name, values in sorted(found.items(), key=lambda item: (*first, item[0]).index(item[0])):
         if name == CLASS:
-            made[PREDICTION] = class_names(values, classes)
+            made[PREDICTION] = name_classes(values, classes)
         elif name == "probabilities" and values.ndim == 2:
             for number in range(values.shape[1]):
-                made[PROBABILITY + _name(number, classes)] = pa.array(values[:, number])
+                made[PROBABILITY + _name_class(number, classes)] = pa.array(values[:, number])
         else:
             taken = name in {*PLACE, *STORED, LABEL, *made}
-            made[f"output_{name}" if taken else name] = _values(values)
+            made[f"output_{name}" if taken else name] = _convert_values(values)
     return made
 
 
-def of_label(found: Mapping[str, np.ndarray], label: str) -> dict[str, np.ndarray]:
+def select_label(found: Mapping[str, np.ndarray], label: str) -> dict[str, np.ndarray]:
     """Returns the outputs for one of several labels, by the names they have for a single one."""
     prefix = f"{label}/"
     return {n.removeprefix(prefix): x for n, x in found.items() if n.startswith(prefix)}
 
 
-def _values(values: np.ndarray) -> pa.Array:
+def _convert_values(values: np.ndarray) -> pa.Array:
     if values.ndim == 1:
-        return _to_arrow(values)
-    return pa.array([_to_arrow(row.ravel()).to_pylist() for row in values])
+        return _convert_to_arrow(values)
+    return pa.array([_convert_to_arrow(row.ravel()).to_pylist() for row in values])
 
 
-def _to_arrow(values: np.ndarray) -> pa.Array:
+def _convert_to_arrow(values: np.ndarray) -> pa.Array:
     """Returns numbers as they are, and bytes as text."""
     if values.dtype != object:
         return pa.array(values)
     return pa.array([value.decode(errors="backslashreplace") for value in values])
 
 
-def class_names(numbers: np.ndarray, classes: tuple[str, ...] | None) -> pa.Array:
+def name_classes(numbers: np.ndarray, classes: tuple[str, ...] | None) -> pa.Array:
     """Returns the names of classes; their numbers if they have no names."""
     if classes is None:
         return pa.array(numbers, pa.int64())
-    return pa.array([_name(number, classes) for number in numbers.tolist()], pa.string())
+    return pa.array([_name_class(number, classes) for number in numbers.tolist()], pa.string())
 
 
-def _name(number: int, classes: tuple[str, ...] | None) -> str:
+def _name_class(number: int, classes: tuple[str, ...] | None) -> str:
     return classes[number] if classes and 0 <= number < len(classes) else str(number)
 
 
-def labelled(
+def compare_labels(
     labels: pa.Array,
     label: Label,
     found: Mapping[str, np.ndarray],
@@ -114,9 +114,9 @@ def labelled(
     answered = next((kind for kind in (CLASS, NUMBER) if kind in found), None)
     if answered is None or found[answered].ndim != 1:
         return pa.nulls(len(labels)), Agreement()
-    values, known = truth(labels, label, classes, answered=answered)
+    values, known = find_truth(labels, label, classes, answered=answered)
     if answered == CLASS:
-        shown = class_names(values, classes)
+        shown = name_classes(values, classes)
     else:
         # As it is in the column: a float32 has fewer digits than the float64 it is compared as.
         shown = labels if is_number(labels.type) else pa.array(values)
@@ -134,10 +134,10 @@ def render(found: pa.Table, rows: int) -> str:
     chances = [name for name in values if name.startswith(PROBABILITY)]
     for name in values:
         if name not in (*where, *chances):
-            cells[name] = [_cell(value) for value in values[name]]
+            cells[name] = [_format_cell(value) for value in values[name]]
     if chances:
         best = (max(row) for row in zip(*(values[name] for name in chances), strict=True))
-        cells["probability"] = [_cell(value) for value in best]
+        cells["probability"] = [_format_cell(value) for value in best]
     marks = [""] * head.num_rows
     if chances and LABEL in values and PREDICTION in values:
         pairs = zip(values[LABEL], values[PREDICTION], strict=True)
@@ -150,7 +150,7 @@ def render(found: pa.Table, rows: int) -> str:
     )
 
 
-def _cell(value: object) -> str:
+def _format_cell(value: object) -> str:
     if value is None:
         return ""
     text = figure(value) if isinstance(value, float) else str(value)

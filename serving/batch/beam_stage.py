@@ -68,52 +68,54 @@ class Predict(beam.DoFn):
         origin = f"{element.split}-{element.index:06d}"
         with error_transport.carry_errors(f"cannot write predictions in {self._folder!r}"):
             found = self._asked.source.read(element)
-            for number, part in enumerate(prefetch(map(self._encoded, found))):
+            for number, part in enumerate(prefetch(map(self._encode, found))):
                 agreements.add(self._answer(f"{origin}-{number:04d}", part, tally))
             letter_files.write_tally(self._folder, origin, tally)
             text = strict_json.dumps(agreements.dump())
             storage.write_text(storage.join(self._folder, origin + _AGREEMENT), text)
 
-    def _encoded(self, rows: Rows) -> _Part:
+    def _encode(self, rows: Rows) -> _Part:
         good = validate.enforce(rows, self._asked.data, "test")
-        self._within_budget(good.letters)
+        self._check_budget(good.letters)
         return _Part(rows, good, binary.copy_values(encode.encode(good.batch, self._asked.model)))
 
     def _answer(self, name: str, part: _Part, tally: letter_files.Tally) -> Mapping[str, Agreement]:
-        found, refused = self.answers(part.payloads)
+        found, refused = self.compute_answers(part.payloads)
         read, letters = part.good.read, part.good.letters
         if refused:
-            more = [part.letter(row, why) for row, why in refused.items()]
-            self._within_budget(more)
+            more = [part.build_letter(row, why) for row, why in refused.items()]
+            self._check_budget(more)
             letters = sorted([*letters, *more], key=lambda letter: letter.row)
-            part = part.without(list(refused))
+            part = part.drop_rows(list(refused))
         letter_files.write(self._folder, name, letters)
         cut = part.good.truncated
         tally.add(letter_files.count_letters(letters, read, part.good.dropped, truncated=cut))
         tally.add_undated(undated.count(part.good.batch, self._asked.dates, self._asked.model))
         if not len(part.good.numbers):
             return {}
-        table, agreements = self._table(part, found)
+        table, agreements = self._build_table(part, found)
         path = storage.join(self._folder, f"{name}.rows{len(table)}.arrow")
         with storage.open_file(path, "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
             writer.write_table(table)
         return agreements
 
-    def _within_budget(self, letters: Sequence[Letter]) -> None:
+    def _check_budget(self, letters: Sequence[Letter]) -> None:
         if letters and not self._asked.data.error_budget:
             raise errors.DataError(str(letters[0]))
 
-    def answers(self, payloads: list[bytes]) -> tuple[dict[str, np.ndarray], dict[int, str]]:
+    def compute_answers(
+        self, payloads: list[bytes]
+    ) -> tuple[dict[str, np.ndarray], dict[int, str]]:
         """Returns the outputs for all rows but those that the model refused, and why it did."""
         parts: list[dict[str, np.ndarray]] = []
         refused: dict[int, str] = {}
         for start in range(0, len(payloads), self._answering.batch):
             end = min(start + self._answering.batch, len(payloads))
-            self._halved(payloads, start, end, parts=parts, refused=refused)
+            self._answer_halves(payloads, start, end, parts=parts, refused=refused)
         names = parts[0] if parts else {}
         return {name: np.concatenate([part[name] for part in parts]) for name in names}, refused
 
-    def _halved(
+    def _answer_halves(
         self,
         payloads: list[bytes],
         start: int,
@@ -131,10 +133,10 @@ class Predict(beam.DoFn):
                 refused[start] = str(error)
                 return
             middle = (start + end) // 2
-            self._halved(payloads, start, middle, parts=parts, refused=refused)
-            self._halved(payloads, middle, end, parts=parts, refused=refused)
+            self._answer_halves(payloads, start, middle, parts=parts, refused=refused)
+            self._answer_halves(payloads, middle, end, parts=parts, refused=refused)
 
-    def _places(self, part: _Part) -> dict[str, pa.Array]:
+    def _list_places(self, part: _Part) -> dict[str, pa.Array]:
         """Returns which raw row each row is; for records that do not say so, which record."""
         asked, good = self._asked, part.good
         if all(name in asked.data.columns for name in config.PROVENANCE):
@@ -144,14 +146,14 @@ class Predict(beam.DoFn):
         column = next(iter(asked.model))
         return answers.place(part.rows, good.kept, good.numbers, column=column, names=names)
 
-    def _table(
+    def _build_table(
         self, part: _Part, found: dict[str, np.ndarray]
     ) -> tuple[pa.Table, Mapping[str, Agreement]]:
         asked, good = self._asked, part.good
-        made = self._places(part)
-        made |= answers.keys(good.batch, asked.key, found)
+        made = self._list_places(part)
+        made |= answers.build_keys(good.batch, asked.key, found)
         if not self._answering.goals:
-            columns, agreement = self._compared(
+            columns, agreement = self._compare(
                 good.batch,
                 found,
                 asked.data.label,
@@ -161,14 +163,14 @@ class Predict(beam.DoFn):
             return pa.table(made | columns), {"": agreement}
         agreements = {}
         for name, (label, classes) in self._answering.goals.items():
-            of_label = answers.of_label(found, name)
-            columns, agreements[name] = self._compared(
+            of_label = answers.select_label(found, name)
+            columns, agreements[name] = self._compare(
                 good.batch, of_label, name, label=label, classes=classes
             )
             made |= {f"{name}/{column}": values for column, values in columns.items()}
         return pa.table(made), agreements
 
-    def _compared(
+    def _compare(
         self,
         batch: pa.RecordBatch,
         found: Mapping[str, np.ndarray],
@@ -181,10 +183,12 @@ class Predict(beam.DoFn):
         how they agree."""
         made, agreement, known = {}, Agreement(), self._asked.data.columns
         if name in known:
-            labels, agreement = answers.labelled(batch.column(name), label, found, classes=classes)
+            labels, agreement = answers.compare_labels(
+                batch.column(name), label, found, classes=classes
+            )
             if not known[name].sensitive:
                 made[answers.LABEL] = labels
-        return made | answers.columns(found, classes), agreement
+        return made | answers.build_columns(found, classes), agreement
 
 
 @dataclasses.dataclass
@@ -207,14 +211,14 @@ class _Part:
     good: Good
     payloads: list[bytes]
 
-    def letter(self, row: int, why: str) -> Letter:
+    def build_letter(self, row: int, why: str) -> Letter:
         """Returns the letter of a good row that the model refused."""
         place = int(self.good.kept[row])
         path = self.rows.file(self.rows.batch.schema.names[0], place)
         problem = f"is refused by the model: {why}"
         return Letter(path, int(self.good.numbers[row]), None, "model", None, problem)
 
-    def without(self, refused: list[int]) -> _Part:
+    def drop_rows(self, refused: list[int]) -> _Part:
         """Returns the rows that the model has answered."""
         kept = np.delete(np.arange(len(self.good.numbers)), refused)
         good = dataclasses.replace(
@@ -226,18 +230,18 @@ class _Part:
         return dataclasses.replace(self, good=good)
 
 
-def parts(folder: str) -> list[str]:
+def list_parts(folder: str) -> list[str]:
     """Returns the files of predictions in the order of the raw rows."""
     return [storage.join(folder, name) for name in storage.listdir(folder) if _PART.match(name)]
 
 
-def rows_answered(folder: str) -> int:
+def count_answered_rows(folder: str) -> int:
     """Returns how many predictions there are so far."""
     found = (_PART.match(name) for name in storage.listdir(folder))
     return sum(int(match["rows"]) for match in found if match)
 
 
-def agreements(folder: str) -> dict[str, Agreement]:
+def read_agreements(folder: str) -> dict[str, Agreement]:
     """Returns how well all predictions agree with labels, by label if there are several."""
     total = _Agreements()
     for name in storage.listdir(folder):

@@ -52,7 +52,7 @@ class Asked:
         return self.data.label in self.data.columns
 
 
-def of_files(
+def open_files(
     given: str,
     job: config.Config,
     *,
@@ -66,16 +66,16 @@ def of_files(
     `part` of the model, rows need its columns, by which they are named then, too. Raises
     `UsageError` or `DataError` for files that are not there, or that the model cannot be asked.
     """
-    paths = _files(given, job)
+    paths = _find_files(given, job)
     named_so = len(paths) > 1 and all(path.lower().endswith(ENDINGS) for path in paths)
     # Each of several pictures is checked by itself, also the first.
-    kind = "pictures" if named_so else _kind(paths[0], job)
+    kind = "pictures" if named_so else _detect_kind(paths[0], job)
     folders = {find_folder(path) for path in paths}
     named = classes is not None and folders <= set(classes)
     return _build_request(paths, kind, job, budget=budget, pictures_named=named, part=part)
 
 
-def of_split(
+def open_split(
     job: config.Config,
     records_path: str,
     budget: float | None = None,
@@ -97,7 +97,9 @@ def of_split(
         return dataclasses.replace(asked, stored=True)
     columns = {**asked.data.columns, **config.PROVENANCE}
     data = asked.data.model_copy(update={"columns": columns})
-    return dataclasses.replace(asked, source=_source(data, "tfrecord"), data=data, stored=True)
+    return dataclasses.replace(
+        asked, source=_choose_source(data, "tfrecord"), data=data, stored=True
+    )
 
 
 def _build_request(
@@ -118,30 +120,32 @@ def _build_request(
         update={
             "source": kind,
             "inputs": {SPLIT: inputs},
-            "csv": _dialect(paths[0], job.data),
+            "csv": _choose_dialect(paths[0], job.data),
             "key": (),
             "split": splits.HashSplit(),
             "error_budget": job.data.error_budget if budget is None else budget,
             "provenance": False,
         }
     )
-    model = {n: c for n, c in model_columns(job).items() if part is None or n in part}
-    there = _names(data, kind, pictures_named)
-    named = dict.fromkeys([*job.data.key, *(_named_by(model) if part is not None else ())])
+    model = {n: c for n, c in list_model_columns(job).items() if part is None or n in part}
+    there = _list_names(data, kind, pictures_named)
+    named = dict.fromkeys(
+        [*job.data.key, *(_list_naming_columns(model) if part is not None else ())]
+    )
     key = tuple(name for name in named if not data.columns[name].sensitive)
-    columns = _columns(data, key, model, there=there)
+    columns = _choose_columns(data, key, model, there=there)
     data = data.model_copy(update={"columns": columns})
     key = tuple(name for name in key if name in columns)
     dates = date_rules.find_unruled(job.features, model)
-    return Asked(_source(data, kind), data, model, key, dates)
+    return Asked(_choose_source(data, kind), data, model, key, dates)
 
 
-def _named_by(columns: Mapping[str, config.Column]) -> list[str]:
+def _list_naming_columns(columns: Mapping[str, config.Column]) -> list[str]:
     """Returns the columns of single values, which tell what a row is of."""
     return [n for n, c in columns.items() if not (c.list or c.shape or c.is_image)]
 
 
-def _columns(
+def _choose_columns(
     data: config.Data,
     key: Sequence[str],
     model: dict[str, config.Column],
@@ -164,19 +168,19 @@ def _columns(
     return found
 
 
-def model_columns(job: config.Config) -> dict[str, config.Column]:
+def list_model_columns(job: config.Config) -> dict[str, config.Column]:
     """Returns what the model takes, by the rules that rows to predict for are held to."""
-    return {name: _strict(c) for name, c in feature_plan.select_serving_columns(job).items()}
+    return {name: _make_strict(c) for name, c in feature_plan.select_serving_columns(job).items()}
 
 
-def _strict(column: config.Column) -> config.Column:
+def _make_strict(column: config.Column) -> config.Column:
     """A row that is dropped on purpose before training has no prediction either, but says why."""
     if column.missing != "drop":
         return column
     return column.model_copy(update={"missing": "reject"})
 
 
-def _names(data: config.Data, kind: str, pictures_named: bool) -> list[str] | None:
+def _list_names(data: config.Data, kind: str, pictures_named: bool) -> list[str] | None:
     """Returns the columns that all files have, `None` if that is not known before they are read."""
     if kind == "pictures":
         return [data.label] if pictures_named else []
@@ -190,24 +194,24 @@ def _names(data: config.Data, kind: str, pictures_named: bool) -> list[str] | No
     return [name for name in known[0] if all(name in names for names in known)]
 
 
-def _source(data: config.Data, kind: str) -> Source:
+def _choose_source(data: config.Data, kind: str) -> Source:
     return PicturesSource(data) if kind == "pictures" else sources.choose(data)
 
 
-def _files(given: str, job: config.Config) -> list[str]:
+def _find_files(given: str, job: config.Config) -> list[str]:
     if _WILD.search(given) and not storage.exists(given):
         found = storage.glob(given)
         if not found:
             raise errors.UsageError(f"--input {given!r}: no file fits this pattern")
         return found
     if storage.listdir(given):
-        return _in_folder(given, job)
+        return _list_folder(given, job)
     if not storage.exists(given):
         raise errors.UsageError(f"--input {given!r}: no such file or folder")
     return [given]
 
 
-def _in_folder(folder: str, job: config.Config) -> list[str]:
+def _list_folder(folder: str, job: config.Config) -> list[str]:
     """Returns the images below a folder if the model takes one, else the files in it."""
     if _takes_image(job):
         every = storage.glob(storage.join(globbing.escape(folder), "**"))
@@ -220,7 +224,7 @@ def _in_folder(folder: str, job: config.Config) -> list[str]:
     paths = [path for path in paths if not storage.listdir(path)]
     if not paths:
         raise errors.DataError(f"{folder!r}: holds no files to predict for")
-    endings = [_ending(path) for path in paths]
+    endings = [_get_ending(path) for path in paths]
     if len(different := sorted(set(endings))) > 1:
         pattern = storage.join(folder, f"*{files.choose_ending(endings)}")
         raise errors.DataError(
@@ -230,17 +234,17 @@ def _in_folder(folder: str, job: config.Config) -> list[str]:
     return paths
 
 
-def _ending(path: str) -> str:
+def _get_ending(path: str) -> str:
     """Returns `.csv` or `.csv.gz` of a path, or an empty string."""
     name, dot, ending = path.rpartition("/")[2].lower().rpartition(".")
-    return _ending(name) + dot + ending if ending in _PACKED else dot + ending if dot else ""
+    return _get_ending(name) + dot + ending if ending in _PACKED else dot + ending if dot else ""
 
 
 def _takes_image(job: config.Config) -> bool:
     return any(column.is_image for column in feature_plan.select_serving_columns(job).values())
 
 
-def _kind(path: str, job: config.Config) -> str:
+def _detect_kind(path: str, job: config.Config) -> str:
     """Returns the source that reads a file, by what it begins with."""
     with (
         files.translate_errors(path),
@@ -267,7 +271,7 @@ def _kind(path: str, job: config.Config) -> str:
     return "jsonl" if json_layout.is_lines(text, path, one_row=True) else "csv"
 
 
-def _dialect(path: str, data: config.Data) -> config.Csv:
+def _choose_dialect(path: str, data: config.Data) -> config.Csv:
     if data.source == "csv":
         return data.csv
-    return config.Csv(delimiter="\t" if _ending(path).startswith(".tsv") else ",")
+    return config.Csv(delimiter="\t" if _get_ending(path).startswith(".tsv") else ",")

@@ -42,7 +42,7 @@ def format_of(path: str, wanted: str | None) -> str:
     return wanted or str(found)
 
 
-def tables(parts: Sequence[str], *, labels: bool) -> Iterator[pa.Table]:
+def read_tables(parts: Sequence[str], *, labels: bool) -> Iterator[pa.Table]:
     """Yields what workers have written; without the column of labels if it says nothing."""
     for path in parts:
         remote = storage.is_remote(path)
@@ -57,7 +57,7 @@ def write(found: Iterator[pa.Table], kind: str, target: str, *, new: bool) -> No
     Raises `UsageError` or `RetryableError` where nothing can be written.
     """
     try:
-        with _finished_at(target, new) as file:
+        with _replace_when_finished(target, new) as file:
             _WRITERS[kind](found, file)
     except FileExistsError:
         raise exists_error(target) from None
@@ -75,7 +75,7 @@ def exists_error(path: str) -> errors.UsageError:
 
 
 @contextlib.contextmanager
-def _finished_at(target: str, new: bool) -> Iterator[IO[bytes]]:
+def _replace_when_finished(target: str, new: bool) -> Iterator[IO[bytes]]:
     """Opens a file next to `target`, which gets its name when everything is in it."""
     if storage.is_remote(target):
         with tempfile.NamedTemporaryFile() as local:
@@ -93,7 +93,7 @@ def _finished_at(target: str, new: bool) -> Iterator[IO[bytes]]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(path, 0o666 & ~_umask())
+        os.chmod(path, 0o666 & ~_read_umask())
         if new:
             os.link(path, target)  # fails if another process was faster
         else:
@@ -103,7 +103,7 @@ def _finished_at(target: str, new: bool) -> Iterator[IO[bytes]]:
             os.unlink(path)
 
 
-def _umask() -> int:
+def _read_umask() -> int:
     """Returns which permissions new files are not given; it can only be read by setting it."""
     mask = os.umask(0o022)
     os.umask(mask)
@@ -114,24 +114,24 @@ def _umask() -> int:
 _LARGE = 2.0**16
 
 
-def _csv(found: Iterator[pa.Table], file: IO[bytes]) -> None:
+def _write_csv(found: Iterator[pa.Table], file: IO[bytes]) -> None:
     text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
     writer = csv.writer(text, lineterminator="\n")
     for number, table in enumerate(found):
         if number == 0:
             writer.writerow(table.column_names)
-        cells = [_cells(column) for column in table.columns]
+        cells = [_build_cells(column) for column in table.columns]
         writer.writerows(zip(*cells, strict=True))
     text.detach()
 
 
-def _cells(column: pa.ChunkedArray) -> list[Any]:
+def _build_cells(column: pa.ChunkedArray) -> list[Any]:
     if _has_items(column.type):
-        return [json.dumps(value, allow_nan=False) for value in _values(column)]
-    return (_digits(column) if pa.types.is_floating(column.type) else column).to_pylist()
+        return [json.dumps(value, allow_nan=False) for value in _convert_values(column)]
+    return (_format_digits(column) if pa.types.is_floating(column.type) else column).to_pylist()
 
 
-def _digits(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _format_digits(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Returns numbers as text: the fewest digits that give a float32 again, but all digits of large
     ones, of which the fewest are those of another whole number: 1700000256 is not 1700000300."""
     if not pa.types.is_float32(column.type):
@@ -141,9 +141,9 @@ def _digits(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.if_else(large, exact, column.cast(pa.string()))
 
 
-def _jsonl(found: Iterator[pa.Table], file: IO[bytes]) -> None:
+def _write_jsonl(found: Iterator[pa.Table], file: IO[bytes]) -> None:
     for table in found:
-        names, columns = table.column_names, [_values(column) for column in table.columns]
+        names, columns = table.column_names, [_convert_values(column) for column in table.columns]
         lines = (
             json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False, allow_nan=False)
             for row in zip(*columns, strict=True)
@@ -151,17 +151,17 @@ def _jsonl(found: Iterator[pa.Table], file: IO[bytes]) -> None:
         file.write("".join(f"{line}\n" for line in lines).encode())
 
 
-def _values(column: pa.ChunkedArray) -> list[Any]:
+def _convert_values(column: pa.ChunkedArray) -> list[Any]:
     """Returns values as JSON has them: `None` for NaN and infinities, also inside of lists."""
     if not pa.types.is_floating(column.type):
-        return list(map(_finite, column.to_pylist()))
-    texts = _digits(column).to_pylist()
-    return [None if text is None else _finite(float(text)) for text in texts]
+        return list(map(_replace_non_finite, column.to_pylist()))
+    texts = _format_digits(column).to_pylist()
+    return [None if text is None else _replace_non_finite(float(text)) for text in texts]
 
 
-def _finite(value: Any) -> Any:
+def _replace_non_finite(value: Any) -> Any:
     if isinstance(value, list):
-        return list(map(_finite, value))
+        return list(map(_replace_non_finite, value))
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
@@ -172,7 +172,7 @@ def _has_items(kind: pa.DataType) -> bool:
     )
 
 
-def _parquet(found: Iterator[pa.Table], file: IO[bytes]) -> None:
+def _write_parquet(found: Iterator[pa.Table], file: IO[bytes]) -> None:
     first = next(found)
     with pq.ParquetWriter(file, first.schema) as writer:
         writer.write_table(first)
@@ -180,4 +180,4 @@ def _parquet(found: Iterator[pa.Table], file: IO[bytes]) -> None:
             writer.write_table(table)
 
 
-_WRITERS = {"csv": _csv, "jsonl": _jsonl, "parquet": _parquet}
+_WRITERS = {"csv": _write_csv, "jsonl": _write_jsonl, "parquet": _write_parquet}

@@ -15,7 +15,7 @@ _LOCK, _PARTS = ".lock", ".parts-"
 
 
 @contextlib.contextmanager
-def temporary_folder(path: str) -> Iterator[str]:
+def make_temporary_folder(path: str) -> Iterator[str]:
     """Makes a folder next to `path` that no other process has, and removes it at the end.
 
     Those for the same `path` whose processes were killed are removed first; on gs://, where that is

@@ -46,7 +46,7 @@ class Output:
         return f"{self.path.removesuffix(f'.{self.format}')}.dead_letter.jsonl"
 
 
-def output(
+def choose_output(
     run: RunFolder,
     export: exported.Export,
     given: str | None,
@@ -94,7 +94,7 @@ def predict(
     """
     started = time.monotonic()
     try:
-        with errors.name_setting("OUTPUT="), part_files.temporary_folder(output.path) as parts:
+        with errors.name_setting("OUTPUT="), part_files.make_temporary_folder(output.path) as parts:
             storage.remove(output.dead_letters)  # of an earlier run
             _answer(
                 job,
@@ -130,9 +130,9 @@ def _answer(
 ) -> None:
     """Has workers predict for all rows, into files in the folder `parts`."""
     chunks = [chunk for split in asked.data.inputs for chunk in asked.source.plan(split)]
-    paths = _paths(asked)
+    paths = _list_paths(asked)
     size = figures.size(sum(map(storage.size, paths)))
-    print(f"reading {_listed(paths)}: {size} of {asked.data.source}", flush=True)
+    print(f"reading {_describe_files(paths)}: {size} of {asked.data.source}", flush=True)
     import_beam(cloud=bool(pipeline_options))
     from preprocessing.runners import beam_options
     from serving.batch import beam_stage
@@ -146,16 +146,16 @@ def _answer(
         export.path, export.classes, job.label, batch, several, part
     )
     options = beam_options.build(pipeline_options, num_workers)
-    with _reporting(parts, chunks), beam_options.silence_tracebacks(options):
+    with _report_rows(parts, chunks), beam_options.silence_tracebacks(options):
         beam_stage.run(chunks, asked, answering, folder=parts, options=options)
 
 
-def _listed(paths: Sequence[str]) -> str:
+def _describe_files(paths: Sequence[str]) -> str:
     first = terminal.display_path(paths[0])
     return first if len(paths) == 1 else f"{len(paths):,} files, {first} first"
 
 
-def _reporting(folder: str, chunks: Sequence[Chunk]) -> contextlib.AbstractContextManager[None]:
+def _report_rows(folder: str, chunks: Sequence[Chunk]) -> contextlib.AbstractContextManager[None]:
     """Shows how many rows are answered while the body runs."""
     rows = None if any(c.rows is None for c in chunks) else sum(c.rows or 0 for c in chunks)
     return worker_files.watch_files(folder, functools.partial(_report, folder, rows))
@@ -167,7 +167,7 @@ def _report(folder: str, rows: int | None, more: Callable[[], bool]) -> None:
     with progress.Progress("predicting", rows, unit="rows") as bar:
         while more():
             bad = letter_files.count_letters_written(folder)
-            done = beam_stage.rows_answered(folder)
+            done = beam_stage.count_answered_rows(folder)
             bar.reach(done + bad, f"{bad:,} dead letters" if bad else "")
 
 
@@ -176,7 +176,7 @@ def _keep_dead_letters(asked: Asked, output: Output, parts: str) -> letter_files
     total = letter_files.Tally()
     for tally in letter_files.collect(parts, lambda _: output.dead_letters).values():
         total.add(tally)
-    where = _listed(_paths(asked))
+    where = _describe_files(_list_paths(asked))
     for line in undated.format_warnings(total.undated, asked.dates):
         print(f"warning: {line}")
     if not total.read:
@@ -199,17 +199,17 @@ def _write(
     """Puts the predictions together; shows the first, and how they agree with labels."""
     from serving.batch import beam_stage
 
-    agreements = beam_stage.agreements(parts)
-    files = beam_stage.parts(parts)
-    found = outputs.tables(files, labels=any(one.rows for one in agreements.values()))
+    agreements = beam_stage.read_agreements(parts)
+    files = beam_stage.list_parts(parts)
+    found = outputs.read_tables(files, labels=any(one.rows for one in agreements.values()))
     first = next(found)
     everything = itertools.chain([first], found)
     outputs.write(everything, output.format, output.path, new=output.new)
     print(answers.render(first, rows_shown))
     for label, agreement in agreements.items():
-        if line := agreement.line(export.classes_of(label or None)):
+        if line := agreement.format_line(export.classes_of(label or None)):
             print(f"{label}: {line}" if label else line)
 
 
-def _paths(asked: Asked) -> list[str]:
+def _list_paths(asked: Asked) -> list[str]:
     return [file.path for file in asked.source.files()]

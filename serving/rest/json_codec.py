@@ -58,7 +58,7 @@ def read(
     Raises `BadRequest` naming the first value that is not as it must be.
     """
     if not isinstance(body, dict):
-        raise BadRequest(f"the body must be an object, got {_kind(body)}")
+        raise BadRequest(f"the body must be an object, got {_describe_kind(body)}")
     name = body.get("signature_name", "") or exported.COLUMNS
     if not isinstance(name, str) or name not in signatures:
         raise BadRequest(
@@ -73,13 +73,13 @@ def read(
         raise BadRequest(f"unknown key {unknown[0]!r}; known are signature_name, instances, inputs")
     by_row = given == ["instances"]
     specs = signatures[name]
-    take = _of_rows if by_row else _of_columns
+    take = _parse_rows if by_row else _parse_columns
     values = take(body[given[0]], specs, data.columns if name == exported.COLUMNS else {})
     strange: undated.Counts = {}
     if name in (exported.EXAMPLES, exported.COLUMNS):
         check = _check_examples if name == exported.EXAMPLES else _check_columns
         strange = undated.count(check(values, data, given[0]), dates, data.columns)
-    arrays = {n: _array(x, specs[n], data.columns.get(n)) for n, x in values.items()}
+    arrays = {n: _build_array(x, specs[n], data.columns.get(n)) for n, x in values.items()}
     return Request(name, arrays, by_row, strange)
 
 
@@ -87,28 +87,32 @@ def read(
 _Values = dict[str, list[Any]]
 
 
-def _of_rows(rows: Any, specs: Mapping[str, Any], columns: Mapping[str, config.Column]) -> _Values:
+def _parse_rows(
+    rows: Any, specs: Mapping[str, Any], columns: Mapping[str, config.Column]
+) -> _Values:
     if not isinstance(rows, list) or not rows:
-        raise BadRequest(f"instances: is {_kind(rows)}, must be a list of one row or more")
+        raise BadRequest(f"instances: is {_describe_kind(rows)}, must be a list of one row or more")
     found: _Values = {name: [] for name in specs}
     for number, row in enumerate(rows):
         where = f"instances[{number}]"
         for name, value in _name_inputs(row, specs, columns, where=where).items():
             found[name].append(
-                _value(value, specs[name], columns.get(name), where=f"{where}.{name}")
+                _parse_value(value, specs[name], columns.get(name), where=f"{where}.{name}")
             )
     return found
 
 
-def _of_columns(
+def _parse_columns(
     given: Any, specs: Mapping[str, Any], columns: Mapping[str, config.Column]
 ) -> _Values:
     found: _Values = {}
     for name, values in _name_inputs(given, specs, columns, where="inputs").items():
         if not isinstance(values, list) or not values:
-            raise BadRequest(f"inputs.{name}: is {_kind(values)}, must be a list of a value a row")
+            raise BadRequest(
+                f"inputs.{name}: is {_describe_kind(values)}, must be a list of a value a row"
+            )
         found[name] = [
-            _value(value, specs[name], columns.get(name), where=f"inputs.{name}[{number}]")
+            _parse_value(value, specs[name], columns.get(name), where=f"inputs.{name}[{number}]")
             for number, value in enumerate(values)
         ]
     sizes = {name: len(values) for name, values in found.items()}
@@ -129,7 +133,9 @@ def _name_inputs(
     if len(specs) == 1 and (not isinstance(given, dict) or _is_bytes(given)):
         return {next(iter(specs)): given}
     if not isinstance(given, dict):
-        raise BadRequest(f"{where}: is {_kind(given)}, must be an object with {', '.join(specs)}")
+        raise BadRequest(
+            f"{where}: is {_describe_kind(given)}, must be an object with {', '.join(specs)}"
+        )
     for name in given:
         if name not in specs:
             raise BadRequest(
@@ -138,30 +144,32 @@ def _name_inputs(
             )
     for name in specs:
         if name not in given:
-            raise BadRequest(f"{where}: column {name!r} is missing{_hint(columns.get(name))}")
+            raise BadRequest(
+                f"{where}: column {name!r} is missing{_describe_missing(columns.get(name))}"
+            )
     return given
 
 
-def _hint(column: config.Column | None) -> str:
+def _describe_missing(column: config.Column | None) -> str:
     """Says what to write where a column that may be missing has no value."""
     if column is None or (column.missing != "allow" and not column.list):
         return ""
-    return f"; no value is written as {_json(column)}"
+    return f"; no value is written as {_format_missing(column)}"
 
 
-def _json(column: config.Column) -> str:
+def _format_missing(column: config.Column) -> str:
     if column.list:
         return "[]"
     value = column.stands_for_missing
     return f'"{value}"' if isinstance(value, str) else "NaN" if value != value else str(value)
 
 
-def _value(value: Any, spec: Any, column: config.Column | None, *, where: str) -> Any:
+def _parse_value(value: Any, spec: Any, column: config.Column | None, *, where: str) -> Any:
     """Returns one value, or several of a row as a flat list."""
     leaf = _LEAVES[spec.dtype.name]
     shape = tuple(spec.shape.as_list()[1:])
     flat: list[Any] = []
-    if value is None and (hint := _hint(column)):
+    if value is None and (hint := _describe_missing(column)):
         raise BadRequest(f"{where}: is null{hint}")
     _flatten(value, shape, where, take=lambda item, place: flat.append(leaf(item, place)))
     if column is not None and column.type == "uint8" and len(flat[0]) != column.size:
@@ -181,29 +189,29 @@ def _flatten(
         return
     if not isinstance(value, list) or shape[0] not in (None, len(value)):
         size = "" if shape[0] is None else f" of {shape[0]}"
-        raise BadRequest(f"{where}: is {_kind(value)}, must be a list{size}")
+        raise BadRequest(f"{where}: is {_describe_kind(value)}, must be a list{size}")
     for number, item in enumerate(value):
         _flatten(item, shape[1:], f"{where}[{number}]", take=take)
 
 
-def _whole(value: Any, where: str) -> int:
+def _parse_whole(value: Any, where: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise BadRequest(f"{where}: is {_kind(value)}, must be a whole number")
+        raise BadRequest(f"{where}: is {_describe_kind(value)}, must be a whole number")
     if not -(2**63) <= value < 2**63:
         raise BadRequest(f"{where}: is {value}, too large for int64")
     return value
 
 
-def _number(value: Any, where: str) -> float:
+def _parse_number(value: Any, where: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise BadRequest(f"{where}: is {_kind(value)}, must be a number")
+        raise BadRequest(f"{where}: is {_describe_kind(value)}, must be a number")
     too_large = math.isfinite(value) and abs(value) > _FLOAT32
     if too_large or (isinstance(value, int) and abs(value) > _WHOLE):
         raise BadRequest(f"{where}: is {value}, which float32 cannot hold")
     return float(value)
 
 
-def _text(value: Any, where: str) -> bytes:
+def _parse_text(value: Any, where: str) -> bytes:
     try:
         if _is_bytes(value):
             padded = value["b64"] + "=" * (-len(value["b64"]) % 4)
@@ -214,13 +222,13 @@ def _text(value: Any, where: str) -> bytes:
         raise BadRequest(f"{where}: half of a surrogate pair is not text") from None
     except ValueError as error:  # not only binascii.Error: of characters beyond ASCII, too
         raise BadRequest(f"{where}.b64: is not base64: {error}") from None
-    raise BadRequest(f'{where}: is {_kind(value)}, must be a text or {{"b64": text}}')
+    raise BadRequest(f'{where}: is {_describe_kind(value)}, must be a text or {{"b64": text}}')
 
 
 _LEAVES: Mapping[str, Callable[[Any, str], Any]] = {
-    "int64": _whole,
-    "float32": _number,
-    "string": _text,
+    "int64": _parse_whole,
+    "float32": _parse_number,
+    "string": _parse_text,
 }
 
 
@@ -231,7 +239,7 @@ def _is_bytes(value: Any) -> bool:
 _KINDS = {dict: "an object", str: "a text", bool: "true or false", type(None): "null"}
 
 
-def _kind(value: Any) -> str:
+def _describe_kind(value: Any) -> str:
     if isinstance(value, list):
         return f"a list of {len(value)}" if value else "an empty list"
     if type(value) in (int, float):
@@ -241,7 +249,7 @@ def _kind(value: Any) -> str:
     return _KINDS[type(value)]
 
 
-def _array(values: list[Any], spec: Any, column: config.Column | None) -> np.ndarray:
+def _build_array(values: list[Any], spec: Any, column: config.Column | None) -> np.ndarray:
     shape = [len(values), *spec.shape.as_list()[1:]]
     if column is not None and column.list and shape[1:] == [None]:
         shape[1] = max(map(len, values))
@@ -252,11 +260,11 @@ def _array(values: list[Any], spec: Any, column: config.Column | None) -> np.nda
 
 
 def _check_columns(values: _Values, data: config.Data, where: str) -> pa.RecordBatch:
-    arrays = [_raw(values[name], column) for name, column in data.columns.items()]
+    arrays = [_build_raw(values[name], column) for name, column in data.columns.items()]
     return _check(pa.record_batch(arrays, list(data.columns)), data, where)
 
 
-def _raw(values: list[Any], column: config.Column) -> pa.Array:
+def _build_raw(values: list[Any], column: config.Column) -> pa.Array:
     """Returns values as a source finds them: null where one stands for none."""
     if column.list:
         # Padded or not: what stands for no item is left out.
@@ -287,9 +295,11 @@ def _check(batch: pa.RecordBatch, data: config.Data, where: str) -> pa.RecordBat
     """Holds rows to the rules of their columns, as `make preprocess` and `make predict` do; returns
     them."""
     for name, column in data.columns.items():
-        row = _first_nan(batch.column(name), column)
+        row = _find_first_nan(batch.column(name), column)
         if row is not None:
-            raise BadRequest(f"{_place(where, row)}: column {name!r} is NaN{_hint(column)}")
+            raise BadRequest(
+                f"{_place(where, row)}: column {name!r} is NaN{_describe_missing(column)}"
+            )
     good = validate.enforce(Rows(batch), data, "test")
     if good.letters:
         letter = good.letters[0]
@@ -302,7 +312,7 @@ def _place(where: str, row: int) -> str:
     return f"instances[{row}]" if where == "instances" else f"inputs, row {row}"
 
 
-def _first_nan(values: pa.Array, column: config.Column) -> int | None:
+def _find_first_nan(values: pa.Array, column: config.Column) -> int | None:
     """Returns the first row with NaN in a column for which a default stands in training: the rules
     take NaN for no value, but a model does not."""
     if column.type != "float32" or column.list or column.default is None:
@@ -315,7 +325,7 @@ def _first_nan(values: pa.Array, column: config.Column) -> int | None:
 
 def answer(outputs: Mapping[str, np.ndarray], *, by_row: bool) -> dict[str, Any]:
     """Returns the answer to a request; a lone output goes without its name."""
-    lists = {name: _listed(name, values) for name, values in sorted(outputs.items())}
+    lists = {name: _convert_to_lists(name, values) for name, values in sorted(outputs.items())}
     if len(lists) == 1:
         return {"predictions" if by_row else "outputs": next(iter(lists.values()))}
     if not by_row:
@@ -324,7 +334,7 @@ def answer(outputs: Mapping[str, np.ndarray], *, by_row: bool) -> dict[str, Any]
     return {"predictions": [dict(zip(lists, row, strict=True)) for row in rows]}
 
 
-def _listed(name: str, values: np.ndarray) -> Any:
+def _convert_to_lists(name: str, values: np.ndarray) -> Any:
     if values.dtype == object:
         flat = [_encode_bytes(value, name) for value in values.ravel().tolist()]
         return np.array(flat, object).reshape(values.shape).tolist()

@@ -149,7 +149,7 @@ class RestServer(serving.ThreadedWSGIServer):
         return self.served.metadata() if rest else self.served.status()
 
     def _post(self, request: Request) -> Any:
-        body = _body(request)
+        body = _read_body(request)
         if self._parse_path(request) != ":predict":
             raise exceptions.BadRequest(
                 f"Malformed request: POST {request.path}; this model has :predict alone"
@@ -190,7 +190,7 @@ def _allow(request: Request, *methods: str) -> None:
         )
 
 
-def _body(request: Request) -> bytes:
+def _read_body(request: Request) -> bytes:
     # werkzeug would end a body in chunks at the limit, and takes no number for no body.
     if request.content_length is None:
         raise exceptions.LengthRequired(

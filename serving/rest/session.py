@@ -31,10 +31,10 @@ def serve(job: config.Config, export: exported.Export, *, port: int, records_pat
     """
     print(f"loading {terminal.display_path(export.path)}", flush=True)
     export.verify()
-    data = rules(job)
+    data = build_rules(job)
     dates = date_rules.find_unruled(job.features, data.columns)
     served = Served(job.name, export, data, dates=dates)
-    example = _tried(served, {"instances": [instance(data, records_path)]})
+    example = _try_example(served, {"instances": [build_instance(data, records_path)]})
     with RestServer(port, served, example) as server:
         print("\n".join(welcome(server, export.step)), flush=True)
         thread = threading.Thread(target=server.serve_forever, args=(0.1,))
@@ -48,11 +48,11 @@ def serve(job: config.Config, export: exported.Export, *, port: int, records_pat
             thread.join()
 
 
-def rules(job: config.Config) -> config.Data:
+def build_rules(job: config.Config) -> config.Data:
     """Returns what rows must be like: the columns that the model takes, with their rules."""
     return job.data.model_copy(
         update={
-            "columns": inputs.model_columns(job),
+            "columns": inputs.list_model_columns(job),
             "inputs": {inputs.SPLIT: {}},
             "key": (),
             "split": splits.HashSplit(),
@@ -60,7 +60,7 @@ def rules(job: config.Config) -> config.Data:
     )
 
 
-def _tried(served: Served, example: dict[str, Any]) -> dict[str, Any] | None:
+def _try_example(served: Served, example: dict[str, Any]) -> dict[str, Any] | None:
     """Returns an example that the model answers, which also makes it ready for the first one."""
     try:
         served.predict(example)
@@ -81,48 +81,48 @@ def welcome(server: RestServer, step: int) -> list[str]:
     return [*lines, f"try it: curl -s {server.address}/example | curl -s -d @- {url}:predict"]
 
 
-def instance(data: config.Data, records_path: str) -> dict[str, Any]:
+def build_instance(data: config.Data, records_path: str) -> dict[str, Any]:
     """Returns a row as JSON: a record of the test or eval split, if there are any.
 
     Values of sensitive columns are made up.
     """
-    found = _record(data, records_path)
+    found = _read_record(data, records_path)
     return {
-        name: made_up(column) if name not in found or column.sensitive else found[name]
+        name: make_up(column) if name not in found or column.sensitive else found[name]
         for name, column in data.columns.items()
     }
 
 
-def _record(data: config.Data, records_path: str) -> dict[str, Any]:
+def _read_record(data: config.Data, records_path: str) -> dict[str, Any]:
     try:
         splits_there = manifest.read(records_path).splits
         for split in ("test", "eval"):
             for shard in splits_there[split].shards if split in splits_there else ():
                 if shard.records:
                     path = storage.join(records_path, shard.path)
-                    return _values(next(tfrecord.read(path, count=1)), data)
+                    return _read_values(next(tfrecord.read(path, count=1)), data)
     except (errors.PipelineError, OSError):
         pass  # an example is no reason to serve nothing
     return {}
 
 
-def _values(payload: bytes, data: config.Data) -> dict[str, Any]:
+def _read_values(payload: bytes, data: config.Data) -> dict[str, Any]:
     batch, bad = examples.parse_columns([payload], data.columns, {})
     if bad:
         return {}
     [row] = batch.to_pylist()
-    return {name: _json(row[name], column) for name, column in data.columns.items()}
+    return {name: _convert_to_json(row[name], column) for name, column in data.columns.items()}
 
 
-def _json(value: Any, column: config.Column) -> Any:
+def _convert_to_json(value: Any, column: config.Column) -> Any:
     if value is None and column.list:
         return []
     if value is None:
-        return _shaped(column.stands_for_missing, column)
+        return _shape(column.stands_for_missing, column)
     if column.is_image:
         return {"b64": base64.b64encode(value).decode()}
     if isinstance(value, list):
-        return nested([_decode(item) for item in value], () if column.list else column.shape)
+        return nest([_decode(item) for item in value], () if column.list else column.shape)
     return _decode(value)
 
 
@@ -130,35 +130,35 @@ def _decode(value: Any) -> Any:
     return value.decode(errors="replace") if isinstance(value, bytes) else value
 
 
-def nested(flat: list[Any], shape: tuple[int, ...]) -> Any:
+def nest(flat: list[Any], shape: tuple[int, ...]) -> Any:
     """Returns a flat list as lists of lists of a shape."""
     if len(shape) <= 1:
         return flat
     step = len(flat) // shape[0]
-    return [nested(flat[n * step : (n + 1) * step], shape[1:]) for n in range(shape[0])]
+    return [nest(flat[n * step : (n + 1) * step], shape[1:]) for n in range(shape[0])]
 
 
-def made_up(column: config.Column) -> Any:
+def make_up(column: config.Column) -> Any:
     """Returns a value that keeps the rules of a column, as far as that is easy."""
     if column.type == "image":
         return {"b64": _PIXEL}
     if column.type == "uint8":
         return {"b64": base64.b64encode(bytes(column.size)).decode()}
     if column.allowed:
-        return _shaped(column.allowed[0], column)
+        return _shape(column.allowed[0], column)
     if column.dates is not None:
         day = date_forms.EXAMPLES[column.dates]
-        return _shaped(day if column.type == "string" else int(day), column)
+        return _shape(day if column.type == "string" else int(day), column)
     if column.type == "string":
-        return _shaped("x" * max(1, column.min_length), column)
+        return _shape("x" * max(1, column.min_length), column)
     low = column.min if column.min is not None else min(0.0, column.max or 0.0)
-    return _shaped(math.ceil(low) if column.type == "int64" else low, column)
+    return _shape(math.ceil(low) if column.type == "int64" else low, column)
 
 
-def _shaped(value: Any, column: config.Column) -> Any:
+def _shape(value: Any, column: config.Column) -> Any:
     if column.list:
         return [value]
-    return nested([value] * column.size, column.shape) if column.shape else value
+    return nest([value] * column.size, column.shape) if column.shape else value
 
 
 # A white PNG of one pixel.

@@ -25,21 +25,22 @@ with tf1.Graph().as_default(), tf1.Session() as session:
     for number in (0, 1):
         saver.save(session, folder + "/model.ckpt", global_step=number)
         session.run(step.assign_add(1))
-    newest = checkpoint_files.newest(folder)
-    found = checkpoint_files.step_of(newest)
-    with checkpoint_files.pinned(newest) as copy:
+    newest = checkpoint_files.find_newest(folder)
+    found = checkpoint_files.read_step(newest)
+    with checkpoint_files.pin(newest) as copy:
         saver.save(session, folder + "/model.ckpt", global_step=2)
-        pinned = checkpoint_files.step_of(copy)
+        pinned = checkpoint_files.read_step(copy)
         kept = checkpoint_files.keep(copy, folder + "/best")
     run_folder.RunFolder(folder).write("best.json", {"checkpoint": "best/model.ckpt-1"})
     best = checkpoint_files.find_intact(folder, "best")
-    other = checkpoint_files.keep(checkpoint_files.newest(folder), folder + "/best")
-    copied = checkpoint_files.step_of(other)
+    other = checkpoint_files.keep(checkpoint_files.find_newest(folder), folder + "/best")
+    copied = checkpoint_files.read_step(other)
     checkpoint_files.keep_only(kept, folder + "/best")
     print(json.dumps({
         "newest": newest, "step": found, "pinned": pinned, "local": not storage.is_remote(copy),
-        "removed": not os.path.exists(copy + ".index"), "then": checkpoint_files.newest(folder),
-        "best": [*best, checkpoint_files.step_of(kept)],
+        "removed": not os.path.exists(copy + ".index"),
+        "then": checkpoint_files.find_newest(folder),
+        "best": [*best, checkpoint_files.read_step(kept)],
         "other": [copied, storage.exists(other + ".index")],
     }))
 """

@@ -14,7 +14,7 @@ from tests.e2e.conftest import modes
 from trainer import experiment
 from trainer.checkpoints import checkpoint_files
 from trainer.evaluation import best_exporter
-from trainer.input.dataset import RecordDataset, even_batches
+from trainer.input.dataset import RecordDataset, split_evenly
 
 # `MODES` has them evaluate too.
 REPLICATED = [name for name, row in STRATEGIES.items() if row.replicates and row.evaluates]
@@ -29,16 +29,16 @@ def test_replicated_evaluation_equals_plain_evaluation(
     assert run.job.cluster.eval_strategy == mode
     plain = small_records.config("train.steps=1")
     records = RecordDataset(plain, small_records.folder, small_records.contents)
-    estimator = experiment.estimator(
+    estimator = experiment.build_estimator(
         plain,
         RunFolder(str(tmp_path)),
         topology.Task("evaluator", 0),
         transforms=records.transforms,
     )
-    metrics = best_exporter.as_floats(
+    metrics = best_exporter.convert_to_floats(
         estimator.evaluate(
-            records.eval_input_fn(split),
-            checkpoint_path=checkpoint_files.newest(str(run.path)),
+            records.build_eval_input_fn(split),
+            checkpoint_path=checkpoint_files.find_newest(str(run.path)),
             name=f"plain_{split}",
         )
     )
@@ -75,7 +75,7 @@ def test_predictions_of_all_replicas_are_evaluated(run_of, commands, mode):
     ],
 )
 def test_batches_of_replicas_are_even(records, largest, replicas, sizes):
-    assert even_batches(records, largest, replicas) == sizes
+    assert split_evenly(records, largest, replicas) == sizes
     assert sum(sizes) == records
 
 
@@ -87,4 +87,4 @@ def test_fewer_records_than_replicas_are_refused(small_records):
         errors.UsageError,
         match=rf"200 replicas evaluate, but split 'eval' has only {there} records; use cluster",
     ):
-        records.eval_input_fn("eval")
+        records.build_eval_input_fn("eval")

@@ -181,7 +181,7 @@ def test_rounding_is_never_a_difference(tmp_path, seed, task):
     table = small_table.Table(tmp_path, text=drawn.config(), made=drawn.payloads)
     if seed:
         _draw_parameters(table, drawn)
-    written = _export(table, serving_graph.serving_input_fn(table.records.transforms))
+    written = _export(table, serving_graph.build_serving_input_fn(table.records.transforms))
     gate = parity.Gate(table.records)
     assert gate.check(table.estimator, table.checkpoint, written) >= small_table.ROWS["eval"]
 
@@ -250,7 +250,7 @@ def prices(tmp_path_factory):
 
 def test_a_regression_far_from_zero_passes(prices):
     table, gate = prices
-    written = _export(table, serving_graph.serving_input_fn(table.records.transforms))
+    written = _export(table, serving_graph.build_serving_input_fn(table.records.transforms))
     assert gate.check(table.estimator, table.checkpoint, written) >= 100
 
 
@@ -259,7 +259,7 @@ def test_a_planted_difference_is_found(prices, planted, tmp_path):
     table, gate = prices
     planted = PLANTED[planted]
     if callable(planted):
-        true = serving_graph.serving_input_fn(table.records.transforms)
+        true = serving_graph.build_serving_input_fn(table.records.transforms)
 
         def receiver():
             made = true()
@@ -267,7 +267,7 @@ def test_a_planted_difference_is_found(prices, planted, tmp_path):
     else:
         other = small_table.Table(tmp_path, text=_REGRESSION.replace(*planted), made=_prices)
         assert other.job != table.job
-        receiver = serving_graph.serving_input_fn(other.records.transforms)
+        receiver = serving_graph.build_serving_input_fn(other.records.transforms)
     with pytest.raises(errors.ModelError, match=r"Estimator\.predict differ on \d+ of"):
         gate.check(table.estimator, table.checkpoint, _export(table, receiver))
 
@@ -281,7 +281,7 @@ def test_a_stale_word_far_down_a_long_vocabulary_is_found(tmp_path):
     stale = small_table.Table(
         tmp_path / "stale", text=text.replace(" w5000,", " yesterday,"), made=_prices
     )
-    written = _export(table, serving_graph.serving_input_fn(stale.records.transforms))
+    written = _export(table, serving_graph.build_serving_input_fn(stale.records.transforms))
     with pytest.raises(
         errors.ModelError, match=r"differ on 1 of \d+ rows .*'carrier' \(known value 'w5000'\)"
     ):
@@ -312,7 +312,7 @@ def test_one_deviation_is_found_where_predictions_cannot_show_it(tmp_path):
     )
     gate, receiver = (
         parity.Gate(table.records),
-        serving_graph.serving_input_fn(table.records.transforms),
+        serving_graph.build_serving_input_fn(table.records.transforms),
     )
     assert gate.check(table.estimator, table.checkpoint, _export(table, receiver)) >= 100
     first = table.checkpoint
@@ -354,14 +354,14 @@ def moments(tmp_path_factory):
 
 def test_a_narrow_label_far_from_zero_of_ones_own_model_passes(moments):
     table, gate = moments
-    written = _export(table, serving_graph.serving_input_fn(table.records.transforms))
+    written = _export(table, serving_graph.build_serving_input_fn(table.records.transforms))
     assert gate.check(table.estimator, table.checkpoint, written) >= 100
 
 
 @pytest.mark.parametrize("planted", [_scaled, _dropped, _swapped])
 def test_an_offset_of_ones_own_model_hides_no_difference(moments, planted):
     table, gate = moments
-    true = serving_graph.serving_input_fn(table.records.transforms)
+    true = serving_graph.build_serving_input_fn(table.records.transforms)
 
     def receiver():
         made = true()
@@ -374,7 +374,7 @@ def test_an_offset_of_ones_own_model_hides_no_difference(moments, planted):
 def test_parameters_of_another_checkpoint_are_found(prices):
     table, gate = prices
     first = table.checkpoint
-    written = _export(table, serving_graph.serving_input_fn(table.records.transforms))
+    written = _export(table, serving_graph.build_serving_input_fn(table.records.transforms))
     table.trainable().train(table.input_fn, steps=1)
     newest = tf.train.latest_checkpoint(table.run.path)
     assert newest != first

@@ -123,7 +123,7 @@ def _of(published, split):
     """Returns the rows of a split, in the order of its records."""
     from trainer.input import parsing
 
-    batches = published.records.serialized(split).rebatch(5000)
+    batches = published.records.read_serialized(split).rebatch(5000)
     [found] = [parsing.parse(b, published.job.data.columns) for b in batches]
     known = {row["id"]: row for row in _rows()}
     return [known[number] for number in found["id"].numpy().tolist()]
@@ -132,7 +132,7 @@ def _of(published, split):
 def test_metrics_are_those_of_rows_with_the_label(published):
     from sklearn import metrics
 
-    found = published.estimator.evaluate(published.records.eval_input_fn("eval"))
+    found = published.estimator.evaluate(published.records.build_eval_input_fn("eval"))
     rows = _of(published, "eval")
     served = _by_hand(published, rows)
     bought = np.array([row["bought"] is not None for row in rows])

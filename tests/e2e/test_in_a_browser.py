@@ -43,7 +43,7 @@ def _report(folder):
 
 
 def _compare(folder):
-    return compare_page.page([compared.result(compared.WORSE)])
+    return compare_page.render_page([compared.result(compared.WORSE)])
 
 
 def _plan(folder):

@@ -290,7 +290,7 @@ def test_the_server_takes_lists_with_and_without_padding(published):
 
 @pytest.mark.slow
 def test_evaluation_and_a_keras_model_know_lists(published):
-    evaluated = published.estimator.evaluate(published.records.eval_input_fn("test"))
+    evaluated = published.estimator.evaluate(published.records.build_eval_input_fn("test"))
     assert evaluated["accuracy"] > 0.7
     records = published.records.folder
     made = migration.Migration(published.run, records).publish(

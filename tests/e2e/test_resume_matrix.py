@@ -84,7 +84,7 @@ class Run:
 
     @property
     def checkpoint(self) -> str:
-        return checkpoint_files.newest(str(self.path))
+        return checkpoint_files.find_newest(str(self.path))
 
     def at_start(self, task: str) -> dict[str, np.ndarray]:
         return dict(np.load(self.path / "at_start" / f"{task}.npz"))
@@ -131,7 +131,9 @@ def test_the_other_mode_resumes_where_the_first_stopped(
     first = saved_by(saved)
     name = f"{saved}-to-{resumed}".replace("_", "-")
     _copy(first, name)
-    blocks = RecordDataset(first.job, small_records.folder, small_records.contents).blocks("train")
+    blocks = RecordDataset(first.job, small_records.folder, small_records.contents).list_blocks(
+        "train"
+    )
     before = _tensors(first.checkpoint)
     step = int(before["global_step"])
     assert any("Adam" in tensor for tensor in before)

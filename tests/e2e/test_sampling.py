@@ -77,7 +77,7 @@ class _Trained:
         self.path = str(found.parent)
         self.records = RecordDataset(self.job, self.path, manifest.read(self.path))
         task = topology.Task(topology.EVALUATOR, 0)
-        self.estimator = experiment.estimator(
+        self.estimator = experiment.build_estimator(
             self.job, self.run, task, transforms=self.records.transforms
         )
         steps = self.job.train.steps
@@ -107,12 +107,12 @@ class _Trained:
     def columns(self, split: str) -> dict[str, np.ndarray]:
         batches = [
             {name: x.numpy() for name, x in parsing.parse(b, self.job.data.columns).items()}
-            for b in self.records.serialized(split).rebatch(5000)
+            for b in self.records.read_serialized(split).rebatch(5000)
         ]
         return {name: np.concatenate([b[name] for b in batches]) for name in batches[0]}
 
     def served(self) -> np.ndarray:
-        found = self.estimator.predict(self.records.eval_input_fn("eval"))
+        found = self.estimator.predict(self.records.build_eval_input_fn("eval"))
         return np.array([row["probabilities"][1] for row in found])
 
     def covariance(self) -> np.ndarray:
@@ -141,7 +141,7 @@ def test_probabilities_are_those_of_all_rows(folder, correct):
     of_model = slope @ model.covariance() @ slope
     of_labels = np.mean(truth * (1 - truth)) / len(truth)
     assert abs(served.mean() - truth.mean()) < FAR * np.sqrt(of_model)
-    figure = model.estimator.evaluate(model.records.eval_input_fn("eval"))["calibration"]
+    figure = model.estimator.evaluate(model.records.build_eval_input_fn("eval"))["calibration"]
     far = FAR * np.sqrt(of_model + of_labels) / truth.mean()
     print(f"calibration of {correct}: {figure:.4f}, at most {far:.4f} from 1 by chance")
     assert abs(figure - 1) < far < 0.15
@@ -167,4 +167,4 @@ def test_without_a_correction_probabilities_are_too_high(folder):
     model = _Trained(folder, "none")
     odds = np.exp(model.parameters()[0])
     assert odds == pytest.approx(1 / KEEP, rel=0.3)
-    assert model.estimator.evaluate(model.records.eval_input_fn("eval"))["calibration"] > 1.5
+    assert model.estimator.evaluate(model.records.build_eval_input_fn("eval"))["calibration"] > 1.5

@@ -37,7 +37,7 @@ def _train(words, trainers, path: pathlib.Path, *overrides: str) -> dict[str, np
         rig = Rig(path, trainers, stop, words)
         rig.train(*ALWAYS, *overrides)
     assert rig.restarts == []
-    reader = tf.train.load_checkpoint(checkpoint_files.newest(str(path)))
+    reader = tf.train.load_checkpoint(checkpoint_files.find_newest(str(path)))
     return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
 
 
@@ -54,7 +54,7 @@ def _restored(path: pathlib.Path, servers: int) -> dict[str, np.ndarray]:
             assert len(ordered) == servers
             table = name.removesuffix("/Adam").removesuffix("/Adam_1")
             layout = RowBlocks(word_table.WORDS, servers, turn=zlib.crc32(table.encode()))
-            whole[name] = layout.joined(ordered).numpy()
+            whole[name] = layout.join(ordered).numpy()
         else:
             whole[name] = ordered[0]
     return whole

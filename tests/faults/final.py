@@ -14,9 +14,9 @@ class Final:
 
     def __init__(self, rig, folder=None):
         folder = folder or rig.records.folder
-        blocks = RecordDataset(rig.records.job, folder, manifest.read(folder)).blocks("train")
-        saved = checkpoint_files.newest(str(rig.path))
-        self.blocks, self.counts = blocks, saved_counts.counts_in(saved, blocks)
+        blocks = RecordDataset(rig.records.job, folder, manifest.read(folder)).list_blocks("train")
+        saved = checkpoint_files.find_newest(str(rig.path))
+        self.blocks, self.counts = blocks, saved_counts.read_counts(saved, blocks)
         self.by_name = witness.read_applied(saved)
         self.names = witness.read_names(folder, manifest.read(folder))
         self.applied = verdict.compare_applied(saved, folder, rig.records.job)

@@ -20,7 +20,7 @@ def session(target: str, job: str) -> tuple[dispatcher.Dispatcher, Any, Any]:
     request_numbers.make_unique()
     placed = tf.compat.v1.train.replica_device_setter(1, worker_device=job)
     with tf.Graph().as_default() as graph, tf.compat.v1.device(placed):
-        reached = counters.variable(saved_counts.REACHED, [4], tf.int32, saved=True)
+        reached = counters.make_variable(saved_counts.REACHED, [4], tf.int32, saved=True)
         shared = dispatcher.Dispatcher(reached, rank=RANK, num_readers=2, width=WIDTH, chunk=CHUNK)
         shared.build()
         made = tf.compat.v1.global_variables_initializer()

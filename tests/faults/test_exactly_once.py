@@ -151,7 +151,7 @@ def test_training_that_ends_early_is_saved_once_and_exactly(rig, mode, backup):
     settings += ("cluster.workers=2", "train.max_seconds=4")
     rig.train(*settings, "train.steps=100000", "train.save_steps=100000", pace=0.005)
     state = tf.train.get_checkpoint_state(str(rig.path))
-    steps = [checkpoint_files.step_of(path) for path in state.all_model_checkpoint_paths]
+    steps = [checkpoint_files.read_step(path) for path in state.all_model_checkpoint_paths]
     assert steps[0] == 0
     assert len(steps) == 2
     final = Final(rig)
@@ -171,14 +171,14 @@ def test_each_checkpoint_has_the_steps_that_it_counts(rig, model, backup):
     settings = (*WITNESSED, f"model.name={model}", f"cluster.backup_workers={backup}")
     settings += ("cluster.strategy=parameter_server_sync", "cluster.workers=2", "train.steps=60")
     rig.train(*settings, "train.save_steps=1", "train.keep_checkpoints=70")
-    blocks = RecordDataset(rig.records.job, rig.records.folder, rig.records.contents).blocks(
+    blocks = RecordDataset(rig.records.job, rig.records.folder, rig.records.contents).list_blocks(
         "train"
     )
     state = tf.train.get_checkpoint_state(str(rig.path))
     saved = list(state.all_model_checkpoint_paths)
     assert len(saved) > 10
     for checkpoint in saved:
-        counts = saved_counts.counts_in(checkpoint, blocks)
+        counts = saved_counts.read_counts(checkpoint, blocks)
         step = int(tf.train.load_variable(checkpoint, "global_step"))
         assert counts.applied.sum() == step * (3 - backup) * BATCH, step
         assert counts.reached.sum() >= counts.applied.sum()
@@ -205,7 +205,7 @@ def test_of_gradients_that_come_late_nothing_is_applied_nor_counted_as_such(
     # What was dropped was handed out, once; no checkpoint is ahead of what a slow process reads.
     assert final.counts.reached.sum() > applied
     for saved in tf.train.get_checkpoint_state(str(rig.path)).all_model_checkpoint_paths:
-        counts = saved_counts.counts_in(saved, final.blocks)
+        counts = saved_counts.read_counts(saved, final.blocks)
         assert counts.readers.sum() == counts.reached.sum(), saved
     assert sum(row["more"] for row in result["input"]) == 0
 

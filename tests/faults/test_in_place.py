@@ -124,7 +124,7 @@ def test_each_record_of_their_files_trains_exactly_once(foreign, tmp_path, setti
     assert run.launches == (2 if target == "launcher" else 1)
     folder = builds.find_run_build(str(output), run.run, "theirs")
     job: config.Config = config_file.load(str(foreign), list(settings))
-    found = verdict.compare_applied(checkpoint_files.newest(run.run.path), folder, job)
+    found = verdict.compare_applied(checkpoint_files.find_newest(run.run.path), folder, job)
     if exact:
         assert found.exact
     else:

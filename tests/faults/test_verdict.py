@@ -18,7 +18,7 @@ from trainer.input.dataset import RecordDataset
 def saved(small_records, tmp_path):
     """Saves a checkpoint of one epoch and a half, changed as is asked, and returns its path."""
     contents = manifest.read(small_records.folder)
-    blocks = RecordDataset(small_records.job, small_records.folder, contents).blocks("train")
+    blocks = RecordDataset(small_records.job, small_records.folder, contents).list_blocks("train")
     names = witness.read_names(small_records.folder, contents)
 
     def save(change=lambda witnessed, names: None, counted=0):
@@ -30,7 +30,7 @@ def saved(small_records, tmp_path):
         change(witnessed, names)
         applied = reached + np.eye(1, len(reached), dtype=int)[0] * counted
         values = {
-            **saved_counts.unread(blocks),
+            **saved_counts.build_unread(blocks),
             **{
                 saved_counts.APPLIED: applied.astype(np.int32),
                 saved_counts.REACHED: reached.astype(np.int32),

@@ -53,8 +53,8 @@ class Applied:
 def compare_applied(checkpoint: str, folder: str, job: config.Config) -> Applied:
     """Compares the witness of a checkpoint with its ledger, over the records in `folder`."""
     contents = manifest.read(folder)
-    blocks = RecordDataset(job, folder, contents).blocks("train")
-    counts = saved_counts.counts_in(checkpoint, blocks)
+    blocks = RecordDataset(job, folder, contents).list_blocks("train")
+    counts = saved_counts.read_counts(checkpoint, blocks)
     names = witness.read_names(folder, contents)
     found = witness.read_applied(checkpoint)
     block_of = np.repeat(np.arange(len(blocks.records)), blocks.records)
@@ -137,9 +137,9 @@ def examine(
     `pids` are all processes it has had; `workers_lost` the number of times that one which is not
     the chief and trains was lost.
     """
-    checkpoint = checkpoint_files.newest(path)
+    checkpoint = checkpoint_files.find_newest(path)
     assert checkpoint is not None, f"no checkpoint in {path}"
-    step = checkpoint_files.step_of(checkpoint)
+    step = checkpoint_files.read_step(checkpoint)
     exports = promises.count_final_exports(path)
     remaining = processes.find_survivors(path, pids)
     job = epochs.set_run_length(job, RunFolder(path))

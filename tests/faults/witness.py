@@ -32,7 +32,7 @@ def model_fn(features, labels, mode, params):
     x = tf.compat.v1.layers.flatten(tf.cast(features["image"], tf.float32) / 255.0)
     logits = tf.compat.v1.layers.dense(x, params["classes"], name="linear")
     if mode != tf.estimator.ModeKeys.TRAIN:
-        return heads.estimator_spec(logits, features, labels, mode=mode, params=params)
+        return heads.build_estimator_spec(logits, features, labels, mode=mode, params=params)
     loss = tf.reduce_mean(
         tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
     )

@@ -61,7 +61,7 @@ def test_the_test_split_of_the_newest_run(predict, classifier):
 
 def _labels(published):
     """The labels of the test split as the trainer's graph makes them."""
-    batches = published.records.eval_input_fn("test")()
+    batches = published.records.build_eval_input_fn("test")()
     return np.concatenate([label.numpy() for _, label in batches])
 
 

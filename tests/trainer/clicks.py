@@ -77,7 +77,7 @@ def train(
     transforms = Transforms(of, contents(of))
     run = tf.estimator.RunConfig(folder, tf_random_seed=1)
     params = {**model_config.params(of.model), "optimizer": optimizers.Updates("adam", rate)}
-    model = models.model(of.model.name, params, run, transforms=transforms)
+    model = models.build_model(of.model.name, params, run, transforms=transforms)
 
     def model_fn(features: Any, labels: Any, mode: str) -> Any:
         with placement.cut(2 if mode == "train" else 1, largest=60):
@@ -92,7 +92,7 @@ def train(
 
     estimator = tf.estimator.Estimator(model_fn, config=run)
     estimator.train(input_fn, steps=steps)
-    receiver = serving_graph.serving_input_fn(transforms)
+    receiver = serving_graph.build_serving_input_fn(transforms)
     path = estimator.export_saved_model(f"{folder}/export", receiver).decode()
     loaded = tf.saved_model.load(path)
 

@@ -155,7 +155,7 @@ def side_of(small_records):
         task = topology.Task(topology.EVALUATOR, 0)
         records = RecordDataset(job, small_records.folder, contents)
         reporter = Reporter(run, task.name, job.train.steps)
-        built = experiment.estimator(job, run, task, transforms=records.transforms)
+        built = experiment.build_estimator(job, run, task, transforms=records.transforms)
         return Side(job, run, records, built, reporter)
 
     return build

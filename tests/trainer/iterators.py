@@ -54,7 +54,7 @@ def _list_of_strategy(name: str) -> dict[str, Any]:
     settings = config.Cluster(strategy=name, eval_strategy=evaluating)
     task = topology.Task("chief", 0, {role: tuple(a) for role, a in cluster.items()})
     os.environ["TF_CONFIG"] = task.tf_config()
-    made = strategies.distribution(settings, task)
+    made = strategies.build_distribution(settings, task)
     found = {}
     for part, strategy in (("train", made.train), ("evaluate", made.evaluate)):
         if strategy is None:

@@ -104,7 +104,7 @@ class Table:
         self._made = made
         self.records_path = str(folder / "records" / "table")
         self.records = RecordDataset(self.job, self.records_path, self.contents)
-        self.estimator = experiment.estimator(
+        self.estimator = experiment.build_estimator(
             self.job,
             self.run,
             topology.Task(topology.EVALUATOR, 0),

@@ -104,7 +104,7 @@ def _kept(task, *batches):
 
 def test_batches_of_one_synchronous_step_become_one():
     kept = [_kept("chief-0", (1, [[0, 0]]), (2, [[0, 1]])), _kept("worker-0", (1, [[5, 0]]))]
-    merged = divergence_replay.merged(kept, asynchronous=False)
+    merged = divergence_replay.merge_batches(kept, asynchronous=False)
     assert [(b.step, b.positions.tolist()) for b in merged] == [
         (1, [[0, 0], [5, 0]]),
         (2, [[0, 1]]),
@@ -113,5 +113,5 @@ def test_batches_of_one_synchronous_step_become_one():
 
 def test_batches_of_asynchronous_steps_stay_apart():
     kept = [_kept("chief-0", (1, [[0, 0]]), (4, [[0, 1]])), _kept("worker-0", (3, [[5, 0]]))]
-    merged = divergence_replay.merged(kept, asynchronous=True)
+    merged = divergence_replay.merge_batches(kept, asynchronous=True)
     assert [b.step for b in merged] == [1, 3, 4]

@@ -114,7 +114,7 @@ def test_of_several_labels_each_has_its_own_part(capsys):
     )
     found, metrics = evaluate.look_at(judged, "model.ckpt-60")
     assert capsys.readouterr().out == "table of eval, test\n"
-    assert evaluate.content(found, metrics) == [
+    assert evaluate.build_content(found, metrics) == [
         {
             "step": 60,
             "split": split,
@@ -129,5 +129,5 @@ def test_of_several_labels_each_has_its_own_part(capsys):
 
 
 def test_a_single_label_is_not_named():
-    (one,) = evaluate.content({"60 eval": SliceResult([])}, {"60 eval": {"loss": 0.5}})
+    (one,) = evaluate.build_content({"60 eval": SliceResult([])}, {"60 eval": {"loss": 0.5}})
     assert one == {"step": 60, "split": "eval", "metrics": {"loss": 0.5}, "slices": [], "notes": []}

@@ -16,7 +16,7 @@ from trainer import model_function, models, optimizers
 def test_a_deep_copy_of_a_model_function_is_the_same_object(small_records):
     """For several hosts, TensorFlow copies what the Estimator was given."""
     task = topology.Task("chief", 0, types.MappingProxyType({"chief": ("h:1",)}))
-    model = models.model("mnist_mlp", {}, None, transforms=None)
+    model = models.build_model("mnist_mlp", {}, None, transforms=None)
     made = model_function.ModelFunction(model, small_records.job, task, position=None)
     assert copy.deepcopy(made) is made
 
@@ -32,9 +32,9 @@ def test_a_deep_copy_of_a_model_function_is_the_same_object(small_records):
 def test_only_large_variables_of_users_code_are_cut_unless_they_say_so(model, size):
     key = "model.name" if size is None else "model"
     settings = [f"{key}={model}", "cluster={strategy: parameter_server}"]
-    assert model_function.largest_whole(config_file.load("mnist", settings)) == size
+    assert model_function.find_largest_whole(config_file.load("mnist", settings)) == size
     settings.append("cluster.partition_bytes=1000")
-    assert model_function.largest_whole(config_file.load("mnist", settings)) == 1000
+    assert model_function.find_largest_whole(config_file.load("mnist", settings)) == 1000
 
 
 def test_without_a_ledger_nothing_stays_in_the_graph_that_no_checkpoint_can_hold(

@@ -23,17 +23,17 @@ def judged(finished, small_records):
 def test_checkpoints(judged, finished):
     one = judged()
     prefix = f"{finished.run.path}/model.ckpt-"
-    assert one.checkpoints(None) == [f"{prefix}300"]
-    assert one.checkpoints("200") == [f"{prefix}200"]
-    assert one.checkpoints("all")[-2:] == [f"{prefix}200", f"{prefix}300"]
+    assert one.find_checkpoints(None) == [f"{prefix}300"]
+    assert one.find_checkpoints("200") == [f"{prefix}200"]
+    assert one.find_checkpoints("all")[-2:] == [f"{prefix}200", f"{prefix}300"]
     best = finished.run.read("best.json")["step"]
-    (kept,) = one.checkpoints("best")
+    (kept,) = one.find_checkpoints("best")
     assert kept == f"{finished.run.path}/best/model.ckpt-{best}"
     assert list(one.evaluate(kept)) == ["eval", "test"]
     with pytest.raises(
         errors.UsageError, match=r"--checkpoint '250': must be best, all or one of .*300"
     ):
-        one.checkpoints("250")
+        one.find_checkpoints("250")
 
 
 def test_an_unknown_split(judged):
@@ -51,12 +51,12 @@ def test_a_column_there_is_not(judged):
 
 def test_a_slice_for_each_value(judged, capsys):
     one = judged("test", ["label"])
-    (found,) = one.evaluate(one.checkpoints("200")[0]).values()
+    (found,) = one.evaluate(one.find_checkpoints("200")[0]).values()
     slices = [row.slice for row in found.results[None].rows]  # the most frequent first
     assert slices[0] == "all"
     assert sorted(slices[1:]) == [f"label={n}" for n in range(10)]
     assert 0 < found.metrics["accuracy"] <= 1
-    assert one.table({"test": found.metrics}).splitlines()[0] == "run finished, step 200"
+    assert one.format_table({"test": found.metrics}).splitlines()[0] == "run finished, step 200"
 
 
 def test_metrics_of_a_train_split_that_is_a_sample_have_a_note(judged, monkeypatch, small_records):
@@ -67,8 +67,8 @@ def test_metrics_of_a_train_split_that_is_a_sample_have_a_note(judged, monkeypat
     notes = {}
     for split in ("train", "test"):
         one = judged(split)
-        [found] = one.evaluate(one.checkpoints("200")[0]).values()
-        notes[split] = report_page.content(found.results[None])["notes"]
+        [found] = one.evaluate(one.find_checkpoints("200")[0]).values()
+        notes[split] = report_page.build_content(found.results[None])["notes"]
     assert notes["train"][0] == (
         "Of the rows of train with 0 in label, 25 % were kept; 1,234 were left out by data.sample. "
         "So calibration, log loss and others of train are not those of all rows."
@@ -91,5 +91,5 @@ def test_a_damaged_record_is_named(finished, small_records, tmp_path, policy):
     with pytest.raises(
         errors.DataError, match=rf"^shard {path}: block 0, byte 0, record 0: .* CRC"
     ):
-        one.evaluate(one.checkpoints(None)[0])
+        one.evaluate(one.find_checkpoints(None)[0])
     assert sorted(finished.path.iterdir()) == before

@@ -29,7 +29,9 @@ def test_only_the_chief_says_what_is_saved(run):
     """A worker that ends before the chief has saved would say step 0."""
     cluster = {"chief": ("h:1",), "worker": ("h:2",)}
     said = {
-        role: str(roles.stopped(run, topology.Task(role, 0, cluster), Reporter(run, role, 10)))
+        role: str(
+            roles.build_stopped_error(run, topology.Task(role, 0, cluster), Reporter(run, role, 10))
+        )
         for role in cluster
     }
     assert said == {
@@ -104,7 +106,7 @@ def test_a_process_that_waits_for_the_chief_makes_progress_when_the_chief_does(r
         if step is None:
             chief.report("starting")
         elif step not in seen[-1:]:
-            chief.progress("checking records", step, 9)
+            chief.report_progress("checking records", step, 9)
 
     # Not `sleep` of the module, which threads of other tests call.
     monkeypatch.setattr(roles, "time", types.SimpleNamespace(sleep=sleep))
@@ -119,9 +121,9 @@ def test_sessions_on_servers_are_ours_whatever_the_input_is(counted):
     parts = types.SimpleNamespace(position=position if counted else None)
     theirs = tf_session_manager.SessionManager
     task = topology.Task(topology.WORKER, 0, {"worker": ("h:1",), "ps": ("h:2",)})
-    with roles._sessions(task, parts):
+    with roles._open_sessions(task, parts):
         assert tf_session_manager.SessionManager is not theirs
-    with roles._sessions(topology.Task(topology.CHIEF, 0), parts):
+    with roles._open_sessions(topology.Task(topology.CHIEF, 0), parts):
         assert tf_session_manager.SessionManager is theirs
 
 

@@ -79,12 +79,12 @@ class Bundle:
         self._open: _File | None = None  # the data file that was read last
         try:
             with contextlib.closing(_File(f"{prefix}.index")) as file:
-                table = dict(_entries(file))
+                table = dict(_read_entries(file))
         except FileNotFoundError:
             raise Damaged(f"{prefix}.index is missing") from None
-        self._shards = _parsed(messages.BundleHeader, table.pop(b"", b"")).num_shards
+        self._shards = _parse(messages.BundleHeader, table.pop(b"", b"")).num_shards
         # Those of a partitioned variable are one entry for its shape and one for each slice.
-        self._tensors = {key: _parsed(messages.BundleEntry, value) for key, value in table.items()}
+        self._tensors = {key: _parse(messages.BundleEntry, value) for key, value in table.items()}
 
     @property
     def size(self) -> int:
@@ -101,7 +101,7 @@ class Bundle:
         does.
         """
         entry = self._tensors[name.encode()]
-        content = b"".join(self._content(name, entry))
+        content = b"".join(self._read_chunks(name, entry))
         self.close()
         dtype = messages.DTYPES[entry.dtype]
         return np.frombuffer(content, dtype).reshape([dim.size for dim in entry.shape.dim]).copy()
@@ -124,15 +124,19 @@ class Bundle:
         """
         stored = [(key, entry) for key, entry in self._tensors.items() if not entry.slices]
         stored.sort(key=lambda item: (item[1].shard_id, item[1].offset))
-        intact = self._intact([entry for _, entry in stored]) if contents and not finite else set()
+        intact = (
+            self._find_intact_files([entry for _, entry in stored])
+            if contents and not finite
+            else set()
+        )
         for key, entry in stored:
-            name = _name(key)
-            if not contents or self._path(entry) in intact:
-                self._file(name, entry)
+            name = _decode_name(key)
+            if not contents or self._build_path(entry) in intact:
+                self._open_data_file(name, entry)
                 continue
             numbers = finite and entry.dtype in messages.INEXACT
             dtype = messages.DTYPES.get(entry.dtype)
-            for chunk in self._content(name, entry, chunk_size):
+            for chunk in self._read_chunks(name, entry, chunk_size):
                 if progress is not None:
                     progress(len(chunk))
                 if numbers and not np.isfinite(np.frombuffer(chunk, dtype)).all():
@@ -145,25 +149,25 @@ class Bundle:
             for key, entry in self._tensors.items():
                 if entry.slices or entry.dtype not in messages.INEXACT:
                     continue
-                name, dtype = _name(key), messages.DTYPES[entry.dtype]
-                for chunk in self._content(name, entry):
+                name, dtype = _decode_name(key), messages.DTYPES[entry.dtype]
+                for chunk in self._read_chunks(name, entry):
                     if np.isnan(np.frombuffer(chunk, dtype)).any():
                         return name
             return None
         finally:
             self.close()
 
-    def _intact(self, stored: Sequence[Any]) -> set[str]:
+    def _find_intact_files(self, stored: Sequence[Any]) -> set[str]:
         """Returns the data files whose checksum, as the storage keeps it, is what those of their
         tensors make. Of strings the index has another checksum than that of their bytes."""
         ends: dict[str, tuple[int, int]] = {}  # of the tensors so far: end and checksum, by path
         unknown = set()
         for entry in stored:
-            path = self._path(entry)
+            path = self._build_path(entry)
             end, crc = ends.get(path, (0, 0))
             if entry.offset != end or entry.dtype in _OTHERWISE:
                 unknown.add(path)
-            crc = checksums.combine(crc, _unmasked(entry.crc32c), entry.size)
+            crc = checksums.combine(crc, _unmask_crc(entry.crc32c), entry.size)
             ends[path] = (entry.offset + entry.size, crc)
         paths = [path for path in ends if path not in unknown and storage.is_remote(path)]
         return {
@@ -174,16 +178,16 @@ class Bundle:
             and ends[path] == (details.size, int(details.crc32c, 16))
         }
 
-    def _content(self, name: str, entry: Any, size: int = _CHUNK) -> Iterator[bytes]:
+    def _read_chunks(self, name: str, entry: Any, size: int = _CHUNK) -> Iterator[bytes]:
         """Yields the bytes of a tensor as they are stored, whole values, `size` bytes at a time."""
         try:
-            yield from _checked(self._file(name, entry), name, entry, size=size)
+            yield from _check_chunks(self._open_data_file(name, entry), name, entry, size=size)
         except FileNotFoundError:
-            raise Damaged(f"{self._path(entry)} is missing") from None
+            raise Damaged(f"{self._build_path(entry)} is missing") from None
 
-    def _file(self, name: str, entry: Any) -> _File:
+    def _open_data_file(self, name: str, entry: Any) -> _File:
         """Returns the data file of an entry; it stays open until another is needed."""
-        path = self._path(entry)
+        path = self._build_path(entry)
         try:
             if self._open is None or self._open.path != path:
                 self.close()
@@ -194,7 +198,7 @@ class Bundle:
             raise Damaged(f"{path} is cut off at byte {self._open.size}, within {name}")
         return self._open
 
-    def _path(self, entry: Any) -> str:
+    def _build_path(self, entry: Any) -> str:
         return f"{self._prefix}.data-{entry.shard_id:05d}-of-{self._shards:05d}"
 
     def close(self) -> None:
@@ -203,7 +207,7 @@ class Bundle:
             self._open.close()
 
 
-def _checked(file: _File, name: str, entry: Any, *, size: int) -> Iterator[bytes]:
+def _check_chunks(file: _File, name: str, entry: Any, *, size: int) -> Iterator[bytes]:
     crc = 0
     strings = _Strings(entry) if entry.dtype == messages.STRING else None
     for at in range(entry.offset, entry.offset + entry.size, size):
@@ -215,7 +219,7 @@ def _checked(file: _File, name: str, entry: Any, *, size: int) -> Iterator[bytes
         yield chunk
     if entry.dtype == messages.VARIANT:
         return  # each object in it has checks of its own
-    if _masked(crc) != entry.crc32c:
+    if _mask_crc(crc) != entry.crc32c:
         raise Damaged(f"the checksum of {name} is wrong")
 
 
@@ -242,19 +246,19 @@ class _Strings:
         return int(google_crc32c.extend(google_crc32c.extend(crc, bytes(lengths)), chunk[at:]))
 
 
-def _entries(file: _File) -> Iterator[tuple[bytes, bytes]]:
+def _read_entries(file: _File) -> Iterator[tuple[bytes, bytes]]:
     """Yields keys and values of a table."""
     footer = file.read(max(0, file.size - _FOOTER), _FOOTER)
     if len(footer) < _FOOTER or int.from_bytes(footer[-8:], "little") != _MAGIC:
         raise Damaged("the index is cut off, or is not an index")
-    _, _, at = handle(footer, 0)
-    start, size, _ = handle(footer, at)
-    for _, value in _block(file, start, size):
-        start, size, _ = handle(value, 0)
-        yield from _block(file, start, size)
+    _, _, at = read_handle(footer, 0)
+    start, size, _ = read_handle(footer, at)
+    for _, value in _read_block(file, start, size):
+        start, size, _ = read_handle(value, 0)
+        yield from _read_block(file, start, size)
 
 
-def _block(file: _File, start: int, size: int) -> Iterator[tuple[bytes, bytes]]:
+def _read_block(file: _File, start: int, size: int) -> Iterator[tuple[bytes, bytes]]:
     """Yields keys and values of a block; a key begins with a part of the key before it."""
     content = file.read(start, size + _TRAILER)
     if len(content) != size + _TRAILER or _LENGTHS.unpack(content[-4:])[0] != (
@@ -269,22 +273,22 @@ def _block(file: _File, start: int, size: int) -> Iterator[tuple[bytes, bytes]]:
     end = size - 4 * (1 + _LENGTHS.unpack(content[size - 4 : size])[0])
     at, key = 0, b""
     while at < end:
-        shared, at = _varint(content, at)
-        own, at = _varint(content, at)
-        length, at = _varint(content, at)
+        shared, at = _read_varint(content, at)
+        own, at = _read_varint(content, at)
+        length, at = _read_varint(content, at)
         key = key[:shared] + content[at : at + own]
         yield key, content[at + own : at + own + length]
         at += own + length
 
 
-def handle(content: bytes, at: int) -> tuple[int, int, int]:
+def read_handle(content: bytes, at: int) -> tuple[int, int, int]:
     """Returns start and size of a block, and where the next handle is."""
-    start, at = _varint(content, at)
-    size, at = _varint(content, at)
+    start, at = _read_varint(content, at)
+    size, at = _read_varint(content, at)
     return start, size, at
 
 
-def _varint(content: bytes, at: int) -> tuple[int, int]:
+def _read_varint(content: bytes, at: int) -> tuple[int, int]:
     value = shift = 0
     while at < len(content):
         value |= (content[at] & 0x7F) << shift
@@ -294,24 +298,24 @@ def _varint(content: bytes, at: int) -> tuple[int, int]:
     raise Damaged("the index is altered")
 
 
-def _parsed(kind: Any, content: bytes) -> Any:
+def _parse(kind: Any, content: bytes) -> Any:
     try:
         return kind.FromString(content)
     except Exception:  # of the library that protobuf was built with
         raise Damaged("the index is altered") from None
 
 
-def _name(key: bytes) -> str:
+def _decode_name(key: bytes) -> str:
     """Returns the name of the variable that an entry is of. The key of a slice is a zero, the name,
     and where the slice lies."""
     name = key[1:].partition(b"\0\1")[0] if key[:1] == b"\0" else key
     return name.decode(errors="replace")
 
 
-def _unmasked(masked: int) -> int:
+def _unmask_crc(masked: int) -> int:
     crc = (masked - tfrecord.MASK_DELTA) & 0xFFFFFFFF
     return ((crc >> 17) | (crc << 15)) & 0xFFFFFFFF
 
 
-def _masked(crc: int) -> int:
+def _mask_crc(crc: int) -> int:
     return (((crc >> 15) | (crc << 17)) + tfrecord.MASK_DELTA) & 0xFFFFFFFF

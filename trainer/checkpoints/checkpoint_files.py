@@ -27,7 +27,7 @@ _LACKING = re.compile(r"\bKey (\S+) not found in checkpoint")
 _POLL, _PATIENCE = 0.5, 30.0  # seconds
 
 
-def newest(model_dir: str) -> str | None:
+def find_newest(model_dir: str) -> str | None:
     """Returns the path prefix of the newest checkpoint, or `None` if there is none.
 
     Raises `RetryableError` if the list of checkpoints cannot be read now.
@@ -44,7 +44,7 @@ def find_intact(model_dir: str, wanted: str | None) -> list[str]:
     """Returns what `find` does, proved to be whole. Raises `DataError` if one is damaged."""
     found = find(model_dir, wanted)
     for path in found:
-        problem = problem_of(path)
+        problem = find_problem(path)
         if problem is not None and wanted in (None, "all") and not storage.exists(f"{path}.index"):
             return find_intact(model_dir, wanted)  # deleted meanwhile, for a newer one
         if problem is not None:
@@ -62,16 +62,16 @@ def find(model_dir: str, wanted: str | None) -> list[str]:
     Asynchronous workers train while one is saved: it may hold a later step than it is named after.
     """
     if wanted == "best":
-        return [_best(model_dir)]
+        return [_find_best(model_dir)]
     kept = _find_existing(model_dir)
     if not kept:
-        raise none_yet(RunFolder(model_dir))
+        raise build_missing_error(RunFolder(model_dir))
     if wanted is None:
         return list(kept.values())[-1:]
     if wanted == "all":
         return list(kept.values())
     if wanted not in kept and wanted.isdecimal():
-        kept = {str(step_of(path)): path for path in kept.values()}
+        kept = {str(read_step(path)): path for path in kept.values()}
     if wanted not in kept:
         raise errors.UsageError(
             f"--checkpoint {wanted!r}: must be best, all or one of {', '.join(kept)}"
@@ -79,7 +79,7 @@ def find(model_dir: str, wanted: str | None) -> list[str]:
     return [kept[wanted]]
 
 
-def none_yet(run: RunFolder) -> errors.UsageError:
+def build_missing_error(run: RunFolder) -> errors.UsageError:
     """Returns the error for a run without checkpoints."""
     return errors.UsageError(
         f"run {run.name!r}: has no checkpoint yet; train it with {resuming.command(run)}"
@@ -93,7 +93,7 @@ def _find_existing(model_dir: str) -> dict[str, str]:
     return {path.rpartition("-")[2]: path for path in there}
 
 
-def _best(model_dir: str) -> str:
+def _find_best(model_dir: str) -> str:
     run = RunFolder(model_dir)
     path = (run.read(run_folder.BEST) or {}).get("checkpoint")
     if path is None or not storage.exists(storage.join(model_dir, f"{path}.index")):
@@ -105,7 +105,7 @@ def _best(model_dir: str) -> str:
 
 
 @contextlib.contextmanager
-def opened(checkpoint: str) -> Iterator[bundle.Bundle]:
+def open_checkpoint(checkpoint: str) -> Iterator[bundle.Bundle]:
     """Opens a checkpoint to read single variables of it.
 
     Raises `DataError` if it is damaged, also from within the block, and `RetryableError` if it
@@ -119,11 +119,11 @@ def opened(checkpoint: str) -> Iterator[bundle.Bundle]:
         ) from None
 
 
-def step_of(checkpoint: str) -> int:
-    """Returns the global step stored in a checkpoint. Raises what `opened` does."""
+def read_step(checkpoint: str) -> int:
+    """Returns the global step stored in a checkpoint. Raises what `open_checkpoint` does."""
     _await_listing(checkpoint)
     name = _GLOBAL_STEP
-    with opened(checkpoint) as saved:
+    with open_checkpoint(checkpoint) as saved:
         if name not in saved:
             raise bundle.Damaged(f"it has no {name}")
         return int(saved.read(name))
@@ -144,14 +144,14 @@ def _await_listing(checkpoint: str) -> None:
         time.sleep(_POLL)
 
 
-def current_step(model_dir: str) -> int:
+def read_current_step(model_dir: str) -> int:
     """Returns the step training would resume from: that of the newest checkpoint, or 0.
 
     Raises `DataError` if there should be one that cannot be read: TensorFlow would begin again.
     """
-    checkpoint = newest(model_dir)
+    checkpoint = find_newest(model_dir)
     if checkpoint is not None:
-        return step_of(checkpoint)
+        return read_step(checkpoint)
     listed = checkpoint_list.read(model_dir)
     if listed:
         raise errors.DataError(
@@ -161,7 +161,7 @@ def current_step(model_dir: str) -> int:
     return 0
 
 
-def digest(checkpoint: str) -> str:
+def compute_digest(checkpoint: str) -> str:
     """Returns the SHA-256 of a checkpoint's index, which has a checksum of every tensor: equal for
     copies, different for the same step saved again with other parameters. Raises
     `FileNotFoundError` if it is gone."""
@@ -176,12 +176,12 @@ def keep(checkpoint: str, folder: str) -> str:
     `FileNotFoundError` if it is gone."""
     source, _, name = checkpoint.rpartition("/")
     if storage.exists(storage.join(folder, f"{name}.index")):
-        made = digest(checkpoint)
-        if digest(storage.join(folder, name)) == made:
+        made = compute_digest(checkpoint)
+        if compute_digest(storage.join(folder, name)) == made:
             return storage.join(folder, name)
         folder = storage.join(folder, made[:12])
     storage.makedirs(folder)
-    for file in _files(checkpoint):
+    for file in _list_files(checkpoint):
         storage.copy(storage.join(source, file), storage.join(folder, file))
     return storage.join(folder, name)
 
@@ -199,7 +199,7 @@ def keep_finite(model_dir: str, name: str) -> str | None:
     """Keeps the newest checkpoint whose values are all finite in the folder `name` below; returns
     its path prefix there, or `None` if there is none."""
     for path in checkpoint_list.read(model_dir):
-        if problem_of(path, finite=True) is None:
+        if find_problem(path, finite=True) is None:
             return keep(path, storage.join(model_dir, name))
     return None
 
@@ -222,7 +222,7 @@ def repair(
     candidates = listed or _scan_folder(model_dir)
     damaged: dict[str, str] = {}
     for path in candidates:
-        problem = problem_of(path, finite=finite, progress=progress)
+        problem = find_problem(path, finite=finite, progress=progress)
         if problem is None:
             break
         damaged[path] = problem
@@ -237,13 +237,17 @@ def repair(
         return None
     # What was not read yet must at least have all its files, or it could not be listed.
     for path in candidates[len(damaged) + 1 :]:
-        if (problem := problem_of(path, contents=False)) is not None:
+        if (problem := find_problem(path, contents=False)) is not None:
             damaged[path] = problem
     lines = [] if listed else [f"the list of checkpoints in {model_dir!r} was damaged"]
     for path, problem in damaged.items():
         lines.append(f"checkpoint {path!r} is damaged ({problem}){_set_aside(path)}")
     checkpoint_list.write(model_dir, [path for path in candidates if path not in damaged])
-    return f"{'; '.join(lines)}; continuing from step {current_step(model_dir)}" if lines else None
+    return (
+        f"{'; '.join(lines)}; continuing from step {read_current_step(model_dir)}"
+        if lines
+        else None
+    )
 
 
 def _set_aside(checkpoint: str) -> str:
@@ -272,7 +276,7 @@ def _scan_folder(model_dir: str) -> list[str]:
     return [storage.join(model_dir, name) for _, name in reversed(found)]
 
 
-def problem_of(
+def find_problem(
     checkpoint: str,
     *,
     finite: bool = False,
@@ -289,7 +293,7 @@ def problem_of(
 
 
 @contextlib.contextmanager
-def pinned(checkpoint: str) -> Iterator[str]:
+def pin(checkpoint: str) -> Iterator[str]:
     """Yields a copy of a checkpoint that its writer does not delete
     (docs/tensorflow-pitfalls.md#checkpoints-deleted-while-read).
 
@@ -301,19 +305,19 @@ def pinned(checkpoint: str) -> Iterator[str]:
     if storage.is_remote(folder):
         place = scratch.folder("pinned")
     else:
-        place = _emptied(storage.join(folder, "pinned"))
+        place = _make_folder(storage.join(folder, "pinned"))
     with place as target:
-        files = _files(checkpoint)
-        before = _versions(folder, files)
+        files = _list_files(checkpoint)
+        before = _read_versions(folder, files)
         for file in files:
             hold(storage.join(folder, file), storage.join(target, file))
-        if _versions(folder, files) != before:
+        if _read_versions(folder, files) != before:
             raise FileNotFoundError(checkpoint)
         yield storage.join(target, name)
 
 
 @contextlib.contextmanager
-def _emptied(folder: str) -> Iterator[str]:
+def _make_folder(folder: str) -> Iterator[str]:
     """Yields a folder that is made new, and removes it afterwards."""
     storage.remove(folder)
     storage.makedirs(folder)
@@ -323,7 +327,7 @@ def _emptied(folder: str) -> Iterator[str]:
         storage.remove(folder)
 
 
-def _files(checkpoint: str) -> list[str]:
+def _list_files(checkpoint: str) -> list[str]:
     """Returns the names of a checkpoint's files, the index last: with it a copy is whole."""
     folder, _, name = checkpoint.rpartition("/")
     files = [file for file in storage.listdir(folder) if file.startswith(f"{name}.")]
@@ -335,7 +339,7 @@ def _files(checkpoint: str) -> list[str]:
     return sorted(files, key=lambda file: file.endswith(".index"))
 
 
-def _versions(folder: str, files: list[str]) -> list[tuple[int, float]]:
+def _read_versions(folder: str, files: list[str]) -> list[tuple[int, float]]:
     paths = [storage.join(folder, file) for file in files]
     return [(storage.size(path), storage.get_modified_time(path)) for path in paths]
 
@@ -349,7 +353,7 @@ def hold(source: str, target: str) -> None:
     storage.copy(source, target)
 
 
-def lacking_variable(error: Exception) -> str | None:
+def find_missing_variable(error: Exception) -> str | None:
     """Returns the variable that a checkpoint lacks, if an error of TensorFlow says so, which says
     something else of a checkpoint that is gone."""
     found = _LACKING.search(str(error))

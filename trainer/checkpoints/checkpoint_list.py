@@ -24,10 +24,10 @@ def read(model_dir: str) -> list[str]:
     Empty if there is no list, or one that is damaged. Raises `RetryableError` if it cannot be read
     now.
     """
-    return [_here(model_dir, path) for path in _paths(model_dir)]
+    return [_localize(model_dir, path) for path in _read_paths(model_dir)]
 
 
-def _here(model_dir: str, path: str) -> str:
+def _localize(model_dir: str, path: str) -> str:
     """Returns where a listed checkpoint is: in the folder of the list, if one of its name is there.
     A list that another program wrote may have absolute paths, of before the folder was moved."""
     found = storage.join(model_dir, path)
@@ -37,10 +37,10 @@ def _here(model_dir: str, path: str) -> str:
 
 def is_relative(model_dir: str) -> bool:
     """Returns whether the list, if there is one, names only checkpoints in its own folder."""
-    return not any("/" in path for path in _paths(model_dir))
+    return not any("/" in path for path in _read_paths(model_dir))
 
 
-def _paths(model_dir: str) -> list[str]:
+def _read_paths(model_dir: str) -> list[str]:
     """Returns the paths as they are in the list, the newest first."""
     path = storage.join(model_dir, FILE_NAME)
     state = messages.CheckpointState()

@@ -45,7 +45,7 @@ class Janitor:
         """Removes checkpoints that no list names any more, after a save."""
         self._remove(_HALF)
         kept = {path.rpartition("/")[2] for path in checkpoint_list.read(self._model_dir)}
-        newest = max((_step_of(name) for name in kept), default=-1)
+        newest = max((_parse_step(name) for name in kept), default=-1)
         for name in storage.listdir(self._model_dir):
             part = _PART.fullmatch(name)
             if part and part[1] not in kept and int(part[2]) < newest:
@@ -57,5 +57,5 @@ class Janitor:
                 storage.remove(storage.join(self._model_dir, name))
 
 
-def _step_of(name: str) -> int:
+def _parse_step(name: str) -> int:
     return int(name.rpartition("-")[2]) if re.fullmatch(r"model\.ckpt-\d+", name) else -1

@@ -66,7 +66,7 @@ _MESSAGES: dict[str, dict[str, tuple[int, Any]]] = {
 }
 
 
-def _pool() -> descriptor_pool.DescriptorPool:
+def _build_pool() -> descriptor_pool.DescriptorPool:
     file = descriptor_pb2.FileDescriptorProto(name="checkpoint.proto", package="x", syntax="proto3")
     for holder, fields in _MESSAGES.items():
         made = file.message_type.add(name=holder)
@@ -83,10 +83,10 @@ def _pool() -> descriptor_pool.DescriptorPool:
     return pool
 
 
-def _class(name: str) -> Any:
+def _get_class(name: str) -> Any:
     return message_factory.GetMessageClass(_POOL.FindMessageTypeByName(f"x.{name}"))
 
 
-_POOL = _pool()
-BundleHeader, BundleEntry = _class("BundleHeader"), _class("BundleEntry")
-CheckpointState = _class("CheckpointState")
+_POOL = _build_pool()
+BundleHeader, BundleEntry = _get_class("BundleHeader"), _get_class("BundleEntry")
+CheckpointState = _get_class("CheckpointState")

@@ -21,7 +21,7 @@ class Parameters:
 
     def __call__(self, name: str) -> np.ndarray:
         """Returns the values of one. Raises `ModelError` if there is none of that name."""
-        average = averaging.name_of(name)
+        average = averaging.name_average(name)
         if self._averaged and self._reader.has_tensor(average):
             name = average
         if not self._reader.has_tensor(name):

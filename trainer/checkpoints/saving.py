@@ -26,7 +26,7 @@ _LAST_SAVES = 5
 AfterSave = Callable[[int, float], None]
 
 
-def hooks(
+def build_hooks(
     job: config.Config,
     run: RunFolder,
     task: topology.Task,
@@ -48,19 +48,19 @@ def hooks(
     steps = job.train.save_steps
     if task.is_chief:
         ours = _Listener(actions=actions, between=between, before_save=before_save)
-        hook = _saver_hook(run.path, steps, [ours, *listeners], before_last=before_last)
+        hook = _build_saver_hook(run.path, steps, [ours, *listeners], before_last=before_last)
         hook.saves_restored = topology.PS not in task.cluster
         return [hook]
     if strategy_table.STRATEGIES[job.cluster.strategy].all_reduce:
         folder = scratch.make("saves")
         return [
             _ForgetHook(),
-            _saver_hook(folder, steps, [_Unread(folder)], before_last=before_last),
+            _build_saver_hook(folder, steps, [_Unread(folder)], before_last=before_last),
         ]
     return []
 
 
-def own_folder(model_dir: str, task: topology.Task) -> str:
+def get_own_folder(model_dir: str, task: topology.Task) -> str:
     """Returns where TensorFlow puts the events of a worker of an all-reduce."""
     return storage.join(model_dir, f"tmp_{task.job_name}_{task.task_index}")
 
@@ -72,7 +72,7 @@ def keep_known(scaffold: Any) -> None:
         savers[:] = [scaffold.saver]
 
 
-def restored_names(spec: Any) -> list[str]:
+def list_restored_names(spec: Any) -> list[str]:
     """Returns the names of the variables that a graph reads from a checkpoint, where the parts of
     one that is cut have its name; none if its model brings a Saver along."""
     if spec.scaffold.saver or tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.SAVERS):
@@ -84,7 +84,7 @@ def restored_names(spec: Any) -> list[str]:
     return found
 
 
-def _saver_hook(
+def _build_saver_hook(
     folder: str, steps: int, listeners: list[Any], *, before_last: Callable[[Any], None]
 ) -> Any:
     hook = _Saver(folder, save_steps=steps, listeners=listeners)
@@ -108,7 +108,7 @@ class _Saver(tf.compat.v1.train.CheckpointSaverHook):
         without a word if reading the list of checkpoints fails just then.
         """
         step = int(session.run(self._global_step_tensor))
-        saved = checkpoint_files.current_step(self._checkpoint_dir)
+        saved = checkpoint_files.read_current_step(self._checkpoint_dir)
         if step < saved:
             raise errors.RetryableError(
                 f"{self._checkpoint_dir!r}: TensorFlow restored step {step}, because the newest "

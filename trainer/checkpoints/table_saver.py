@@ -37,7 +37,7 @@ class TableSaver(tf.compat.v1.train.Saver):
         """Makes the ops that save and restore."""
         if self._var_list is None:
             savers = _v1.get_collection(_v1.GraphKeys.SAVEABLE_OBJECTS)
-            self._var_list = [*_saveables(_v1.global_variables()), *savers]
+            self._var_list = [*_build_saveables(_v1.global_variables()), *savers]
         super().build()
 
 
@@ -46,7 +46,7 @@ def use(config: Any) -> None:
 
     Raises `UsageError` if the model brings a Saver of its own, which would write parts as ranges.
     """
-    if not _tables(_v1.global_variables()):
+    if not _find_tables(_v1.global_variables()):
         return
     savers = _v1.get_collection_ref(_v1.GraphKeys.SAVERS)
     if savers:
@@ -62,11 +62,11 @@ def begin_by_rows() -> None:
     """Has parts of balanced tables that begin with values of a checkpoint begin with those of their
     own rows; TensorFlow gives each part a range of rows."""
     for variable in _v1.global_variables():
-        part = balanced_tables.part_of(variable)
+        part = balanced_tables.find_part(variable)
         if part is None or variable._initial_value.op.type != "RestoreV2":
             continue
         file, names, _ = variable._initial_value.op.inputs
-        slices = [one.spec for one in part.of_blocks(part.full_name)]
+        slices = [one.spec for one in part.list_block_slices(part.full_name)]
         kind = variable.dtype.base_dtype
         with tf.device(variable.device), tf.device("/cpu:0"):
             pieces = tf.raw_ops.RestoreV2(
@@ -80,19 +80,19 @@ def begin_by_rows() -> None:
         variable._initial_value = value
 
 
-def _tables(variables: Iterable[Any]) -> dict[str, PartOfTable]:
+def _find_tables(variables: Iterable[Any]) -> dict[str, PartOfTable]:
     """Returns parts of balanced tables, by the name of the variable in the graph."""
-    parts = {variable.op.name: balanced_tables.part_of(variable) for variable in variables}
+    parts = {variable.op.name: balanced_tables.find_part(variable) for variable in variables}
     return {name: part for name, part in parts.items() if part is not None}
 
 
-def _saveables(variables: list[Any]) -> list[Any]:
-    tables = _tables(variables)
+def _build_saveables(variables: list[Any]) -> list[Any]:
+    tables = _find_tables(variables)
     found = []
     for variable in variables:
         name = variable.op.name
         # What an optimizer remembers of a part is called like it, and something more.
-        of = next((table for table in _prefixes(name) if table in tables), None)
+        of = next((table for table in _list_prefixes(name) if table in tables), None)
         info = variable._save_slice_info
         if of is None or info is None or info.var_shape[0] != tables[of].var_shape[0]:
             found.append(variable)
@@ -101,7 +101,7 @@ def _saveables(variables: list[Any]) -> list[Any]:
     return found
 
 
-def _prefixes(name: str) -> Iterable[str]:
+def _list_prefixes(name: str) -> Iterable[str]:
     words = name.split("/")
     return ("/".join(words[:count]) for count in range(len(words), 0, -1))
 
@@ -112,12 +112,12 @@ class _TablePartSaveable(saveable_object.SaveableObject):
     def __init__(self, variable: Any, part: PartOfTable) -> None:
         own = variable._save_slice_info
         self._variable, device = variable, variable.device
-        self._shapes = [one.var_shape for one in part.of_blocks(own.full_name)]
+        self._shapes = [one.var_shape for one in part.list_block_slices(own.full_name)]
         with tf.device(device):
             pieces = part.layout.split(variable.read_value_no_copy(), part.part)
         specs = [
             saveable_object.SaveSpec(piece, one.spec, own.full_name, variable.dtype, device)
-            for piece, one in zip(pieces, part.of_blocks(own.full_name), strict=True)
+            for piece, one in zip(pieces, part.list_block_slices(own.full_name), strict=True)
         ]
         super().__init__(variable.handle, specs, variable.op.name)
 

@@ -23,7 +23,7 @@ def begin(own: Any, settings: model_config.WarmStart | None) -> None:
     The Estimator would do the former last, and in vain where towers share variables.
     """
     if own is not None:
-        _of_all_replicas(lambda: _v1.train.warm_start(*own))
+        _call_for_all_replicas(lambda: _v1.train.warm_start(*own))
     if settings is not None:
         begin_with(settings)
     table_saver.begin_by_rows()
@@ -36,14 +36,14 @@ def begin_with(settings: model_config.WarmStart) -> list[str]:
     To be called once a replica. Raises `UsageError` if the path is neither, if nothing fits, or if
     shapes differ.
     """
-    names: list[str] = _of_all_replicas(lambda: _begin_with(settings))
+    names: list[str] = _call_for_all_replicas(lambda: _begin_with(settings))
     return names
 
 
-def _of_all_replicas(begins: Callable[[], Any]) -> Any:
+def _call_for_all_replicas(begins: Callable[[], Any]) -> Any:
     """Calls a function once for all replicas: for one, copies of others have other names."""
 
-    def merged(_: Any) -> Any:
+    def call_merged(_: Any) -> Any:
         result = begins()
         for variable in _v1.global_variables():
             if isinstance(variable, AggregatingVariable) and "_initializer_op" in vars(variable):
@@ -51,18 +51,18 @@ def _of_all_replicas(begins: Callable[[], Any]) -> Any:
                 variable.get()._initializer_op = variable._initializer_op
         return result
 
-    return tf.distribute.get_replica_context().merge_call(merged)
+    return tf.distribute.get_replica_context().merge_call(call_merged)
 
 
 def _begin_with(settings: model_config.WarmStart) -> list[str]:
-    key, checkpoint = "model.warm_start", _checkpoint(settings.path)
+    key, checkpoint = "model.warm_start", _find_checkpoint(settings.path)
     there = dict(tf.train.list_variables(checkpoint))
     for old in settings.names.values():
         if old not in there:
             raise errors.UsageError(
                 f"{key}.names: {settings.path!r} has no {old!r}{errors.suggest(old, there)}"
             )
-    mine = _variables()
+    mine = _list_variables()
     for new in settings.names:
         if new not in mine:
             raise errors.UsageError(
@@ -80,7 +80,7 @@ def _begin_with(settings: model_config.WarmStart) -> list[str]:
             f"{', '.join(sorted(mine)[:5])}; map them with names"
         )
     for new, old in found.items():
-        shape = _shape(mine[new])
+        shape = _get_shape(mine[new])
         if shape != there[old]:
             raise errors.UsageError(
                 f"{key}: {new!r} has shape {shape}, {old!r} in {settings.path!r} {there[old]}; "
@@ -90,7 +90,7 @@ def _begin_with(settings: model_config.WarmStart) -> list[str]:
     return sorted(found)
 
 
-def _checkpoint(path: str) -> str:
+def _find_checkpoint(path: str) -> str:
     """Returns the prefix of the variables' files."""
     inside = storage.join(path, "variables", "variables")
     candidates = [inside, path] if storage.exists(inside + ".index") else [path]
@@ -105,7 +105,7 @@ def _checkpoint(path: str) -> str:
     return str(newest)
 
 
-def _variables() -> dict[str, Any]:
+def _list_variables() -> dict[str, Any]:
     """Returns trainable variables by their names in checkpoints; of cut ones, all parts."""
     found: dict[str, Any] = {}
     for variable in _v1.trainable_variables():
@@ -117,7 +117,7 @@ def _variables() -> dict[str, Any]:
     return found
 
 
-def _shape(variable: Any) -> list[int]:
+def _get_shape(variable: Any) -> list[int]:
     if isinstance(variable, list):
         return list(variable[0]._save_slice_info.full_shape)
     return list(variable.shape.as_list())

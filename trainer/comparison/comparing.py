@@ -27,7 +27,7 @@ def compare(
     ungrouped = b.job.model_copy(update={"eval": b.job.eval.model_copy(update={"group": None})})
     other = predictions.predict(dataclasses.replace(b, job=ungrouped), split, checkpoint, slices=())
     names = a.run.name, b.run.name
-    parts = result.slices(one, other, pairs, job=a.job, runs=names)
+    parts = result.compare_slices(one, other, pairs, job=a.job, runs=names)
     wanted = metric or a.job.eval.metric
     known = paired.find_metric(wanted, parts[0].metrics)
     own = wanted == a.job.eval.metric
@@ -45,7 +45,9 @@ def compare(
         higher=higher,
         differing=differing,
         notes=tuple(list_notes(a, b, metric)),
-        defined=paired.of_probabilities(one.answers, a.job.eval.top_k) if one.answers else (),
+        defined=paired.list_probability_metrics(one.answers, a.job.eval.top_k)
+        if one.answers
+        else (),
     )
 
 

@@ -27,7 +27,7 @@ _ROWS, _TEXT = 200, 60
 _NONE: Mapping[str, errors.PipelineError] = types.MappingProxyType({})
 
 
-def lines(
+def format_lines(
     found: Sequence[Comparison], refused: Mapping[str, errors.PipelineError] = _NONE
 ) -> list[str]:
     """Returns the comparisons with one A for a terminal; of several, an overview comes after them.
@@ -35,35 +35,35 @@ def lines(
     rest = ["", *(f"{name}: not compared: {why}" for name, why in refused.items())]
     rest = rest if refused else []
     if len(found) == 1:
-        return [*_lines(found[0]), "", verdict(found[0]), *rest]
-    shown = [line for one in found for line in (*_lines(one), "", "")]
+        return [*_format_comparison(found[0]), "", describe_verdict(found[0]), *rest]
+    shown = [line for one in found for line in (*_format_comparison(one), "", "")]
     head = ("B", "records", "metric", "A", "B", "B - A", "95 % interval", "B is")
-    overview = text_table.lines([head, *_overview(found)], right={1, 3, 4, 5})
+    overview = text_table.lines([head, *_build_overview(found)], right={1, 3, 4, 5})
     return [*shown[:-1], *overview, *rest]
 
 
-def _overview(found: Sequence[Comparison]) -> Iterable[tuple[str, ...]]:
+def _build_overview(found: Sequence[Comparison]) -> Iterable[tuple[str, ...]]:
     """Yields a row per run: what the deciding metric says of it."""
     for one in found:
         whole = one.whole if one.metric else ComparedSlice("", one.whole.records, {})
         whole = dataclasses.replace(whole, name=one.names[1])
-        rows = [cells for cells in _cells(one, whole) if cells[2] == one.metric]
+        rows = [cells for cells in _build_cells(one, whole) if cells[2] == one.metric]
         yield from rows or [(whole.name, f"{whole.records:,}", one.wanted, *[""] * 4, "no verdict")]
 
 
-def _lines(found: Comparison) -> list[str]:
+def _format_comparison(found: Comparison) -> list[str]:
     shown = [f"{side}: {describe(found, n)}" for n, side in enumerate("AB")]
-    shown += [_compared_on(found), *found.notes]
-    for title, rows in _sections(found):
+    shown += [_describe_records(found), *found.notes]
+    for title, rows in _build_sections(found):
         shown += ["", title if rows else f"{title}: none"]
         rest = [(f"  {name}", _cut(a), _cut(b)) for name, a, b in rows[:_ROWS]]
         table = text_table.lines([("", "A", "B"), *rest])
         shown += table if rows else []
         shown += [f"  and {len(rows) - _ROWS:,} more"] if len(rows) > _ROWS else []
     head = ("slice", "records", "metric", "A", "B", "B - A", "95 % interval", "B is")
-    cells = [*_cells(found, found.whole)]
+    cells = [*_build_cells(found, found.whole)]
     for part in found.slices[1:]:
-        cells += [cell for cell in _cells(found, part) if found.metric in (None, cell[2])]
+        cells += [cell for cell in _build_cells(found, part) if found.metric in (None, cell[2])]
     return [*shown, "", *text_table.lines([head, *cells], right={1, 3, 4, 5})]
 
 
@@ -72,7 +72,7 @@ def describe(found: Comparison, number: int) -> str:
     return f"{found.names[number]}, step {found.steps[number]:,}"
 
 
-def verdict(found: Comparison) -> str:
+def describe_verdict(found: Comparison) -> str:
     """Returns in one sentence what the deciding metric says."""
     if found.metric is None and found.wanted in found.defined:
         units, here = "records", f"{found.whole.records:,}"
@@ -88,7 +88,7 @@ def verdict(found: Comparison) -> str:
             f"{', '.join(found.whole.metrics)} with METRIC="
         )
     one = found.whole.metrics[found.metric]
-    change = f"{found.metric} {_signed(one.change.value)} {report_page.interval(one.change)}"
+    change = f"{found.metric} {_format_signed(one.change.value)} {report_page.format_interval(one.change)}"
     units = one.change.units.partition(":")[0]
     if one.change.alike:
         return f"No verdict, all records change alike: {change}"
@@ -103,10 +103,10 @@ def verdict(found: Comparison) -> str:
 
 def attribute_verdict(found: Comparison, runs: int) -> str:
     """Returns the verdict of one of so many runs compared with A; of several it names B."""
-    return verdict(found) if runs == 1 else f"{found.names[1]}: {verdict(found)}"
+    return describe_verdict(found) if runs == 1 else f"{found.names[1]}: {describe_verdict(found)}"
 
 
-def file_name(names: Sequence[str], split: str, checkpoint: str | None) -> str:
+def build_file_name(names: Sequence[str], split: str, checkpoint: str | None) -> str:
     """Returns the name of the page of these runs: it has the split and the checkpoint that they are
     compared by, unless those are the usual ones."""
     parts = [*names, *([] if split == "eval" else [split])]
@@ -116,7 +116,7 @@ def file_name(names: Sequence[str], split: str, checkpoint: str | None) -> str:
     return f"{name}.html"
 
 
-def _compared_on(found: Comparison) -> str:
+def _describe_records(found: Comparison) -> str:
     pairs = found.pairs
     less = (
         f"; {pairs.trained:,} more are left out, because one of the two was trained on them"
@@ -126,7 +126,7 @@ def _compared_on(found: Comparison) -> str:
     return f"compared on {len(pairs.a):,} records of {found.split} ({pairs.by}){less}"
 
 
-def _sections(found: Comparison) -> list[tuple[str, list[Row]]]:
+def _build_sections(found: Comparison) -> list[tuple[str, list[Row]]]:
     differing = found.differing
     counts = [
         (
@@ -149,11 +149,11 @@ def _cut(text: str) -> str:
     return text if len(text) <= _TEXT else f"{text[: _TEXT - 1]}…"
 
 
-def _signed(value: float) -> str:
+def _format_signed(value: float) -> str:
     return f"{'+' if value > 0 else ''}{figure(value)}"
 
 
-def _cells(found: Comparison, part: ComparedSlice) -> Iterable[tuple[str, ...]]:
+def _build_cells(found: Comparison, part: ComparedSlice) -> Iterable[tuple[str, ...]]:
     for name, one in part.metrics.items():
         yield (
             part.name,
@@ -161,30 +161,34 @@ def _cells(found: Comparison, part: ComparedSlice) -> Iterable[tuple[str, ...]]:
             name,
             figure(one.a),
             figure(one.b),
-            _signed(one.change.value),
-            report_page.interval(one.change),
-            one.verdict(found.direction(name)),
+            _format_signed(one.change.value),
+            report_page.format_interval(one.change),
+            one.verdict(found.is_higher_better(name)),
         )
 
 
-def page(found: Sequence[Comparison], refused: Mapping[str, errors.PipelineError] = _NONE) -> str:
+def render_page(
+    found: Sequence[Comparison], refused: Mapping[str, errors.PipelineError] = _NONE
+) -> str:
     """Returns one page with all comparisons, which have the same A, and why runs were `refused`."""
     name = found[0].names[0]
     rows = [(other, str(why)) for other, why in refused.items()]
     rest = [document.section("Not compared", document.table(("B", "why"), rows))] if rows else []
     if len(found) == 1:
         title = f"{found[0].names[1]} compared with {name}"
-        return document.document(title, _lead(found[0]), [*rest, *_page_sections(found[0])])
-    sections = [_page_overview(found), *rest]
+        return document.document(
+            title, _render_lead(found[0]), [*rest, *_render_sections(found[0])]
+        )
+    sections = [_render_overview(found), *rest]
     for one in found:
         heading = f"<h1>{html.escape(one.names[1])} compared with {html.escape(name)}</h1>"
-        sections += [f"{heading}<p class=lead>{_lead(one)}</p>", *_page_sections(one)]
+        sections += [f"{heading}<p class=lead>{_render_lead(one)}</p>", *_render_sections(one)]
     lead = html.escape(f"A: {describe(found[0], 0)}")
     return document.document(f"{len(found)} runs compared with {name}", lead, sections)
 
 
-def _page_overview(found: Sequence[Comparison]) -> str:
-    span = _span([one.whole.metrics[one.metric] for one in found if one.metric])
+def _render_overview(found: Sequence[Comparison]) -> str:
+    span = _find_span([one.whole.metrics[one.metric] for one in found if one.metric])
     rows = []
     for one in found:
         start = one.names[1], f"{one.whole.records:,}", one.metric or one.wanted
@@ -192,41 +196,41 @@ def _page_overview(found: Sequence[Comparison]) -> str:
             rows.append((*start, *[""] * 5, "no verdict"))
             continue
         change = one.whole.metrics[one.metric]
-        rows.append((*start, *_drawn(change, one.higher, span)))
+        rows.append((*start, *_draw_difference(change, one.higher, span)))
     head = ("B", "records", "metric", "A", "B", "B - A", "", "95 % interval", "B is")
     return document.section("Overview", document.table(head, rows, right={1, 3, 4, 5}))
 
 
-def _lead(found: Comparison) -> str:
+def _render_lead(found: Comparison) -> str:
     kind = _CLASSES.get(found.verdict, "")
     return "<br>".join(
         [
-            f'<b class="{kind}">{html.escape(verdict(found))}</b>',
+            f'<b class="{kind}">{html.escape(describe_verdict(found))}</b>',
             *(html.escape(f"{side}: {describe(found, n)}") for n, side in enumerate("AB")),
-            html.escape(_compared_on(found)),
+            html.escape(_describe_records(found)),
             *map(html.escape, found.notes),
         ]
     )
 
 
-def _page_sections(found: Comparison) -> list[str]:
-    sections = [_metrics(found), *_slices(found)]
-    for title, rows in _sections(found):
-        drawn = document.table(("", "A", "B"), [_row(row) for row in rows[:_ROWS]])
+def _render_sections(found: Comparison) -> list[str]:
+    sections = [_render_metrics(found), *_render_slices(found)]
+    for title, rows in _build_sections(found):
+        drawn = document.table(("", "A", "B"), [_cut_row(row) for row in rows[:_ROWS]])
         more = f"<p class=note>And {len(rows) - _ROWS:,} more.</p>" if len(rows) > _ROWS else ""
         heading = title[0].upper() + title[1:]
         sections.append(document.section(heading, drawn if rows else "<p>None.</p>", more))
     return sections
 
 
-def _row(row: Row) -> tuple[str, str, str]:
+def _cut_row(row: Row) -> tuple[str, str, str]:
     name, a, b = row
     return name, _cut(a), _cut(b)
 
 
-def _metrics(found: Comparison) -> str:
+def _render_metrics(found: Comparison) -> str:
     rows = [
-        (name, *_drawn(one, found.direction(name), _span([one])))
+        (name, *_draw_difference(one, found.is_higher_better(name), _find_span([one])))
         for name, one in found.whole.metrics.items()
     ]
     head = ("metric", "A", "B", "B - A", "", "95 % interval", "B is")
@@ -242,7 +246,7 @@ def _metrics(found: Comparison) -> str:
     )
 
 
-def _slices(found: Comparison) -> list[str]:
+def _render_slices(found: Comparison) -> list[str]:
     parts = found.slices[1:]
     if not parts:
         return []
@@ -250,12 +254,12 @@ def _slices(found: Comparison) -> list[str]:
     drawn = []
     for name in names:
         shown = [part for part in parts if name in part.metrics]
-        span = _span([part.metrics[name] for part in shown])
+        span = _find_span([part.metrics[name] for part in shown])
         rows = [
             (
                 part.name,
                 f"{part.records:,}",
-                *_drawn(part.metrics[name], found.direction(name), span),
+                *_draw_difference(part.metrics[name], found.is_higher_better(name), span),
             )
             for part in shown
         ]
@@ -266,19 +270,24 @@ def _slices(found: Comparison) -> list[str]:
     return [document.section("Slices", *drawn, f"<p class=note>{note}</p>")]
 
 
-def _span(shown: Sequence[Difference]) -> float:
+def _find_span(shown: Sequence[Difference]) -> float:
     ends = [abs(end) for one in shown for end in (one.change.low, one.change.high)]
     return max((end for end in ends if math.isfinite(end)), default=0.0) or 1.0
 
 
-def _drawn(one: Difference, higher: bool | None, span: float) -> tuple[str, ...]:
+def _draw_difference(one: Difference, higher: bool | None, span: float) -> tuple[str, ...]:
     found = one.verdict(higher)
     word = Markup(f'<span class="{_CLASSES.get(found, "")}">{found}</span>')
-    values = figure(one.a), figure(one.b), _signed(one.change.value)
-    return *values, Markup(_bar(one, found, span)), report_page.interval(one.change), word
+    values = figure(one.a), figure(one.b), _format_signed(one.change.value)
+    return (
+        *values,
+        Markup(_draw_bar(one, found, span)),
+        report_page.format_interval(one.change),
+        word,
+    )
 
 
-def _bar(one: Difference, verdict: str, span: float) -> str:
+def _draw_bar(one: Difference, verdict: str, span: float) -> str:
     def at(value: float) -> float:
         return _WIDTH / 2 + max(-1.0, min(1.0, value / span)) * (_WIDTH / 2 - 6)
 

@@ -68,19 +68,19 @@ def find_metric(metric: str, known: object) -> str | None:
     return next((name for name in (metric, *_SYNONYMS.get(metric, ())) if name in known), None)
 
 
-def of_probabilities(answers: Answers, top: int) -> tuple[str, ...]:
-    """Returns what `of_classes` has of two classes, if there are enough records for it."""
+def list_probability_metrics(answers: Answers, top: int) -> tuple[str, ...]:
+    """Returns what `compare_classifiers` has of two classes, if there are enough records for it."""
     if answers.probability is None:
         return ()
     grouped = () if answers.groups is None else metrics_of_groups(top)
     return ("auc", *probabilities.NAMES, *grouped)
 
 
-def of_classes(a: Answers, b: Answers, top: int) -> dict[str, Difference]:
+def compare_classifiers(a: Answers, b: Answers, top: int) -> dict[str, Difference]:
     """Returns the metrics of two classifiers on the same records, in the same order; `top` is the k
     of those by group. Metrics that are not defined on these records are left out."""
     units = a.units
-    found = {"accuracy": _accuracy(a.classes == a.labels, b.classes == b.labels, units)}
+    found = {"accuracy": _compare_accuracy(a.classes == a.labels, b.classes == b.labels, units)}
     if a.likelihood is None or b.likelihood is None:
         return found
     one, other = (
@@ -94,15 +94,15 @@ def of_classes(a: Answers, b: Answers, top: int) -> dict[str, Difference]:
         if x.likelihood is not None
     )
     if a.probability is None or b.probability is None:  # of more than two classes
-        found["log_loss"] = _errors(one.losses, other.losses, units)
+        found["log_loss"] = _compare_errors(one.losses, other.losses, units)
         return found
-    area = area_under_roc(a.labels, a.probability, b.probability, groups=units)
+    area = compare_areas_under_roc(a.labels, a.probability, b.probability, groups=units)
     if area is not None:
         found["auc"] = area
-    ours, theirs = probabilities.influences(one), probabilities.influences(other)
+    ours, theirs = probabilities.compute_influences(one), probabilities.compute_influences(other)
     for name in (name for name in ours if name in theirs):
         first, second = ours[name], theirs[name]
-        found[name] = _by_influence(
+        found[name] = _estimate_by_influence(
             first.value,
             second.value,
             second.influence - first.influence,
@@ -110,23 +110,23 @@ def of_classes(a: Answers, b: Answers, top: int) -> dict[str, Difference]:
             fewest=first.fewest,
             carriers=_CARRIERS if first.is_loss else 0,
         )
-    return found | _by_group(a, b, top)
+    return found | _compare_by_group(a, b, top)
 
 
-def of_numbers(
+def compare_regressors(
     labels: np.ndarray, a: np.ndarray, b: np.ndarray, *, groups: np.ndarray | None = None
 ) -> dict[str, Difference]:
     """Returns the metrics of two regressors: `[records]` labels and predictions."""
     one, other = a.astype(float) - labels, b.astype(float) - labels
-    squares = _errors(np.square(one), np.square(other), groups)
+    squares = _compare_errors(np.square(one), np.square(other), groups)
     return {
-        "mean_absolute_error": _errors(np.abs(one), np.abs(other), groups),
-        "rmse": _roots(squares),
+        "mean_absolute_error": _compare_errors(np.abs(one), np.abs(other), groups),
+        "rmse": _take_roots(squares),
         "mean_squared_error": squares,
     }
 
 
-def _roots(squares: Difference) -> Difference:
+def _take_roots(squares: Difference) -> Difference:
     """Returns the difference of the roots of both metrics, with the verdict of `squares`: what a
     change of the metrics, or of an end of its interval, does to the root of the smaller one."""
     a, b, change = math.sqrt(squares.a), math.sqrt(squares.b), squares.change
@@ -139,7 +139,7 @@ def _roots(squares: Difference) -> Difference:
     return Difference(a, b, dataclasses.replace(change, value=value, low=low, high=high))
 
 
-def _by_influence(
+def _estimate_by_influence(
     a: float,
     b: float,
     influence: np.ndarray,
@@ -150,7 +150,7 @@ def _by_influence(
     carriers: int = 0,
 ) -> Difference:
     # A difference is not bounded as its two metrics are: its interval is symmetric.
-    change = intervals.by_influence(
+    change = intervals.estimate_by_influence(
         b - a,
         influence,
         intervals.PLAIN,
@@ -162,17 +162,17 @@ def _by_influence(
     return Difference(a, b, change)
 
 
-def _errors(a: np.ndarray, b: np.ndarray, groups: np.ndarray | None) -> Difference:
+def _compare_errors(a: np.ndarray, b: np.ndarray, groups: np.ndarray | None) -> Difference:
     """Returns the difference of the means of errors, which may be of any size."""
-    return _means(a, b, groups, carriers=_CARRIERS)
+    return _compare_means(a, b, groups, carriers=_CARRIERS)
 
 
-def _means(
+def _compare_means(
     a: np.ndarray, b: np.ndarray, groups: np.ndarray | None, *, carriers: int = 0
 ) -> Difference:
     """Student's t of the differences, as in scipy's `ttest_rel`; wider where they are skewed."""
     change = b - a
-    return _by_influence(
+    return _estimate_by_influence(
         float(np.mean(a)),
         float(np.mean(b)),
         change - np.mean(change),
@@ -181,7 +181,7 @@ def _means(
     )
 
 
-def _accuracy(a: np.ndarray, b: np.ndarray, groups: np.ndarray | None) -> Difference:
+def _compare_accuracy(a: np.ndarray, b: np.ndarray, groups: np.ndarray | None) -> Difference:
     one, other = intervals.wilson(_count(a), len(a)), intervals.wilson(_count(b), len(b))
     pairs = {
         "both": _count(a & b),
@@ -191,12 +191,12 @@ def _accuracy(a: np.ndarray, b: np.ndarray, groups: np.ndarray | None) -> Differ
     }
     change = newcombe(**pairs)
     if groups is not None:
-        clustered = _means(a.astype(float), b.astype(float), groups).change
+        clustered = _compare_means(a.astype(float), b.astype(float), groups).change
         if clustered.low == clustered.high:
             # Nothing tells how alike records of a group are: each group counts once.
             units = len(np.unique(groups))
             change = newcombe(**{name: round(n * units / len(a)) for name, n in pairs.items()})
-        change = intervals.wider(change, clustered)
+        change = intervals.widen(change, clustered)
     return Difference(one.value, other.value, change)
 
 
@@ -222,7 +222,7 @@ def newcombe(*, both: int, only_a: int, only_b: int, neither: int) -> MetricEsti
     return MetricEstimate(value, max(-1.0, low), min(1.0, high), few, units=told)
 
 
-def area_under_roc(
+def compare_areas_under_roc(
     labels: np.ndarray, a: np.ndarray, b: np.ndarray, *, groups: np.ndarray | None = None
 ) -> Difference | None:
     """Returns the areas under two ROCs of the same records, and DeLong's interval (1988) of their
@@ -235,8 +235,8 @@ def area_under_roc(
     pairs = []
     for scores in (a, b):
         of_positive, of_negative = scores[positive], scores[~positive]
-        above = intervals.share_below(of_positive, of_negative)
-        pairs.append((above, 1 - intervals.share_below(of_negative, of_positive)))
+        above = intervals.compute_share_below(of_positive, of_negative)
+        pairs.append((above, 1 - intervals.compute_share_below(of_negative, of_positive)))
     areas = [float(np.mean(above)) for above, _ in pairs]
     changes = [pairs[1][n] - pairs[0][n] for n in (0, 1)]
     fewest = min(intervals.count_units(groups, of) for of in (positive, ~positive))
@@ -246,26 +246,26 @@ def area_under_roc(
     if min(counts) < 2:
         alone = MetricEstimate(value, value, value, few=True, units=told)
         return Difference(areas[0], areas[1], alone)
-    spread = intervals.half_of_means(*changes)
+    spread = intervals.compute_half_width(*changes)
     few = fewest < intervals.FEW
-    found = intervals.checked(
+    found = intervals.mark_if_alike(
         MetricEstimate(value, value - spread, value + spread, few, units=told)
     )
     if groups is not None:
         influence = np.empty(len(labels))
         influence[positive] = (changes[0] - value) * len(labels) / counts[0]
         influence[~positive] = (changes[1] - value) * len(labels) / counts[1]
-        clustered = intervals.by_influence(
+        clustered = intervals.estimate_by_influence(
             value, influence, intervals.PLAIN, groups=groups, fewest=fewest
         )
-        found = intervals.wider(found, clustered)
+        found = intervals.widen(found, clustered)
     return Difference(areas[0], areas[1], found)
 
 
-def _by_group(a: Answers, b: Answers, top: int) -> dict[str, Difference]:
+def _compare_by_group(a: Answers, b: Answers, top: int) -> dict[str, Difference]:
     if a.groups is None or a.probability is None or b.probability is None:
         return {}
-    one, other = (_ranked(a.groups, x, top) for x in (a, b))
+    one, other = (_rank(a.groups, x, top) for x in (a, b))
     if not len(one.sizes):
         return {}
     plain = np.ones(len(one.sizes))
@@ -279,12 +279,12 @@ def _by_group(a: Answers, b: Answers, top: int) -> dict[str, Difference]:
     for name, (x, y, weights) in zip(metrics_of_groups(top), values, strict=True):
         mean_x, mean_y = float(np.mean(x * weights)), float(np.mean(y * weights))
         influence = weights * ((y - x) - (mean_y - mean_x))
-        each = _by_influence(mean_x, mean_y, influence, groups=None, weights=weights)
+        each = _estimate_by_influence(mean_x, mean_y, influence, groups=None, weights=weights)
         found[name] = dataclasses.replace(each, change=dataclasses.replace(each.change, units=told))
     return found
 
 
-def _ranked(groups: np.ndarray, of: Answers, top: int) -> Ranked:
+def _rank(groups: np.ndarray, of: Answers, top: int) -> Ranked:
     assert of.probability is not None
     return of_groups.rank(groups, of.labels == 1, of.probability, top=top)
 

@@ -37,7 +37,7 @@ class ComparedRun:
     contents: manifest.Manifest
     excluded: quarantine.Excluded
 
-    def payloads(self, split: str) -> Iterator[bytes]:
+    def read_payloads(self, split: str) -> Iterator[bytes]:
         """Yields the records of a split in the order of the manifest, without blocks left out.
         Raises `DataError` for a shard that is missing or damaged."""
         found = self.contents.splits.get(split)
@@ -84,14 +84,17 @@ def pair(a: ComparedRun, b: ComparedRun, split: str) -> Pairs:
     `DataError` if there are none."""
     if a.contents.sha256 == b.contents.sha256 and a.excluded == b.excluded:
         counts = tuple(
-            Count(name, sum(_sizes(a, name)), 0, 0) for name in SPLITS if name in a.contents.splits
+            Count(name, sum(_list_block_sizes(a, name)), 0, 0)
+            for name in SPLITS
+            if name in a.contents.splits
         )
-        everything = np.arange(sum(_sizes(a, split)), dtype=np.int64)
+        everything = np.arange(sum(_list_block_sizes(a, split)), dtype=np.int64)
         return Pairs(everything, everything, 0, counts, "the same records")
-    columns, by = _columns(a, b)
-    of = _key_of(columns)
+    columns, by = _choose_columns(a, b)
+    of = _build_key_function(columns)
     keys: list[dict[str, Numbered]] = [
-        {name: _numbered(map(of, side.payloads(name))) for name in SPLITS} for side in (a, b)
+        {name: _number_keys(map(of, side.read_payloads(name))) for name in SPLITS}
+        for side in (a, b)
     ]
     counts = tuple(_count(name, keys[0][name], keys[1][name]) for name in SPLITS)
     places = {key: n for n, key in enumerate(keys[1][split])}
@@ -100,12 +103,12 @@ def pair(a: ComparedRun, b: ComparedRun, split: str) -> Pairs:
     trained = {key for side in keys for key, _ in side["train"]}
     kept = [(one, other) for one, other, (key, _) in shared if key not in trained]
     if not kept:
-        raise errors.DataError(_none(a, b, split, shared=len(shared), by=by))
+        raise errors.DataError(_describe_no_pairs(a, b, split, shared=len(shared), by=by))
     found = np.array(kept, np.int64)
     return Pairs(found[:, 0], found[:, 1], len(shared) - len(kept), counts, by)
 
 
-def _sizes(side: ComparedRun, split: str) -> Iterable[int]:
+def _list_block_sizes(side: ComparedRun, split: str) -> Iterable[int]:
     found = side.contents.splits.get(split)
     excluded, number = side.excluded.get(split, frozenset()), itertools.count()
     for shard in found.shards if found else ():
@@ -114,7 +117,7 @@ def _sizes(side: ComparedRun, split: str) -> Iterable[int]:
                 yield shard.records_in(block, side.contents.block_records)
 
 
-def _none(a: ComparedRun, b: ComparedRun, split: str, *, shared: int, by: str) -> str:
+def _describe_no_pairs(a: ComparedRun, b: ComparedRun, split: str, *, shared: int, by: str) -> str:
     why = f"all {shared:,} that they share were trained on by one of them" if shared else by
     return (
         f"runs {a.run.name!r} and {b.run.name!r}: have no record of {split} in common to compare "
@@ -122,7 +125,7 @@ def _none(a: ComparedRun, b: ComparedRun, split: str, *, shared: int, by: str) -
     )
 
 
-def _columns(a: ComparedRun, b: ComparedRun) -> tuple[Sequence[str] | None, str]:
+def _choose_columns(a: ComparedRun, b: ComparedRun) -> tuple[Sequence[str] | None, str]:
     """Returns the columns whose values name a record, `None` for all of its bytes, and in words."""
     own = a.job.data.key
     if own and own == b.job.data.key:
@@ -137,13 +140,13 @@ def _columns(a: ComparedRun, b: ComparedRun) -> tuple[Sequence[str] | None, str]
     return common, f"the same values of {len(common)} common columns"
 
 
-def _key_of(columns: Sequence[str] | None) -> Callable[[bytes], Key]:
+def _build_key_function(columns: Sequence[str] | None) -> Callable[[bytes], Key]:
     if columns is None:
         return lambda payload: hashlib.blake2b(payload, digest_size=16).digest()
     names = sorted(columns)
     from tensorflow.core.example import example_pb2  # a second; only where schemas differ
 
-    def key(payload: bytes) -> Key:
+    def compute_key(payload: bytes) -> Key:
         found = hashlib.blake2b(digest_size=16)
         values = example_pb2.Example.FromString(payload).features.feature
         for name in names:
@@ -151,10 +154,10 @@ def _key_of(columns: Sequence[str] | None) -> Callable[[bytes], Key]:
             found.update(len(value).to_bytes(8, "little") + value)
         return found.digest()
 
-    return key
+    return compute_key
 
 
-def _numbered(keys: Iterable[Key]) -> Numbered:
+def _number_keys(keys: Iterable[Key]) -> Numbered:
     """Returns keys in order, each with how many equal ones come before it."""
     seen: collections.Counter[Key] = collections.Counter()
     found: Numbered = {}
@@ -172,7 +175,7 @@ def _count(split: str, a: Numbered, b: Numbered) -> Count:
 def check_alike(a: ComparedRun, b: ComparedRun) -> None:
     """Raises `UsageError` for runs whose metrics are not of the same thing, before TensorFlow is
     imported: another label, task, number of classes, or other names of classes."""
-    for what, one, other in _learned(a, b):
+    for what, one, other in _list_targets(a, b):
         if one != other:
             raise errors.UsageError(
                 f"runs {a.run.name!r} and {b.run.name!r}: cannot be compared, because {what} is "
@@ -181,7 +184,7 @@ def check_alike(a: ComparedRun, b: ComparedRun) -> None:
             )
 
 
-def _learned(a: ComparedRun, b: ComparedRun) -> Iterator[tuple[str, object, object]]:
+def _list_targets(a: ComparedRun, b: ComparedRun) -> Iterator[tuple[str, object, object]]:
     labels = [feature_plan.plan(side.job, side.contents).label for side in (a, b)]
     yield "data.label", a.job.data.label, b.job.data.label
     models = [side.job.model for side in (a, b)]

@@ -52,11 +52,11 @@ def predict(
     grouping.check(side.job, split, side.contents.split(split).records)
     (path,) = checkpoint_files.find_intact(side.run.path, checkpoint)
     task = topology.Task(topology.EVALUATOR, 0)
-    estimator = experiment.estimator(job, side.run, task, transforms=records.transforms)
-    with resuming.explain_record_errors(side.run), failures.of_reading(records):
+    estimator = experiment.build_estimator(job, side.run, task, transforms=records.transforms)
+    with resuming.explain_record_errors(side.run), failures.translate_reading(records):
         kept = [
-            _needed(batch)
-            for batch in slice_metrics.scored(
+            _select_needed(batch)
+            for batch in slice_metrics.score_batches(
                 records, estimator, path, split=split, slices=slices, hooks=()
             )
         ]
@@ -76,15 +76,15 @@ def predict(
     labels = found[slice_metrics.LABEL]
     prefix = slice_metrics.SLICE
     return SplitPredictions(
-        step=checkpoint_files.step_of(path),
+        step=checkpoint_files.read_step(path),
         labels=labels,
         numbers=found.get("prediction") if "class" not in found else None,
-        answers=_answers(found) if "class" in found else None,
+        answers=_build_answers(found) if "class" in found else None,
         slices={n.removeprefix(prefix): x for n, x in found.items() if n.startswith(prefix)},
     )
 
 
-def _needed(batch: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def _select_needed(batch: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     ours = (slice_metrics.LABEL, slice_metrics.GROUP, "class", "prediction")
     kept = {n: x for n, x in batch.items() if n in ours or n.startswith(slice_metrics.SLICE)}
     labels, chances = batch[slice_metrics.LABEL], batch.get("probabilities")
@@ -97,14 +97,14 @@ def _needed(batch: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     return kept
 
 
-def _answers(found: Mapping[str, np.ndarray]) -> Answers:
+def _build_answers(found: Mapping[str, np.ndarray]) -> Answers:
     groups = found.get(slice_metrics.GROUP)
     return Answers(
         found[slice_metrics.LABEL],
         found["class"],
         found.get("positive"),
         found.get("likelihood"),
-        None if groups is None else class_metrics.grouped(groups, grouping.MISSING),
+        None if groups is None else class_metrics.number_groups(groups, grouping.MISSING),
     )
 
 

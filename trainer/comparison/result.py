@@ -64,12 +64,12 @@ class Comparison:
             return ""
         return self.whole.metrics[self.metric].verdict(self.higher)
 
-    def direction(self, metric: str) -> bool | None:
+    def is_higher_better(self, metric: str) -> bool | None:
         """Returns whether more of a metric is better."""
         return self.higher if metric == self.metric else paired.higher_is_better(metric)
 
 
-def slices(
+def compare_slices(
     a: SplitPredictions,
     b: SplitPredictions,
     pairs: Pairs,
@@ -94,19 +94,21 @@ def slices(
         )
     found = {slice_metrics.LABEL: labels}
     found |= {slice_metrics.SLICE + name: x[pairs.a] for name, x in a.slices.items()}
-    masks = slice_metrics.slice_masks(found, list(a.slices), job.data.columns)
+    masks = slice_metrics.build_slice_masks(found, list(a.slices), job.data.columns)
     return [
-        ComparedSlice(name, int(mask.sum()), _metrics(a, b, pairs, mask=mask, top=job.eval.top_k))
+        ComparedSlice(
+            name, int(mask.sum()), _compare_metrics(a, b, pairs, mask=mask, top=job.eval.top_k)
+        )
         for name, mask in masks
     ]
 
 
-def _metrics(
+def _compare_metrics(
     a: SplitPredictions, b: SplitPredictions, pairs: Pairs, *, mask: np.ndarray, top: int
 ) -> dict[str, Difference]:
     one, other = pairs.a[mask], pairs.b[mask]
     if a.answers is not None and b.answers is not None:
-        of_a, of_b = a.answers.where(one), b.answers.where(other)
-        return paired.of_classes(of_a, of_b, top)
+        of_a, of_b = a.answers.select(one), b.answers.select(other)
+        return paired.compare_classifiers(of_a, of_b, top)
     assert a.numbers is not None and b.numbers is not None
-    return paired.of_numbers(a.labels[one], a.numbers[one], b.numbers[other])
+    return paired.compare_regressors(a.labels[one], a.numbers[one], b.numbers[other])

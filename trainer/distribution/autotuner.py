@@ -27,10 +27,10 @@ _make = _devices._create_device_dataset
 
 
 @functools.wraps(_make)
-def _untuned(*args: Any, **kwargs: Any) -> Any:
+def _make_untuned(*args: Any, **kwargs: Any) -> Any:
     return _make(*args, **kwargs).with_options(OPTIONS)
 
 
 def keep_out_of_strategies() -> None:
     """Turns the autotuner off in the datasets that strategies make for their devices."""
-    _devices._create_device_dataset = _untuned
+    _devices._create_device_dataset = _make_untuned

@@ -42,18 +42,18 @@ class PartOfTable(tf.Variable.SaveSliceInfo):
         super().__init__(plain.full_name, plain.full_shape, plain.var_offset, plain.var_shape)
         self.part, self.layout = part, layout
 
-    def of_blocks(self, full_name: str) -> list[Any]:
+    def list_block_slices(self, full_name: str) -> list[Any]:
         """Returns for each block of the part what it is of the whole, which is `full_name`, in
         checkpoints: of the table, or of what an optimizer remembers of each row."""
         shape = list(self.full_shape)
         rest = [0] * (len(shape) - 1)
         return [
             _Slice(full_name, shape, [block.first, *rest], [block.size, *shape[1:]])
-            for block in self.layout.of_part(self.part)
+            for block in self.layout.list_part_blocks(self.part)
         ]
 
 
-def part_of(variable: Any) -> PartOfTable | None:
+def find_part(variable: Any) -> PartOfTable | None:
     """Returns what a variable is of a balanced table, `None` if it is no part of one."""
     found = getattr(variable, "_save_slice_info", None)
     return found if isinstance(found, PartOfTable) else None
@@ -64,7 +64,7 @@ class BalancedTable(PartitionedVariable):
 
     def __init__(self, cut: Any) -> None:
         parts = list(cut)
-        if part_of(parts[0]) is None:
+        if find_part(parts[0]) is None:
             turn = zlib.crc32(parts[0]._save_slice_info.full_name.encode())
             layout = RowBlocks(int(cut.get_shape()[0]), len(parts), turn=turn)
             for number, part in enumerate(parts):
@@ -75,7 +75,7 @@ class BalancedTable(PartitionedVariable):
     @property
     def layout(self) -> RowBlocks:
         """Which rows are where."""
-        found = part_of(self._variable_list[0])
+        found = find_part(self._variable_list[0])
         assert found is not None
         return found.layout
 
@@ -84,7 +84,7 @@ class BalancedTable(PartitionedVariable):
         return tf.TensorShape(self._shape)
 
     def _concat(self) -> tf.Tensor:
-        return self.layout.joined(self._variable_list)
+        return self.layout.join(self._variable_list)
 
     def _apply_assign_fn(self, assign_fn: Any, value: Any) -> Any:
         if not isinstance(value, list | PartitionedVariable):
@@ -92,13 +92,13 @@ class BalancedTable(PartitionedVariable):
         return super()._apply_assign_fn(assign_fn, value)
 
 
-def balanced(variable: Any, *, initializer: Any) -> Any:
+def balance(variable: Any, *, initializer: Any) -> Any:
     """Returns a variable as it is, or if it is a table in parts, balanced. Values that differ by
     row, such as those of a trained table, stay where TensorFlow's slices put them."""
     is_table = isinstance(variable, PartitionedVariable) and len(variable.get_shape()) == 2
     if not is_table or len(list(variable)) < 2 or is_kernel(variable.name):
         return variable
-    known = part_of(next(iter(variable))) is not None
+    known = find_part(next(iter(variable))) is not None
     return BalancedTable(variable) if known or _is_drawn(initializer) else variable
 
 
@@ -109,7 +109,7 @@ def can_be_cut(initializer: Any) -> bool:
     return not of_whole and np.ndim(getattr(initializer, "value", 0)) == 0
 
 
-def of_parts(initializer: Any) -> Any:
+def cut_initializer(initializer: Any) -> Any:
     """Returns what gives each part of a cut variable its values in the place of `initializer`.
 
     Those of Keras, which `tf.compat.v1.layers` have too, must be told that it is a part: without
@@ -118,7 +118,7 @@ def of_parts(initializer: Any) -> Any:
     if not _takes_parts(initializer):
         return initializer
 
-    def of_part(shape: Any, dtype: Any = None, partition_info: Any = None) -> Any:
+    def initialize_part(shape: Any, dtype: Any = None, partition_info: Any = None) -> Any:
         if partition_info is None or list(partition_info.full_shape) == list(shape):
             return initializer(shape, dtype=dtype)
         whole, first = partition_info.full_shape, partition_info.var_offset
@@ -128,7 +128,7 @@ def of_parts(initializer: Any) -> Any:
             whole, dtype=dtype, partition_shape=tuple(shape), partition_offset=tuple(first)
         )
 
-    return of_part
+    return initialize_part
 
 
 def _takes_parts(initializer: Any) -> bool:
@@ -153,7 +153,7 @@ def _is_drawn(initializer: Any) -> bool:
 
 
 @contextlib.contextmanager
-def lookups() -> Iterator[None]:
+def patch_lookups() -> Iterator[None]:
     """Has lookups within the block find the rows of balanced tables.
 
     Every lookup of TensorFlow, of feature columns and of Keras ends in one function, which takes
@@ -162,19 +162,19 @@ def lookups() -> Iterator[None]:
     """
     plain = embedding_ops._embedding_lookup_and_transform
 
-    def found(params: Any, ids: Any, partition_strategy: str = "mod", **kwargs: Any) -> Any:
+    def look_up(params: Any, ids: Any, partition_strategy: str = "mod", **kwargs: Any) -> Any:
         parts = list(params) if isinstance(params, PartitionedVariable | list | tuple) else [params]
-        part = part_of(parts[0]) if parts else None
+        part = find_part(parts[0]) if parts else None
         if part is not None and len(parts) == part.layout.parts:
-            ids, partition_strategy = part.layout.places(tf.convert_to_tensor(ids)), "div"
+            ids, partition_strategy = part.layout.find_places(tf.convert_to_tensor(ids)), "div"
         return plain(params, ids, partition_strategy, **kwargs)
 
-    with mock.patch.object(embedding_ops, "_embedding_lookup_and_transform", found):
+    with mock.patch.object(embedding_ops, "_embedding_lookup_and_transform", look_up):
         yield
 
 
 @contextlib.contextmanager
-def keras_tables(parts_of: Callable[..., Sequence[int]]) -> Iterator[None]:
+def cut_keras_tables(parts_of: Callable[..., Sequence[int]]) -> Iterator[None]:
     """Cuts the tables of Keras layers `Embedding` that are made within the block; Keras itself has
     no partitioner. `parts_of` gets the name of a table, its shape and its type, and returns the
     number of parts along each axis."""
@@ -196,7 +196,7 @@ def _cut(wanted: dict[str, Any], initializer: Any, parts: Any) -> Any:
     shape = tf.TensorShape(wanted["initial_value"].args[0])
     name = _v1.get_default_graph().unique_name(wanted["name"])
 
-    def of_whole(shape: Any, dtype: Any, partition_info: Any) -> Any:
+    def initialize_slice(shape: Any, dtype: Any, partition_info: Any) -> Any:
         whole, first = partition_info.full_shape, partition_info.var_offset
         return tf.slice(initializer(whole, dtype=dtype), first, shape)
 
@@ -208,10 +208,10 @@ def _cut(wanted: dict[str, Any], initializer: Any, parts: Any) -> Any:
             name,
             shape,
             tf.as_dtype(wanted["dtype"]),
-            of_parts(initializer) if by_part else of_whole,
+            cut_initializer(initializer) if by_part else initialize_slice,
             trainable=wanted["trainable"],
             collections=wanted["collections"],
             constraint=wanted["constraint"],
             partitioner=lambda *_, **__: parts,
         )
-    return balanced(made, initializer=initializer)
+    return balance(made, initializer=initializer)

@@ -51,10 +51,10 @@ def pack(train_op: Any) -> int:
     What is joined is sent at the same stage: as many sends wait for it, one after the other. So
     none of it waits for another, and joining makes no operation wait for itself.
     """
-    ordered = list(_ordered(train_op))
+    ordered = list(_order_operations(train_op))
     if any(op.type in _BRANCHES for op in ordered):
         return 0
-    edges = _edges(ordered, _places(ordered))
+    edges = _find_edges(ordered, _find_places(ordered))
     with tf.control_dependencies(None), tf.name_scope(f"{SCOPE}/"):
         return sum(_join(list(of.values()), way) for way, of in edges.items())
 
@@ -68,7 +68,7 @@ def read_step_plainly() -> None:
     reads[:] = [tf.identity(step.read_value())]
 
 
-def _ordered(last: Any) -> Iterator[Any]:
+def _order_operations(last: Any) -> Iterator[Any]:
     """Yields all operations that `last` waits for, each after those that it waits for itself."""
     seen = set()
     waiting = [(last, False)]
@@ -86,7 +86,7 @@ def _before(op: Any) -> list[Any]:
     return [*(x.op for x in op.inputs), *op.control_inputs]
 
 
-def _places(ordered: Iterable[Any]) -> dict[Any, _Place]:
+def _find_places(ordered: Iterable[Any]) -> dict[Any, _Place]:
     """Returns the process that runs each operation: what uses a variable runs where that is."""
     places: dict[Any, _Place] = {}
     for op in ordered:
@@ -96,9 +96,11 @@ def _places(ordered: Iterable[Any]) -> dict[Any, _Place]:
     return places
 
 
-def _edges(ordered: Sequence[Any], places: Mapping[Any, _Place]) -> dict[_Way, dict[Any, _Edge]]:
+def _find_edges(
+    ordered: Sequence[Any], places: Mapping[Any, _Place]
+) -> dict[_Way, dict[Any, _Edge]]:
     """Returns what can be joined, by way and by tensor."""
-    stages = _stages(ordered, places)
+    stages = _count_stages(ordered, places)
     by_tensor: dict[tuple[Any, _Place], _Edge] = {}
     for op in ordered:
         for number, x in enumerate(op.inputs):
@@ -114,7 +116,7 @@ def _edges(ordered: Sequence[Any], places: Mapping[Any, _Place]) -> dict[_Way, d
     return found
 
 
-def _stages(ordered: Sequence[Any], places: Mapping[Any, _Place]) -> dict[Any, int]:
+def _count_stages(ordered: Sequence[Any], places: Mapping[Any, _Place]) -> dict[Any, int]:
     """Returns for each operation how many sends wait for it, one after the other."""
     stages: dict[Any, int] = collections.defaultdict(int)
     for op in reversed(ordered):
@@ -148,12 +150,12 @@ def _join(edges: Sequence[_Edge], way: _Way) -> int:
     sizes: dict[Any, Any] = {}
     whole = by_type.pop(tf.int64, [])
     if of_unknown or whole:
-        with tf.device(_device(way.source)):
+        with tf.device(_format_device(way.source)):
             known = [tf.size(x, tf.int64) for x in of_unknown]
             head = [tf.stack(known)] if known else []
-            parts = [*head, *(_flat(edge.tensor, tf.int64) for edge in whole)]
+            parts = [*head, *(_flatten(edge.tensor, tf.int64) for edge in whole)]
             joined = tf.concat(parts, axis=0)
-        with tf.device(_device(way.target)):
+        with tf.device(_format_device(way.target)):
             rest = tf.identity(joined)
             if known:
                 head, rest = rest[: len(known)], rest[len(known) :]
@@ -162,14 +164,14 @@ def _join(edges: Sequence[_Edge], way: _Way) -> int:
                 )
             _hand_out(rest, whole, sizes)
     for kind, same in by_type.items():
-        with tf.device(_device(way.source)):
-            joined = tf.concat([_flat(edge.tensor, kind) for edge in same], axis=0)
-        with tf.device(_device(way.target)):
+        with tf.device(_format_device(way.source)):
+            joined = tf.concat([_flatten(edge.tensor, kind) for edge in same], axis=0)
+        with tf.device(_format_device(way.target)):
             _hand_out(joined, same, sizes)
     return len(edges) - calls
 
 
-def _flat(x: Any, kind: tf.DType) -> tf.Tensor:
+def _flatten(x: Any, kind: tf.DType) -> tf.Tensor:
     return tf.cast(tf.reshape(x, [-1]), kind)
 
 
@@ -187,6 +189,6 @@ def _hand_out(joined: tf.Tensor, edges: Sequence[_Edge], sizes: dict[Any, Any]) 
             op._update_input(number, got)
 
 
-def _device(place: _Place) -> tf.DeviceSpec:
+def _format_device(place: _Place) -> tf.DeviceSpec:
     job, task = place
     return tf.DeviceSpec(job=job, task=task).to_string()

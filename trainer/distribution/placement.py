@@ -50,7 +50,9 @@ class Tables(NamedTuple):
     def of(cls, ids: Mapping[str, int], lists: Iterable[str]) -> Tables:
         """Returns this of tables of so many `ids`, by scope."""
         several = frozenset(lists)
-        return cls(sum(_rows(n, several=scope in several) for scope, n in ids.items()), several)
+        return cls(
+            sum(_estimate_rows(n, several=scope in several) for scope, n in ids.items()), several
+        )
 
 
 NO_TABLES = Tables()
@@ -71,7 +73,7 @@ class LeastLoaded:
     def __call__(self, op: Any) -> int:
         """Returns the index of the server for the variable that `op` makes."""
         shape, dtype = tf.TensorShape(op.get_attr("shape")), tf.as_dtype(op.get_attr("dtype"))
-        asked = asked_of(_PART.sub("", op.name), shape, dtype)
+        asked = estimate_load(_PART.sub("", op.name), shape, dtype)
         server = self._choose_server(op, is_table=asked.rows > 0)
         self.bytes[server] += asked.bytes
         self.rows[server] += asked.rows
@@ -106,7 +108,7 @@ class Cuts:
         self._asked = StepLoad(0.0, 0.0)  # of what has been made
         self._parts: dict[str, Sequence[int]] = {}
 
-    def parts(self, name: str, shape: tf.TensorShape, dtype: tf.DType) -> Sequence[int]:
+    def count_parts(self, name: str, shape: tf.TensorShape, dtype: tf.DType) -> Sequence[int]:
         """Returns the number of parts along each axis of a variable that is about to be made, or is
         there and taken again.
 
@@ -114,10 +116,10 @@ class Cuts:
         into the most equal parts.
         """
         if name not in self._parts:
-            self._parts[name] = self._decided(name, shape, dtype)
+            self._parts[name] = self._decide_parts(name, shape, dtype)
         return self._parts[name]
 
-    def _decided(self, name: str, shape: tf.TensorShape, dtype: tf.DType) -> Sequence[int]:
+    def _decide_parts(self, name: str, shape: tf.TensorShape, dtype: tf.DType) -> Sequence[int]:
         cut = [1] * shape.rank
         if shape.rank and self._is_cut(name, shape, dtype):
             axis = int(np.argmax(shape)) if balanced_tables.is_kernel(name) else 0
@@ -129,7 +131,7 @@ class Cuts:
         if self._largest is not None:
             return bool(size > self._largest)
         several = name.rpartition("/")[0].rpartition("/")[2] in self._tables.lists
-        asked = asked_of(name, shape, dtype, several=several)
+        asked = estimate_load(name, shape, dtype, several=several)
         if asked.rows:
             share = _SHARE if several else _SHARE_OF_TABLES
             rows = max(self._asked.rows, self._tables.rows)
@@ -139,17 +141,17 @@ class Cuts:
         self._asked = StepLoad(*np.add(self._asked, asked))
         return bool(size > LARGE_VARIABLE or is_much)
 
-    def partitioner(self, name: str) -> Any:
+    def build_partitioner(self, name: str) -> Any:
         """Returns what TensorFlow asks for the parts of the variable `name`. Checkpoints hold a
         variable as one, so that other numbers of servers can read it."""
 
-        def parts(shape: tf.TensorShape, dtype: tf.DType, **_: Any) -> Sequence[int]:
-            return self.parts(name, shape, dtype)
+        def count_parts(shape: tf.TensorShape, dtype: tf.DType, **_: Any) -> Sequence[int]:
+            return self.count_parts(name, shape, dtype)
 
-        return parts
+        return count_parts
 
 
-def asked_of(
+def estimate_load(
     name: str, shape: tf.TensorShape, dtype: tf.DType, *, several: bool = False
 ) -> StepLoad:
     """Returns what a step asks of a variable or a part of one: of a table some rows, with their
@@ -158,15 +160,15 @@ def asked_of(
     size = float((shape.num_elements() or 1) * dtype.size)
     if shape.rank != 2 or (shape[0] or 0) < 2 or balanced_tables.is_kernel(name):
         return StepLoad(size, 0.0)
-    rows = _rows(shape[0], several=several)
+    rows = _estimate_rows(shape[0], several=several)
     return StepLoad(rows * (size / shape[0] + _ID_BYTES), rows)
 
 
-def _rows(ids: int, *, several: bool) -> float:
+def _estimate_rows(ids: int, *, several: bool) -> float:
     return ids / (1 + ids / (_MANY_OF_LISTS if several else _MANY_ROWS))
 
 
-def device_fn(task: topology.Task) -> Any:
+def build_device_fn(task: topology.Task) -> Any:
     """Returns the `device_fn` of `RunConfig` for a training process of a cluster with servers.
 
     `None` leaves placement to TensorFlow, as everywhere else.
@@ -197,16 +199,16 @@ def cut(servers: int, largest: int | None = None, tables: Tables = NO_TABLES) ->
         # What an optimizer remembers of a part of a variable asks for no partitioner.
         if kwargs.get("partitioner") is not None:
             can = balanced_tables.can_be_cut(initializer)
-            kwargs["partitioner"] = cuts.partitioner(name) if cuts and can else None
-            kwargs["initializer"] = balanced_tables.of_parts(initializer)
+            kwargs["partitioner"] = cuts.build_partitioner(name) if cuts and can else None
+            kwargs["initializer"] = balanced_tables.cut_initializer(initializer)
         made = getter(name, *args, **kwargs)
-        return balanced_tables.balanced(made, initializer=initializer)
+        return balanced_tables.balance(made, initializer=initializer)
 
     with contextlib.ExitStack() as stack:
         scope, ours = tf.compat.v1.get_variable_scope(), {}
         if cuts is not None:
-            stack.enter_context(balanced_tables.keras_tables(cuts.parts))
-            stack.enter_context(balanced_tables.lookups())
-            ours = {"partitioner": cuts.partitioner(""), "custom_getter": get}
+            stack.enter_context(balanced_tables.cut_keras_tables(cuts.count_parts))
+            stack.enter_context(balanced_tables.patch_lookups())
+            ours = {"partitioner": cuts.build_partitioner(""), "custom_getter": get}
         stack.enter_context(tf.compat.v1.variable_scope(scope, **ours))
         yield

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tensorflow as tf
 
 
-def index() -> int:
+def get_index() -> int:
     """Returns the index of the replica in whose context this is called; 0 without a strategy."""
     context = tf.distribute.get_replica_context()
     replica = context.replica_id_in_sync_group  # a tensor, of several

@@ -50,21 +50,21 @@ def _replace_generator(folder: str) -> bool:
         ctypes.CDLL(os.path.join(folder, f"libtensorflow_{name}.so.2"))
         for name in ("cc", "framework")
     )
-    former, better = (_address(getattr(random, name)) for name in (_OF_A_THREAD, _OF_ALL))
-    kept = _kept_addresses(caller)
+    former, better = (_get_address(getattr(random, name)) for name in (_OF_A_THREAD, _OF_ALL))
+    kept = _find_kept_addresses(caller)
     values = np.array([ctypes.c_uint64.from_address(at).value for at in kept.tolist()], np.uint64)
     for at in kept[values == former].tolist():
         _write(at, better)
     return bool((values == former).any())
 
 
-def _address(function: Any) -> int:
+def _get_address(function: Any) -> int:
     found = ctypes.cast(function, ctypes.c_void_p).value
     assert found is not None
     return found
 
 
-def _kept_addresses(library: ctypes.CDLL) -> np.ndarray:
+def _find_kept_addresses(library: ctypes.CDLL) -> np.ndarray:
     """Returns where a library keeps the addresses of the functions that it calls of others."""
     link_map = ctypes.POINTER(ctypes.c_uint64 * 3)()
     problem = ctypes.CDLL(None).dlinfo(

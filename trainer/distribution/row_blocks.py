@@ -39,9 +39,9 @@ class RowBlocks:
         """`turn` is the part that gets the first row, modulo `parts`: another for each table."""
         self.rows, self.parts = rows, parts
         self.sizes = [rows // parts + (part < rows % parts) for part in range(parts)]
-        self.blocks = self._assigned(turn)
+        self.blocks = self._assign_rows(turn)
 
-    def _assigned(self, turn: int) -> list[RowRange]:
+    def _assign_rows(self, turn: int) -> list[RowRange]:
         blocks: list[RowRange] = []
         order = [(place + turn) % self.parts for place in range(self.parts)]
         first = given = 0
@@ -56,11 +56,11 @@ class RowBlocks:
             order.reverse()
         return [block for block in blocks if block.size]
 
-    def of_part(self, part: int) -> list[RowRange]:
+    def list_part_blocks(self, part: int) -> list[RowRange]:
         """Returns the blocks of a part, in the order of its rows."""
         return [block for block in self.blocks if block.part == part]
 
-    def places(self, ids: tf.Tensor) -> tf.Tensor:
+    def find_places(self, ids: tf.Tensor) -> tf.Tensor:
         """Returns where the rows `ids`, of any shape, are in all parts one after the other. What is
         no id of the table stays what it is."""
         offsets = np.cumsum([0, *self.sizes])
@@ -70,12 +70,14 @@ class RowBlocks:
         shift = tf.gather(tf.constant([0, *shifts, 0], ids.dtype), found)
         return ids + tf.reshape(shift, tf.shape(ids))
 
-    def joined(self, parts: list[Any]) -> tf.Tensor:
+    def join(self, parts: list[Any]) -> tf.Tensor:
         """Returns the rows of all parts in the order of the table."""
         pieces = {
             (part, block.at): piece
             for part, rows in enumerate(parts)
-            for block, piece in zip(self.of_part(part), self.split(rows, part), strict=True)
+            for block, piece in zip(
+                self.list_part_blocks(part), self.split(rows, part), strict=True
+            )
         }
         return tf.concat([pieces[block.part, block.at] for block in self.blocks], axis=0)
 
@@ -84,10 +86,10 @@ class RowBlocks:
         pieces = tf.split(table, [block.size for block in self.blocks])
         by_place = dict(zip(self.blocks, pieces, strict=True))
         return [
-            tf.concat([by_place[block] for block in self.of_part(part)], axis=0)
+            tf.concat([by_place[block] for block in self.list_part_blocks(part)], axis=0)
             for part in range(self.parts)
         ]
 
     def split(self, rows: Any, part: int) -> list[tf.Tensor]:
         """Returns the rows of a part block by block."""
-        return list(tf.split(rows, [block.size for block in self.of_part(part)]))
+        return list(tf.split(rows, [block.size for block in self.list_part_blocks(part)]))

@@ -26,7 +26,7 @@ LOST_PEER = (tf.errors.AbortedError, tf.errors.UnavailableError)
 _PAUSE = 0.5  # seconds between looks of a worker
 
 
-def lost_peer(error: Exception) -> errors.RetryableError:
+def build_lost_peer_error(error: Exception) -> errors.RetryableError:
     """Returns the error that ends a process which cannot continue without a lost one."""
     return errors.RetryableError(
         f"a peer was lost: {errors.find_first_line(error)}. Run the same command to resume."
@@ -41,7 +41,7 @@ class _Manager(session_manager.SessionManager):
     def prepare_session(self, master: str, *args: Any, config: Any = None, **kwargs: Any) -> Any:
         """Makes the chief's session, with the parameters of a checkpoint or initial ones."""
         if self._before is not None:
-            with self._bare(master, config) as session:
+            with self._make_bare_session(master, config) as session:
                 self._before(session)
         return super().prepare_session(master, *args, config=config, **kwargs)
 
@@ -50,7 +50,7 @@ class _Manager(session_manager.SessionManager):
     ) -> Any:
         """Makes the session of any other process, once all variables have values."""
         deadline = time.monotonic() + (math.inf if max_wait_secs is None else max_wait_secs)
-        with self._bare(master, config) as session:
+        with self._make_bare_session(master, config) as session:
             while True:
                 if self._before is not None:
                     self._before(session)
@@ -64,12 +64,12 @@ class _Manager(session_manager.SessionManager):
                         "stopped while waiting for the parameters. Run the same command to resume."
                     )
 
-    def _bare(self, master: str, config: Any) -> Any:
+    def _make_bare_session(self, master: str, config: Any) -> Any:
         return tf.compat.v1.Session(master, graph=self._graph, config=config)
 
 
 @contextlib.contextmanager
-def calling(before: Callable[[Any], None] | None) -> Iterator[None]:
+def call_before_sessions(before: Callable[[Any], None] | None) -> Iterator[None]:
     """Has `before`, if it is given, called ahead of each session that is made, with a bare one on
     the same graph. A worker that waits for variables looks, and calls it, twice a second.
     """

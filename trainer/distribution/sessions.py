@@ -14,7 +14,7 @@ _CPU_FLAG = "--tf_xla_cpu_global_jit"
 MANY_COLUMNS = 500
 
 
-def session_config(
+def build_session_config(
     task: topology.Task,
     cpu_devices: int = 1,
     train: config.Train | None = None,

@@ -32,7 +32,9 @@ class Distribution:
     cpu_devices: int
 
 
-def distribution(cluster: config.Cluster, task: topology.Task, given: Any = None) -> Distribution:
+def build_distribution(
+    cluster: config.Cluster, task: topology.Task, given: Any = None
+) -> Distribution:
     """Returns the strategies for a process of `cluster`; to train, the one that is `given`.
 
     Must be called before any op has run in this process: devices and collectives are set up here.
@@ -42,8 +44,8 @@ def distribution(cluster: config.Cluster, task: topology.Task, given: Any = None
     if not training and not evaluating:
         return Distribution(None, None, cpu_devices=1)
     compatibility.check_machine(cluster, len(tf.config.list_physical_devices("GPU")))
-    devices = list(cluster.devices) or _default_devices(topology.replicas_per_process(cluster))
-    eval_devices = evaluation_devices(cluster)
+    devices = list(cluster.devices) or _list_default_devices(topology.replicas_per_process(cluster))
+    eval_devices = list_evaluation_devices(cluster)
     build_train = _BUILDERS.get(cluster.strategy) if training else None
     build_eval = _BUILDERS.get(cluster.eval_strategy) if evaluating else None
     autotuner.keep_out_of_strategies()
@@ -51,40 +53,40 @@ def distribution(cluster: config.Cluster, task: topology.Task, given: Any = None
     return Distribution(
         train=given or build_train(cluster, devices) if build_train else None,
         evaluate=build_eval(cluster, eval_devices) if build_eval else None,
-        cpu_devices=_cpus_of(used),
+        cpu_devices=_count_cpus(used),
     )
 
 
-def evaluation_devices(cluster: config.Cluster) -> list[str]:
+def list_evaluation_devices(cluster: config.Cluster) -> list[str]:
     """Returns where the evaluating process has a replica each."""
     replicas = topology.count_evaluating_replicas(cluster)
-    return list(cluster.devices[:replicas]) or _default_devices(replicas)
+    return list(cluster.devices[:replicas]) or _list_default_devices(replicas)
 
 
-def _cpus_of(devices: list[str]) -> int:
+def _count_cpus(devices: list[str]) -> int:
     """Returns how many logical CPUs there must be for all of `devices` to exist."""
     parsed = [compatibility.parse_device(device, "cluster.devices") for device in devices]
     return max([1, *(index + 1 for kind, index in parsed if kind == "cpu")])
 
 
-def _default_devices(replicas: int) -> list[str]:
+def _list_default_devices(replicas: int) -> list[str]:
     """Returns the GPUs, or as many logical CPUs as there are replicas."""
     gpus = len(tf.config.list_physical_devices("GPU"))
     kind, count = ("gpu", min(gpus, replicas)) if gpus else ("cpu", replicas)
     return [f"/{kind}:{index}" for index in range(count)]
 
 
-def _one_device(cluster: config.Cluster, devices: list[str]) -> Any:
+def _build_one_device(cluster: config.Cluster, devices: list[str]) -> Any:
     return _distribute.OneDeviceStrategy(devices[0])
 
 
-def _mirrored(cluster: config.Cluster, devices: list[str]) -> Any:
+def _build_mirrored(cluster: config.Cluster, devices: list[str]) -> Any:
     return _distribute.MirroredStrategy(
-        devices, cross_device_ops=_cross_device_ops(cluster, devices)
+        devices, cross_device_ops=_choose_cross_device_ops(cluster, devices)
     )
 
 
-def _cross_device_ops(cluster: config.Cluster, devices: list[str]) -> Any:
+def _choose_cross_device_ops(cluster: config.Cluster, devices: list[str]) -> Any:
     """The default hangs before the first step on several logical CPUs; this one does not."""
     name = cluster.cross_device_ops
     if name == "auto" and any("cpu" in device.lower() for device in devices):
@@ -98,13 +100,13 @@ def _cross_device_ops(cluster: config.Cluster, devices: list[str]) -> Any:
     return kinds[name]()
 
 
-def _central_storage(cluster: config.Cluster, devices: list[str]) -> Any:
+def _build_central_storage(cluster: config.Cluster, devices: list[str]) -> Any:
     return _distribute.experimental.CentralStorageStrategy(
         compute_devices=devices, parameter_device=cluster.parameter_device
     )
 
 
-def _multi_worker_mirrored(cluster: config.Cluster, devices: list[str]) -> Any:
+def _build_multi_worker_mirrored(cluster: config.Cluster, devices: list[str]) -> Any:
     # Estimator copies the strategy, which eager execution forbids
     # (docs/tensorflow-pitfalls.md#copied-strategies).
     tf.compat.v1.disable_eager_execution()
@@ -129,10 +131,10 @@ def _choose_devices(devices: list[str]) -> None:
     kinds = {kind.upper() for kind, _ in parsed}
     (kind,) = kinds  # `compatibility` has checked it
 
-    def chosen(extended: Any, resolver: Any, worker: str) -> tuple[tuple[str, ...], str]:
+    def choose(extended: Any, resolver: Any, worker: str) -> tuple[tuple[str, ...], str]:
         return tuple(f"{worker}/device:{kind}:{index}" for _, index in parsed), kind
 
-    all_reduce.CollectiveAllReduceExtended._initialize_local_devices = chosen
+    all_reduce.CollectiveAllReduceExtended._initialize_local_devices = choose
 
 
 class _OnServers(parameter_server_strategy.ParameterServerStrategyV1):
@@ -159,15 +161,15 @@ class _OnServersExtended(parameter_server_strategy.ParameterServerStrategyExtend
         self._compute_devices = [device_util.canonicalize(d, worker) for d in self._devices]
 
 
-def _parameter_server_strategy(cluster: config.Cluster, devices: list[str]) -> Any:
+def _build_parameter_server(cluster: config.Cluster, devices: list[str]) -> Any:
     return _OnServers(devices)
 
 
 # `none` and the classic parameter server modes train without a strategy object.
 _BUILDERS: Mapping[str, Callable[[config.Cluster, list[str]], Any]] = {
-    "one_device": _one_device,
-    "mirrored": _mirrored,
-    "central_storage": _central_storage,
-    "multi_worker_mirrored": _multi_worker_mirrored,
-    "parameter_server_strategy": _parameter_server_strategy,
+    "one_device": _build_one_device,
+    "mirrored": _build_mirrored,
+    "central_storage": _build_central_storage,
+    "multi_worker_mirrored": _build_multi_worker_mirrored,
+    "parameter_server_strategy": _build_parameter_server,
 }

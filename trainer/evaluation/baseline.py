@@ -13,7 +13,7 @@ from trainer.heads import heads
 _OF_TWO_CLASSES = "accuracy_baseline"  # as the heads of `tf.estimator` report it
 
 
-def metrics(
+def compute_metrics(
     job: config.Config,
     contents: manifest.Manifest,
     excluded: quarantine.Excluded,
@@ -32,20 +32,22 @@ def metrics(
     found = {}
     for split, reported in evaluations.items():
         if _OF_TWO_CLASSES in reported:
-            found[split] = _of_two_classes(reported)
+            found[split] = _select_for_two_classes(reported)
         elif described and split in contents.statistics and not excluded.get(split):
             label = contents.statistics[split].columns.get(contents.label)
-            found[split] = _of_statistics(label, regression=heads.regression(job.model.params))
+            found[split] = _compute_from_statistics(
+                label, regression=heads.is_regression(job.model.params)
+            )
     return {split: values for split, values in found.items() if values}
 
 
-def _of_two_classes(reported: Mapping[str, float]) -> dict[str, float]:
+def _select_for_two_classes(reported: Mapping[str, float]) -> dict[str, float]:
     found = {"accuracy": reported[_OF_TWO_CLASSES]}
     # Equal scores for all; of a single label there is no area.
     return found if math.isnan(reported.get("auc", math.nan)) else {**found, "auc": 0.5}
 
 
-def _of_statistics(
+def _compute_from_statistics(
     label: manifest.ColumnStatistics | None, *, regression: bool
 ) -> dict[str, float]:
     if label is None:

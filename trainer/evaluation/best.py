@@ -8,7 +8,7 @@ import math
 _MEANINGS = {"loss": "mean of examples"}
 
 
-def meaning(metric: str) -> str | None:
+def describe_metric(metric: str) -> str | None:
     """Returns what to keep with values of a metric, also of one label, so that they are compared
     with their like only; `None` if its name is enough."""
     return _MEANINGS.get(metric.rpartition("/")[2])

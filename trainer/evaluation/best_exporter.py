@@ -64,26 +64,26 @@ class BestExporter(tf.estimator.Exporter):
     ) -> str | None:
         """Exports and keeps `checkpoint_path` if its metric beats the recorded best; returns the
         path of the export."""
-        self._publisher.evaluated("eval", checkpoint_path)
-        exported = self._take(estimator, checkpoint_path, as_floats(eval_result))
+        self._publisher.keep_results("eval", checkpoint_path)
+        exported = self._take(estimator, checkpoint_path, convert_to_floats(eval_result))
         # What comes until the next step is no longer the evaluation.
         self._reporter.watch.enter("between")
         return exported
 
     def _take(self, estimator: Any, checkpoint_path: str, metrics: dict[str, float]) -> str | None:
-        self._newest = checkpoint_files.digest(checkpoint_path), metrics
+        self._newest = checkpoint_files.compute_digest(checkpoint_path), metrics
         step = int(metrics["global_step"])
         self._reporter.report("evaluating", step=step, evaluation={"step": step, **metrics})
         metric = self._job.eval.metric
         check_metric(metric, metrics)
         self._note(metrics, checkpoint_path)
-        old = self._recorded(estimator)
+        old = self._read_best(estimator)
         # An export that was removed does not count; one by another metric, or on other records,
         # cannot be compared.
         there = (
             old
             and old["metric"] == metric
-            and old.get("meaning") == best.meaning(metric)
+            and old.get("meaning") == best.describe_metric(metric)
             and old.get("records") == self._evaluated_on
             and export_files.is_published(storage.join(self._run.path, old["export"]))
         )
@@ -94,7 +94,7 @@ class BestExporter(tf.estimator.Exporter):
             return None
         # Evaluating has its own limit of silence.
         self._reporter.report("exporting")
-        with self._reporter.counting("copying the checkpoint"):
+        with self._reporter.count_progress("copying the checkpoint"):
             kept = checkpoint_files.keep(checkpoint_path, storage.join(self._run.path, _KEPT))
         new = {
             "step": step,
@@ -103,21 +103,21 @@ class BestExporter(tf.estimator.Exporter):
             "records": self._evaluated_on,
             "checkpoint": self._run.make_relative(kept),
         }
-        intervals = self._publisher.intervals(checkpoint_path, {"eval": metrics})["eval"]
+        intervals = self._publisher.compute_intervals(checkpoint_path, {"eval": metrics})["eval"]
         new["interval"] = intervals[metric]
-        if (meaning := best.meaning(metric)) is not None:
+        if (meaning := best.describe_metric(metric)) is not None:
             new["meaning"] = meaning
         path = self.publish(estimator, checkpoint_path, metrics, old=old, new=new)
         self._reporter.report("evaluating")
         return path
 
-    def metrics_of(self, checkpoint: str) -> dict[str, float] | None:
+    def get_metrics(self, checkpoint: str) -> dict[str, float] | None:
         """Returns the metrics of `checkpoint` if it is the newest that was looked at."""
-        if self._newest is None or self._newest[0] != checkpoint_files.digest(checkpoint):
+        if self._newest is None or self._newest[0] != checkpoint_files.compute_digest(checkpoint):
             return None
         return self._newest[1]
 
-    def _recorded(self, estimator: Any) -> dict[str, Any] | None:
+    def _read_best(self, estimator: Any) -> dict[str, Any] | None:
         """Returns the record of the best so far. Finishes a replacement first that a kill has
         interrupted: either model may be the one that is there."""
         old = self._run.read(run_folder.BEST)
@@ -142,11 +142,11 @@ class BestExporter(tf.estimator.Exporter):
     ) -> str:
         """Exports `checkpoint` as the best, and records it: `new` in place of `old`."""
 
-        def record(export: exporters.PublishedModel) -> dict[str, Any]:
+        def build_record(export: exporters.PublishedModel) -> dict[str, Any]:
             return {**new, "export": self._run.make_relative(export.path), "sha256": export.sha256}
 
         def announce(export: exporters.PublishedModel) -> None:
-            pending = {**record(export), "metrics": metrics}
+            pending = {**build_record(export), "metrics": metrics}
             self._run.write(run_folder.BEST, {**(old or {}), "replacement": pending})
 
         export = self._publisher.publish(
@@ -157,7 +157,7 @@ class BestExporter(tf.estimator.Exporter):
             metrics={"eval": metrics},
             before_replacing=announce,
         )
-        self._run.write(run_folder.BEST, record(export))
+        self._run.write(run_folder.BEST, build_record(export))
         folder = storage.join(self._run.path, _KEPT)
         checkpoint_files.keep_only(storage.join(self._run.path, new["checkpoint"]), folder)
         # Its own, wherever the run was when it was written.
@@ -169,12 +169,12 @@ class BestExporter(tf.estimator.Exporter):
 
     @functools.cached_property
     def _evaluated_on(self) -> str:
-        return self._records.identity("eval")
+        return self._records.identify("eval")
 
     @functools.cached_property
     def _settings(self) -> str:
-        return early_stopping.settings(
-            self._job, [self._records.identity("train"), self._evaluated_on]
+        return early_stopping.describe_settings(
+            self._job, [self._records.identify("train"), self._evaluated_on]
         )
 
     def _note(self, metrics: dict[str, float], checkpoint: str) -> None:
@@ -188,17 +188,17 @@ class BestExporter(tf.estimator.Exporter):
         others = [m for m in known if m["global_step"] != metrics["global_step"]]
         noted = {**metrics, "settings": self._settings}
         every = sorted([*others, noted], key=lambda m: float(m["global_step"]))
-        evaluations = early_stopping.bounded(every, self._job.eval, self._settings)
+        evaluations = early_stopping.limit_history(every, self._job.eval, self._settings)
         self._run.write(
             early_stopping.EVALUATIONS,
             {
                 "evaluations": evaluations,
                 "judged": evaluated,
-                "skipped": skipped.steps(self._run, evaluated),
+                "skipped": skipped.list_steps(self._run, evaluated),
             },
         )
-        alike = early_stopping.made_under(evaluations, self._settings)
-        reason = early_stopping.reason_to_stop(alike, self._job.eval)
+        alike = early_stopping.filter_by_settings(evaluations, self._settings)
+        reason = early_stopping.find_reason_to_stop(alike, self._job.eval)
         if reason is not None:
             self._run.write(run_folder.STOP, {"reason": reason, "final": True})
 
@@ -215,6 +215,6 @@ def check_metric(metric: str, reported: Iterable[str]) -> None:
         )
 
 
-def as_floats(metrics: Mapping[str, Any]) -> dict[str, float]:
+def convert_to_floats(metrics: Mapping[str, Any]) -> dict[str, float]:
     """Returns metrics as Python numbers, which JSON can hold."""
     return {name: float(value) for name, value in metrics.items()}

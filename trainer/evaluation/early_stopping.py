@@ -24,31 +24,31 @@ _SECTIONS = {"features", "label", "model", "train", "eval"}
 _PAUSE = {"train": {"pause_step"}}  # the rest of the run is as if there had been none
 
 
-def settings(job: config.Config, records: Sequence[str]) -> str:
+def describe_settings(job: config.Config, records: Sequence[str]) -> str:
     """Names the settings that evaluations are made under: patience begins again when any of them
     changes, but not with a key that a later version adds. `records` are the identities of the
     splits that are trained and evaluated on."""
     sections = job.model_dump(mode="json", include=_SECTIONS, exclude=_PAUSE, exclude_defaults=True)
     decisive = {**sections, "records": list(records)}
-    if (meaning := best.meaning(job.eval.metric)) is not None:
+    if (meaning := best.describe_metric(job.eval.metric)) is not None:
         decisive["meaning"] = meaning
     return config.digest(decisive)[:16]
 
 
-def made_under(evaluations: Sequence[dict[str, Any]], wanted: str) -> list[dict[str, Any]]:
-    """Returns the evaluations made under these `settings`."""
+def filter_by_settings(evaluations: Sequence[dict[str, Any]], wanted: str) -> list[dict[str, Any]]:
+    """Returns the evaluations made under these settings."""
     return [metrics for metrics in evaluations if metrics.get("settings") == wanted]
 
 
-def reason_to_stop(evaluations: Sequence[dict[str, Any]], how: config.Eval) -> str | None:
+def find_reason_to_stop(evaluations: Sequence[dict[str, Any]], how: config.Eval) -> str | None:
     """Returns why training should end, or `None` to continue.
 
-    `evaluations` are metrics in the order of their `global_step`, all made under one `settings`.
+    `evaluations` are metrics in the order of their `global_step`, all made under the same settings.
     An evaluation improves if it is better than all before it by more than `min_delta`; the first
     one always does. One that lacks the metric, of a model that did not report it yet, says nothing.
     """
     rule = how.early_stopping
-    best_so_far, since = _best_of(evaluations, how)
+    best_so_far, since = _find_best(evaluations, how)
     if rule is None or since < rule.patience:
         return None
     at_best = "no number at all"
@@ -60,7 +60,7 @@ def reason_to_stop(evaluations: Sequence[dict[str, Any]], how: config.Eval) -> s
     )
 
 
-def bounded(
+def limit_history(
     evaluations: Sequence[dict[str, Any]],
     how: config.Eval,
     wanted: str,
@@ -68,18 +68,18 @@ def bounded(
     at_least: int = _REMEMBERED,
 ) -> list[dict[str, Any]]:
     """Returns the evaluations to remember, in the order of their `global_step`: the newest, and of
-    those before them the best made under the `wanted` settings, with which `reason_to_stop` decides
-    as with all. A run of very many would otherwise write all of them again after each."""
+    those before them the best made under the `wanted` settings, with which `find_reason_to_stop`
+    decides as with all. A run of very many would otherwise write all of them again after each."""
     patience = how.early_stopping.patience if how.early_stopping else 0
     most = max(at_least, patience + 1)
-    alike = made_under(evaluations, wanted)
-    best_so_far, _ = _best_of(alike[:-most], how)
+    alike = filter_by_settings(evaluations, wanted)
+    best_so_far, _ = _find_best(alike[:-most], how)
     others = [metrics for metrics in evaluations if metrics.get("settings") != wanted]
     found = [*others[-most:], *([] if best_so_far is None else [best_so_far]), *alike[-most:]]
     return sorted(found, key=lambda metrics: float(metrics["global_step"]))
 
 
-def _best_of(
+def _find_best(
     evaluations: Sequence[dict[str, Any]], how: config.Eval
 ) -> tuple[dict[str, Any] | None, int]:
     """Returns the last evaluation that improved, and how many have not improved since."""

@@ -41,7 +41,7 @@ _ATTEMPTS = 5
 Version = tuple[str, float]
 
 
-def _version(checkpoint: str) -> Version | None:
+def _read_version(checkpoint: str) -> Version | None:
     """Returns the version of a checkpoint that is there, `None` if it has just been deleted."""
     try:
         return checkpoint, storage.get_modified_time(f"{checkpoint}.index")
@@ -63,12 +63,12 @@ class SignOfLife(tf.compat.v1.train.SessionRunHook):
         if self._what == "batches":
             self._reporter.watch.enter("evaluation")
             self._reporter.report("evaluating")
-        self._reporter.progress(self._what)
+        self._reporter.report_progress(self._what)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Counts a batch."""
         self._batches += 1
-        self._reporter.progress(self._what, self._batches)
+        self._reporter.report_progress(self._what, self._batches)
 
 
 class RunEvaluator:
@@ -100,12 +100,12 @@ class RunEvaluator:
             job, run, records, reporter=reporter, publisher=self._publisher
         )
 
-    def hooks(self, split: str) -> list[Any]:
+    def build_hooks(self, split: str) -> list[Any]:
         """Returns the hooks of an evaluation of a split: signs of life, the user's own, and what
         evaluates its slices."""
         own = self._records.eval_hooks if isinstance(self._records, OwnInput) else ()
         undefined = streaming.UndefinedHook(split, self._warn)
-        return [SignOfLife(self._reporter), undefined, *own, *self._publisher.hooks(split)]
+        return [SignOfLife(self._reporter), undefined, *own, *self._publisher.build_hooks(split)]
 
     def _warn(self, line: str) -> None:
         tf.get_logger().warning(line)
@@ -122,14 +122,14 @@ class RunEvaluator:
             self._records.check()
         with tf.Graph().as_default():
             tf.compat.v1.train.create_global_step()
-            batches = self._records.eval_input_fn("eval")()
+            batches = self._records.build_eval_input_fn("eval")()
             given = tf.compat.v1.data.make_initializable_iterator(batches).get_next()
             mode, config = tf.estimator.ModeKeys.EVAL, self._estimator.config
             spec = self._estimator.model_fn(*given, mode, config)
             evaluated = one_pass.predicts_enough(list(self._job.labels))
-            read = saving.restored_names(spec)
+            read = saving.list_restored_names(spec)
         if self._records.has("test"):
-            self._records.eval_input_fn("test")  # raises too if it cannot be evaluated
+            self._records.build_eval_input_fn("test")  # raises too if it cannot be evaluated
         reported = {*spec.eval_metric_ops, means.REPORTED} - {means.LOSS}
         best_exporter.check_metric(self._job.eval.metric, reported)
         exported = self._publisher.check_model(self._estimator, evaluated=evaluated)
@@ -147,16 +147,16 @@ class RunEvaluator:
         first = pause = _REMOTE_POLL if storage.is_remote(self._run.path) else _POLL
         while True:
             # Looked at before the checkpoint: what it names has been written by then.
-            done = self._done()
-            checkpoint = checkpoint_files.newest(self._run.path)
+            done = self._read_end()
+            checkpoint = checkpoint_files.find_newest(self._run.path)
             if done is not None:
                 self.finish()
                 return
             if (
                 checkpoint is not None
-                and _version(checkpoint) not in (None, evaluated)
+                and _read_version(checkpoint) not in (None, evaluated)
                 and time.monotonic() >= next_start
-                and self._step_of(checkpoint) > 0
+                and self._read_step(checkpoint) > 0
             ):
                 next_start = time.monotonic() + self._job.eval.throttle_seconds
                 evaluated = self._evaluate_newest(checkpoint)
@@ -167,16 +167,16 @@ class RunEvaluator:
                 sleep(pause)
                 pause = max(first, min(_LONGEST, pause * _GROWTH))
 
-    def _step_of(self, checkpoint: str) -> int:
+    def _read_step(self, checkpoint: str) -> int:
         """Returns the step of a checkpoint, 0 if a newer one has replaced it meanwhile."""
         try:
-            return checkpoint_files.step_of(checkpoint)
+            return checkpoint_files.read_step(checkpoint)
         except errors.DataError:
-            if checkpoint_files.newest(self._run.path) == checkpoint:
+            if checkpoint_files.find_newest(self._run.path) == checkpoint:
                 raise
             return 0
 
-    def _done(self) -> dict[str, Any] | None:
+    def _read_end(self) -> dict[str, Any] | None:
         done = self._run.read(run_folder.TRAINING_DONE)
         if done is None or not done["reason"].startswith(("steps", run_folder.PAUSED)):
             return done
@@ -187,33 +187,33 @@ class RunEvaluator:
 
     def _evaluate_newest(self, checkpoint: str) -> Version | None:
         """Returns the checkpoint that was evaluated, or `None` if a newer one has replaced it."""
-        version = _version(checkpoint)
+        version = _read_version(checkpoint)
         try:
             with contextlib.ExitStack() as stack:
-                with self._reporter.counting("fetching the checkpoint"):
-                    copy = stack.enter_context(checkpoint_files.pinned(checkpoint))
+                with self._reporter.count_progress("fetching the checkpoint"):
+                    copy = stack.enter_context(checkpoint_files.pin(checkpoint))
                 metrics, evaluated = self.evaluate("eval", copy)
                 self.best_exporter.export(self._estimator, "", evaluated, metrics, False)
         except FileNotFoundError:
             return None
-        return version if evaluated == copy else _version(evaluated)
+        return version if evaluated == copy else _read_version(evaluated)
 
     def evaluate(self, split: str, checkpoint: str) -> tuple[dict[str, float], str]:
         """Returns the metrics on a split, and the checkpoint they are of."""
         for attempt in range(_ATTEMPTS):
             try:
                 metrics = self._estimator.evaluate(
-                    self._records.eval_input_fn(split),
-                    hooks=self.hooks(split),
+                    self._records.build_eval_input_fn(split),
+                    hooks=self.build_hooks(split),
                     checkpoint_path=checkpoint,
                     name=split,
                 )
-                self._publisher.evaluated(split, checkpoint)
-                return best_exporter.as_floats(metrics), checkpoint
+                self._publisher.keep_results(split, checkpoint)
+                return best_exporter.convert_to_floats(metrics), checkpoint
             except (tf.errors.NotFoundError, tf.errors.DataLossError, ValueError) as error:
-                newer = checkpoint_files.newest(self._run.path)
+                newer = checkpoint_files.find_newest(self._run.path)
                 is_whole = isinstance(error, ValueError) and newer == checkpoint
-                lacks = checkpoint_files.lacking_variable(error) is not None
+                lacks = checkpoint_files.find_missing_variable(error) is not None
                 if attempt == _ATTEMPTS - 1 or is_whole or lacks:
                     raise
                 tf.get_logger().warning(
@@ -228,15 +228,15 @@ class RunEvaluator:
 
         Writes `RESULT.json` last: a run without it has not succeeded.
         """
-        checkpoint = checkpoint_files.newest(self._run.path)
+        checkpoint = checkpoint_files.find_newest(self._run.path)
         if checkpoint is None:
             raise errors.ModelError(f"{self._run.path!r}: training ended without a checkpoint")
-        step = checkpoint_files.step_of(checkpoint)
-        found = self.best_exporter.metrics_of(checkpoint)
+        step = checkpoint_files.read_step(checkpoint)
+        found = self.best_exporter.get_metrics(checkpoint)
         if found is None:
             found, checkpoint = self.evaluate("eval", checkpoint)
             self.best_exporter.export(self._estimator, "", checkpoint, found, True)
-        passed_over = self._tell_skipped()
+        passed_over = self._report_skipped()
         metrics = {"eval": found}
         if self._records.has("test"):
             metrics["test"], _ = self.evaluate("test", checkpoint)
@@ -255,9 +255,9 @@ class RunEvaluator:
             metrics=metrics,
             # Written at an earlier end at this step: its digests are those of what is replaced.
             before_replacing=lambda export: self._run.remove(run_folder.RESULT),
-            like=self._exported(best),
+            like=self._find_export(best),
         )
-        usage = self._usage(checkpoint)
+        usage = self._read_usage(checkpoint)
         done = self._run.read(run_folder.TRAINING_DONE) or {}
         self._run.write(
             run_folder.RESULT,
@@ -265,9 +265,9 @@ class RunEvaluator:
                 "final_step": step,
                 "epochs": self._job.train.epochs if done.get("reason") == "steps" else None,
                 "metrics": metrics,
-                "baselines": self._baselines(metrics),
-                "intervals": self._publisher.intervals(checkpoint, metrics),
-                "evaluated": self._evaluated(metrics),
+                "baselines": self._compute_baselines(metrics),
+                "intervals": self._publisher.compute_intervals(checkpoint, metrics),
+                "evaluated": self._count_evaluated(metrics),
                 "best": best,
                 "exports": {
                     "final": self._run.make_relative(final.path),
@@ -280,37 +280,37 @@ class RunEvaluator:
             },
         )
 
-    def _usage(self, checkpoint: str) -> dict[str, Any]:
+    def _read_usage(self, checkpoint: str) -> dict[str, Any]:
         """Returns what has been read per epoch, by whom, and the digest of it; nothing of an input
         that is not counted."""
         if isinstance(self._records, OwnInput):
             return {"input": None, "readers": {}, "input_sha256": None}
-        read, counts = report.account(checkpoint, self._records.blocks("train"))
+        read, counts = report.account(checkpoint, self._records.list_blocks("train"))
         return {"input": read.rows, "readers": read.readers, "input_sha256": counts.sha256}
 
-    def _baselines(self, metrics: Mapping[str, Mapping[str, float]]) -> Any:
+    def _compute_baselines(self, metrics: Mapping[str, Mapping[str, float]]) -> Any:
         """Returns what always the same answer would get, which is known of records only."""
         if isinstance(self._records, OwnInput):
             return {}
-        return baseline.metrics(
+        return baseline.compute_metrics(
             self._job, self._records.manifest, self._records.excluded, evaluations=metrics
         )
 
-    def _evaluated(self, splits: Iterable[str]) -> dict[str, int]:
+    def _count_evaluated(self, splits: Iterable[str]) -> dict[str, int]:
         """Returns how many records of each split were evaluated; nothing of an input that is not
         counted."""
         if isinstance(self._records, OwnInput):
             return {}
-        return {split: int(self._records.blocks(split).due.sum()) for split in splits}
+        return {split: int(self._records.list_blocks(split).due.sum()) for split in splits}
 
-    def _exported(self, best: Mapping[str, Any] | None) -> exporters.PublishedModel | None:
+    def _find_export(self, best: Mapping[str, Any] | None) -> exporters.PublishedModel | None:
         if best is None or "sha256" not in best:
             return None
         return exporters.PublishedModel(
             storage.join(self._run.path, best["export"]), best["sha256"]
         )
 
-    def _tell_skipped(self) -> list[int]:
+    def _report_skipped(self) -> list[int]:
         """Returns the steps of checkpoints that were not evaluated, and logs them."""
         found = self._run.read(early_stopping.EVALUATIONS) or {}
         steps: list[int] = found.get("skipped", [])

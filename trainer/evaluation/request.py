@@ -23,7 +23,7 @@ def check_slices(slices: Sequence[str], job: config.Config) -> None:
         raise errors.UsageError(str(error)) from error
 
 
-def grouped(job: config.Config, group: str | None) -> config.Config:
+def set_group(job: config.Config, group: str | None) -> config.Config:
     """Returns the config of a job evaluated by another `eval.group`, if one is given. Raises
     `UsageError` for a column that cannot name groups."""
     if group is None:
@@ -37,7 +37,7 @@ def grouped(job: config.Config, group: str | None) -> config.Config:
     return job.model_copy(update={"eval": job.eval.model_copy(update={"group": group})})
 
 
-def splits(wanted: str | None, contents: manifest.Manifest) -> list[str]:
+def choose_splits(wanted: str | None, contents: manifest.Manifest) -> list[str]:
     """Returns the splits to evaluate: that one, or eval and test. Raises `UsageError` if they have
     no records."""
     held = {name for name, split in contents.splits.items() if split.records > 0}

@@ -23,19 +23,19 @@ class Saved:
 
     def __call__(self, step: int, seconds: float) -> None:
         """Notes one save; that of step 0 has learned nothing, and is not to be evaluated."""
-        known = _saved(self._run)
+        known = _read_saved(self._run)
         if step > 0 and step not in known:
             self._run.write(SAVED, {"steps": sorted([*known, step])})
 
 
-def steps(run: RunFolder, evaluated: Collection[int]) -> list[int]:
+def list_steps(run: RunFolder, evaluated: Collection[int]) -> list[int]:
     """Returns the steps of the checkpoints that were saved before the last one `evaluated`, and
     are not among these.
 
     Both are what checkpoints are named after; asynchronous workers' may hold a later step.
     """
     last, seen = max(evaluated, default=0), set(evaluated)
-    return [step for step in _saved(run) if step < last and step not in seen]
+    return [step for step in _read_saved(run) if step < last and step not in seen]
 
 
 def describe(skipped: Sequence[int], evaluated: int) -> str:
@@ -47,6 +47,6 @@ def describe(skipped: Sequence[int], evaluated: int) -> str:
     )
 
 
-def _saved(run: RunFolder) -> list[int]:
+def _read_saved(run: RunFolder) -> list[int]:
     found: list[int] = (run.read(SAVED) or {"steps": []})["steps"]
     return found

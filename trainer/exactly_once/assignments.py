@@ -27,7 +27,7 @@ class AssignmentSizes:
     width: int
 
 
-def sizes(records: np.ndarray, batch_size: int, open_blocks: int) -> AssignmentSizes:
+def compute_sizes(records: np.ndarray, batch_size: int, open_blocks: int) -> AssignmentSizes:
     """Returns the sizes for blocks of `records`, `[blocks]`."""
     chunk = max(1, open_blocks // 4)
     # At worst the batches are made of the smallest blocks.
@@ -137,7 +137,7 @@ class Assignments:
                 self._queue.append(block_range)
                 self._ahead += records - block_range.skip
 
-    def block_ranges(self) -> Iterator[epoch_order.BlockRange | None]:
+    def take_block_ranges(self) -> Iterator[epoch_order.BlockRange | None]:
         """Yields what is ready and then what becomes so, for one pipeline; `None` for nothing yet.
 
         Of several pipelines the last continues: a strategy drops the others.
@@ -146,7 +146,7 @@ class Assignments:
         while True:
             yield queue.popleft() if queue else None
 
-    def applied_batch(self) -> None:
+    def count_applied_batch(self) -> None:
         """Counts one step."""
         self._ahead -= self._batch_size
 

@@ -27,16 +27,16 @@ def reconcile(
     To be called by the chief only, before any other process looks at a checkpoint. Raises
     `DataError` if it does not permit that.
     """
-    checkpoint = checkpoint_files.newest(run.path)
-    why = None if checkpoint is None else saved_counts.mismatch(checkpoint, blocks)
+    checkpoint = checkpoint_files.find_newest(run.path)
+    why = None if checkpoint is None else saved_counts.find_mismatch(checkpoint, blocks)
     if checkpoint is None or why is None:
         return
     if job.train.on_new_data == "refuse":
-        saved_counts.counts_in(checkpoint, blocks)  # raises
-    step = checkpoint_files.step_of(checkpoint)
-    values = values_in(checkpoint)
+        saved_counts.read_counts(checkpoint, blocks)  # raises
+    step = checkpoint_files.read_step(checkpoint)
+    values = read_values(checkpoint)
     applied = int(np.sum(values.get(saved_counts.APPLIED, 0), dtype=np.int64))
-    values |= saved_counts.unread(blocks)
+    values |= saved_counts.build_unread(blocks)
     # Under another name, so that a kill leaves the old one whole.
     written = storage.join(run.path, f"restarted-{blocks.identity:x}.ckpt-{step}")
     write_checkpoint(values, written)
@@ -51,7 +51,7 @@ def reconcile(
     reporter.note(new_data={"step": step, "applied": applied})
 
 
-def values_in(checkpoint: str) -> dict[str, np.ndarray]:
+def read_values(checkpoint: str) -> dict[str, np.ndarray]:
     """Returns all variables of a checkpoint, by name."""
     reader = tf.train.load_checkpoint(checkpoint)
     return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
@@ -61,7 +61,7 @@ def write_checkpoint(values: dict[str, np.ndarray], path: str) -> None:
     """Writes variables as a checkpoint, without an index of checkpoints."""
     names = sorted(values)
     # The first session of a process sets up its threads: as those that train would.
-    settings = sessions.session_config(topology.Task(topology.CHIEF, 0))
+    settings = sessions.build_session_config(topology.Task(topology.CHIEF, 0))
     with tf.Graph().as_default(), tf.compat.v1.Session(config=settings) as session:
         holders = [tf.compat.v1.placeholder(values[n].dtype, values[n].shape) for n in names]
         save = tf.raw_ops.SaveV2(

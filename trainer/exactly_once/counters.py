@@ -26,14 +26,16 @@ from trainer.exactly_once.saved_counts import (
     MOST_READERS,
     REACHED,
     READERS,
-    mark_of,
+    compute_mark,
 )
 from trainer.input import epoch_order
 
 _COPIES = 5
 
 
-def variable(name: str, shape: list[int], dtype: tf.DType, *, saved: bool, value: int = 0) -> Any:
+def make_variable(
+    name: str, shape: list[int], dtype: tf.DType, *, saved: bool, value: int = 0
+) -> Any:
     """Makes a variable of counts, whole, wherever the strategy puts variables."""
     return tf.compat.v1.get_variable(
         name,
@@ -48,7 +50,7 @@ def variable(name: str, shape: list[int], dtype: tf.DType, *, saved: bool, value
     )
 
 
-def server_of(first: Any) -> Any:
+def open_server_scope(first: Any) -> Any:
     """Returns the scope in which variables are made on the server that holds `first`; strategies
     place them by themselves, whatever the device."""
     if tf.distribute.has_strategy():
@@ -70,16 +72,16 @@ class Variables:
         self._live = self._make(number, "/live", saved=False) if apart else []
         self._saved = self._make(number, "", saved=True)
         self.applied, self.reached, self.readers = self._live or self._saved
-        variable(IDENTITY, [], tf.int64, saved=True, value=mark_of(blocks))
+        make_variable(IDENTITY, [], tf.int64, saved=True, value=compute_mark(blocks))
 
     @staticmethod
     def _make(number: int, suffix: str, *, saved: bool) -> list[Any]:
-        applied = variable(APPLIED + suffix, [number], tf.int32, saved=saved)
-        with contextlib.nullcontext() if saved else server_of(applied):
+        applied = make_variable(APPLIED + suffix, [number], tf.int32, saved=saved)
+        with contextlib.nullcontext() if saved else open_server_scope(applied):
             return [
                 applied,
-                variable(REACHED + suffix, [number], tf.int32, saved=saved),
-                variable(READERS + suffix, [MOST_READERS], tf.int64, saved=saved),
+                make_variable(REACHED + suffix, [number], tf.int32, saved=saved),
+                make_variable(READERS + suffix, [MOST_READERS], tf.int64, saved=saved),
             ]
 
     def build(self) -> None:
@@ -116,7 +118,7 @@ class Variables:
         the same, but nothing runs after it. Under a strategy every copy of the variables counts
         the batches of all replicas.
         """
-        reads = self.reads(blocks, tf.where(in_turn, places, 0), rank)
+        reads = self.stack_reads(blocks, tf.where(in_turn, places, 0), rank)
         if not tf.distribute.has_strategy():
             return self.add(reads)
         context = tf.distribute.get_replica_context()
@@ -124,7 +126,7 @@ class Variables:
         return context.merge_call(_count_of_all_replicas, args=args)
 
     @staticmethod
-    def reads(blocks: tf.Tensor, places: tf.Tensor, rank: int) -> tf.Tensor:
+    def stack_reads(blocks: tf.Tensor, places: tf.Tensor, rank: int) -> tf.Tensor:
         """Returns what there is to count of a batch, `[batch, 3]` int32."""
         by = tf.fill(tf.shape(blocks), rank % MOST_READERS)
         return tf.stack([blocks, places, by], axis=1)

@@ -80,30 +80,30 @@ class Dispatcher:
         self.width, self.chunk, self.patience = width, chunk, patience
         self._rank, self._num_readers, self._reached = rank, num_readers, reached
         self._device = reached.device
-        with counters.server_of(reached):
-            self._assigned = self._own("assigned", [])
-            self._first = self._own("first", [])
+        with counters.open_server_scope(reached):
+            self._assigned = self._make_variable("assigned", [])
+            self._first = self._make_variable("first", [])
             # The last one is no token: it says whether the dispatcher is open.
-            self._tokens = self._own("tokens", [num_readers + 1])
-            self._held = self._own("held", [num_readers, width])
-            self._gave_up = self._own("gave_up", [num_readers])
-            self._left = self._own("left", [num_readers])
-            self._base = self._own("base", list(reached.shape), tf.int32)
+            self._tokens = self._make_variable("tokens", [num_readers + 1])
+            self._held = self._make_variable("held", [num_readers, width])
+            self._gave_up = self._make_variable("gave_up", [num_readers])
+            self._left = self._make_variable("left", [num_readers])
+            self._base = self._make_variable("base", list(reached.shape), tf.int32)
         self.token = tf.compat.v1.placeholder(tf.int64, [], "input/token")
 
     @staticmethod
-    def _own(name: str, shape: list[int], dtype: tf.DType = tf.int64) -> Any:
-        return counters.variable(f"input/{name}", shape, dtype, saved=False)
+    def _make_variable(name: str, shape: list[int], dtype: tf.DType = tf.int64) -> Any:
+        return counters.make_variable(f"input/{name}", shape, dtype, saved=False)
 
     def let_in(self) -> Any:
-        """Returns the op that fails, as `refused` tells, unless the dispatcher is open and the
+        """Returns the op that fails, as `is_refusal` tells, unless the dispatcher is open and the
         session that makes this step has not been left behind."""
         with tf.device(self._device):
             now = tf.gather(self._tokens.read_value(), [self._rank, self._num_readers])
         right = tf.reduce_all(tf.equal(now, tf.stack([self.token, _OPEN])))
         return tf.debugging.Assert(right, [_NOT_LET_IN])
 
-    def in_turn(self) -> tf.Tensor:
+    def is_in_turn(self) -> tf.Tensor:
         """Returns whether the session that makes this step has not been left behind."""
         with tf.device(self._device):
             return tf.equal(self._tokens.read_value()[self._rank], self.token)
@@ -120,7 +120,7 @@ class Dispatcher:
             self._close = _scatter_update(self._tokens, state, tf.constant(_CLOSED, tf.int64))
             self._forget = _set(self._tokens, tf.zeros([self._num_readers + 1], tf.int64))
             self._leave = _scatter_update(self._tokens, rank, tf.constant(_NOBODY, tf.int64))
-            self._lay_out = self._layout()
+            self._lay_out = self._build_layout()
             self._is_laid_out = _raw.VarIsInitializedOp(resource=self._assigned.handle)
             self._zero = _set(self._assigned, tf.constant(0, tf.int64))
             came = _scatter_update(self._left, rank, tf.constant(0, tf.int64))
@@ -139,13 +139,13 @@ class Dispatcher:
             self._handed_back = self._left.read_value()
             self._read = tf.reduce_sum(tf.cast(self._reached.read_value(), tf.int64))
             self._row_of = self._held.read_value()[self._row]
-            self._take = self._taking()
-            self._take_back = self._taking_back()
+            self._take = self._build_take()
+            self._take_back = self._build_take_back()
         self._reached_of = _raw.ResourceGather(
             resource=self._reached.handle, indices=self._blocks, dtype=tf.int32
         )
 
-    def _layout(self) -> Any:
+    def _build_layout(self) -> Any:
         """What was assigned before counts no more: the rows first, then the border between before
         and after. It opens last, so that no reader begins in between."""
         none = tf.fill([self._num_readers, self.width], tf.constant(_NONE, tf.int64))
@@ -162,7 +162,7 @@ class Dispatcher:
         with tf.control_dependencies([op]):
             return _scatter_update(self._tokens, self._num_readers, tf.constant(_OPEN, tf.int64))
 
-    def _taking(self) -> Any:
+    def _build_take(self) -> Any:
         """Takes blocks and records them as held in one session call, so that what is assigned to a
         reader that is killed is always in its row."""
         none = tf.fill([self.chunk], tf.constant(_NONE, tf.int64))
@@ -178,7 +178,7 @@ class Dispatcher:
         with tf.control_dependencies([_scatter_update(self._held, self._rank, row)]):
             return tf.stack(taken)
 
-    def _taking_back(self) -> Any:
+    def _build_take_back(self) -> Any:
         nobody = tf.constant(_NOBODY, tf.int64)
         there = _scatter_update(self._left, self._row, tf.constant(0, tf.int64))
         with tf.control_dependencies([there, _scatter_update(self._tokens, self._row, nobody)]):
@@ -225,7 +225,7 @@ class Dispatcher:
             first, base, reached, row, gave_up = session.run(self._state)
         except _WITHOUT_VALUE:
             return None
-        held = _positions(row, int(first))
+        held = _list_positions(row, int(first))
         return Start(token, int(first), base, reached, held, bool(gave_up))
 
     def take(self, session: Any, kept: Sequence[int]) -> list[int]:
@@ -235,7 +235,7 @@ class Dispatcher:
 
     def take_back(self, session: Any, rank: int, first: int) -> list[int]:
         """Takes what another reader holds, and leaves its session behind."""
-        return _positions(session.run(self._take_back, {self._row: rank}), first)
+        return _list_positions(session.run(self._take_back, {self._row: rank}), first)
 
     def give_up(self, session: Any) -> None:
         """Leaves what this reader holds to the chief, for good."""
@@ -246,23 +246,23 @@ class Dispatcher:
         with contextlib.suppress(*_WITHOUT_VALUE):
             session.run(self._hand_back)
 
-    def handed_back(self, session: Any) -> list[int]:
+    def list_handed_back(self, session: Any) -> list[int]:
         """Returns the ranks of the readers that have handed back what they held."""
         return [int(rank) for rank in np.flatnonzero(session.run(self._handed_back))]
 
-    def given_up(self, session: Any) -> list[int]:
+    def list_given_up(self, session: Any) -> list[int]:
         """Returns the ranks of the readers that have given up."""
         return [int(rank) for rank in np.flatnonzero(session.run(self._given_up))]
 
-    def held_by(self, session: Any, rank: int, first: int) -> list[int]:
+    def list_held_by(self, session: Any, rank: int, first: int) -> list[int]:
         """Returns what another reader holds."""
-        return _positions(session.run(self._row_of, {self._row: rank}), first)
+        return _list_positions(session.run(self._row_of, {self._row: rank}), first)
 
     def read(self, session: Any) -> int:
         """Returns how many records have been read, of all blocks and epochs."""
         return int(session.run(self._read))
 
-    def reached_of(self, session: Any, blocks: Sequence[int]) -> np.ndarray:
+    def read_reached(self, session: Any, blocks: Sequence[int]) -> np.ndarray:
         """Returns how far the reading of `blocks` is now."""
         return np.asarray(session.run(self._reached_of, {self._blocks: list(blocks)}), np.int64)
 
@@ -271,20 +271,20 @@ class Dispatcher:
         in."""
         now = session.run(self._tokens_now)
         if now[self._rank] != token or now[-1] != _OPEN:
-            raise refusal()
+            raise build_refusal()
 
 
-def refusal() -> Exception:
+def build_refusal() -> Exception:
     """Returns the error on which TensorFlow makes the session again."""
     return tf.errors.AbortedError(None, None, _NOT_LET_IN)
 
 
-def refused(error: Exception) -> bool:
+def is_refusal(error: Exception) -> bool:
     """Returns whether a step failed because it was not let in."""
     return isinstance(error, tf.errors.InvalidArgumentError) and _NOT_LET_IN in error.message
 
 
-def _positions(row: np.ndarray, first: int) -> list[int]:
+def _list_positions(row: np.ndarray, first: int) -> list[int]:
     return sorted(int(at) for at in row if at >= first)
 
 

@@ -40,7 +40,7 @@ class EpochEnds:
 
     def __call__(self, step: int, seconds: float) -> None:
         """Notes one save."""
-        checkpoint = checkpoint_files.newest(self._model_dir)
+        checkpoint = checkpoint_files.find_newest(self._model_dir)
         if checkpoint is None:
             return
         found, _ = report.account(checkpoint, self._blocks)
@@ -48,11 +48,11 @@ class EpochEnds:
         known = len(ended) if self._known is None else self._known
         self._known = max(known, len(ended))
         for epoch in ended[known:]:
-            line = report.line(epoch, self._cluster)
+            line = report.format_epoch(epoch, self._cluster)
             tf.get_logger().info(line)
             self._lines.append(line)
         self._write(found, ended[known:])
-        self._reporter.note(input=found.newest(_IN_STATUS), epochs=list(self._lines))
+        self._reporter.note(input=found.list_newest(_IN_STATUS), epochs=list(self._lines))
 
     def _write(self, found: report.RecordUsage, ended: list[epoch_order.Epoch]) -> None:
         values = {"input/epochs": sum((e.due - e.left) / e.due for e in found.epochs)}

@@ -26,11 +26,11 @@ class LeaseTimeouts:
         self._applied = np.array(applied)
         self._deadlines = np.full(len(applied), now + self._start_patience)
 
-    def due(self, now: float) -> bool:
+    def is_due(self, now: float) -> bool:
         """True if it is time for another look."""
         return now >= self._next_look
 
-    def lost(self, applied: np.ndarray, now: float) -> list[int]:
+    def find_lost(self, applied: np.ndarray, now: float) -> list[int]:
         """Returns the ranks of readers that were lost since the last look; rank 0 looks, and never
         is. `applied` is `[readers]` or longer."""
         self._next_look = now + self._interval

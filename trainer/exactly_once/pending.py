@@ -27,8 +27,8 @@ class Pending:
     def __init__(self, counts: counters.Variables, batch_size: int) -> None:
         self._counts = counts
         self._device = counts.reached.device
-        with counters.server_of(counts.reached):
-            self.reached = counters.variable(
+        with counters.open_server_scope(counts.reached):
+            self.reached = counters.make_variable(
                 "input/handed_in", list(counts.reached.shape), tf.int32, saved=False
             )
         with tf.device(self._device):
@@ -41,8 +41,8 @@ class Pending:
             )
 
     def hand_in(self, reads: tf.Tensor, is_part: tf.Tensor) -> Any:
-        """Returns the op that hands in what there is to count of a batch, `Variables.reads`, and
-        whether its gradients, which go after it, are part of the update.
+        """Returns the op that hands in what there is to count of a batch, `Variables.stack_reads`,
+        and whether its gradients, which go after it, are part of the update.
 
         How far it reaches is noted only then: what others read after it must be counted after it.
         """
@@ -63,7 +63,7 @@ class Pending:
             times = tf.cast(tf.reshape(every, [-1]), tf.int32)
             return self._counts.add(tf.reshape(reads, [-1, 3]), times)
 
-    def dropped(self) -> Any:
+    def drop(self) -> Any:
         """Returns the op that forgets what has been handed in and was not counted."""
         with tf.control_dependencies(self.take()):
             return tf.raw_ops.AssignVariableOp(

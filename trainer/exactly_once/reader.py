@@ -61,7 +61,7 @@ class Position:
         self.feed = window_feed.Feed(blocks, job.train.seed, number)
         # The batch of one step of this process, which its replicas make together.
         self.batch = batch = topology.examples_per_process(job)
-        self.sizes = assignments.sizes(blocks.records, batch, number)
+        self.sizes = assignments.compute_sizes(blocks.records, batch, number)
         self.together = not strategy_table.STRATEGIES[job.cluster.strategy].asynchronous
         # With backup workers each reader reads as fast as it can, as where it steps by itself.
         self.in_turn = bool(
@@ -74,7 +74,9 @@ class Position:
         if not self.shared:
             schedule = epoch_order.BlockSchedule(blocks, job.train.seed, reached)
             end = self._end(reached)
-            self.feed.begin(lambda: shares.assigned(schedule, task.rank, task.num_readers, end=end))
+            self.feed.begin(
+                lambda: shares.assign_block_ranges(schedule, task.rank, task.num_readers, end=end)
+            )
 
     @property
     def ends_with_chief(self) -> bool:
@@ -96,11 +98,11 @@ class Position:
         servers a step whose session was left behind fails before it has it. Once a replica."""
         if not self.shared:
             return batch
-        if replicas.index() == 0:
+        if replicas.get_index() == 0:
             self._make_dispatcher()
         admitted = self.dispatcher.let_in()
         if self.together:
-            reads = self.counts.reads(blocks, places, self.task.rank)
+            reads = self.counts.stack_reads(blocks, places, self.task.rank)
             with tf.control_dependencies([admitted]):
                 admitted = reads = tf.identity(reads)
             handing_in = functools.partial(self.pending.hand_in, reads)
@@ -128,7 +130,9 @@ class Position:
             return self.counts.count(blocks, places, self.task.rank)
         if self.together:
             return tf.no_op()  # it is counted with the update
-        return self.counts.count(blocks, places, self.task.rank, in_turn=self.dispatcher.in_turn())
+        return self.counts.count(
+            blocks, places, self.task.rank, in_turn=self.dispatcher.is_in_turn()
+        )
 
     def before_session(self, session: Any) -> None:
         """Must be called before a session is made for training, with a session on the same graph
@@ -195,10 +199,10 @@ class PositionHook(tf.compat.v1.train.SessionRunHook):
         self._dispatcher.build()
         self._position.counts.build()
         if self._position.together:
-            self._drop = self._position.pending.dropped()
-            self._let_step, self._join_step = optimizers.turns()
+            self._drop = self._position.pending.drop()
+            self._let_step, self._join_step = optimizers.build_turns()
             if self._position.task.is_chief:
-                self._standstill = optimizers.standstill()
+                self._standstill = optimizers.get_standstill()
         self._global_step = tf.compat.v1.train.get_global_step()
         self._readers = self._position.counts.readers.read_value()
 
@@ -235,7 +239,7 @@ class PositionHook(tf.compat.v1.train.SessionRunHook):
         self._refill(session)
         if self._ended:
             coord.request_stop()
-        p.feed.begin(self._held.block_ranges)
+        p.feed.begin(self._held.take_block_ranges)
 
     def _begin(self, session: Any) -> dispatcher.Start:
         # The chief restores parameters meanwhile, or saves them for the last time.
@@ -267,7 +271,7 @@ class PositionHook(tf.compat.v1.train.SessionRunHook):
         """Takes what the next step may need. Raises the error that has the session made again if it
         was left behind."""
         self._position.standstill = self._standstill
-        self._held.applied_batch()
+        self._held.count_applied_batch()
         self._refill(run_context.session)
         self._replace_lost(run_context.session)
         if self._ended:
@@ -282,11 +286,11 @@ class PositionHook(tf.compat.v1.train.SessionRunHook):
         held, shared, first = self._held, self._dispatcher, self._start.first
         while held.wants_more:
             if held.full:
-                held.drop_applied(shared.reached_of(session, held.ready_blocks))
+                held.drop_applied(shared.read_reached(session, held.ready_blocks))
             if not (held.full or held.exhausted):
                 kept = [at + first for at in held.positions]
                 held.add(at - first for at in shared.take(session, kept))
-                held.release(shared.reached_of(session, held.waiting_blocks))
+                held.release(shared.read_reached(session, held.waiting_blocks))
             elif not held.lacks_a_batch or signals.stop_requested.is_set():
                 break
             elif held.exhausted and not self._position.task.is_chief:
@@ -310,7 +314,7 @@ class PositionHook(tf.compat.v1.train.SessionRunHook):
             self._take_over(session)
         else:
             self._ended = not self._wait(session)
-        held.release(shared.reached_of(session, held.waiting_blocks))
+        held.release(shared.read_reached(session, held.waiting_blocks))
         shared.check(session, self._start.token)
         self._replace_lost(session)
 
@@ -340,12 +344,12 @@ class PositionHook(tf.compat.v1.train.SessionRunHook):
         """As the chief, adds what others have given up. When that is all there is left, adds as
         much behind the last epoch as fills a batch; else waits a moment."""
         held, shared, first = self._held, self._dispatcher, self._start.first
-        for rank in set(shared.given_up(session)) - self._taken_over:
-            held.add(at - first for at in shared.held_by(session, rank, first))
+        for rank in set(shared.list_given_up(session)) - self._taken_over:
+            held.add(at - first for at in shared.list_held_by(session, rank, first))
             self._taken_over.add(rank)
         read = shared.read(session)
         if self._read_at_end - read <= held.count_left(
-            shared.reached_of(session, held.waiting_blocks)
+            shared.read_reached(session, held.waiting_blocks)
         ):
             held.read_on_alone(self._position.sizes.chunk)
         else:
@@ -368,9 +372,9 @@ class PositionHook(tf.compat.v1.train.SessionRunHook):
         first, now, gone = self._start.first, self._clock(), []
         if now - self._looked >= _LOOK:
             self._looked = now
-            gone = self._dispatcher.handed_back(session)
-        if self._timeouts.due(now):
-            gone += self._timeouts.lost(session.run(self._readers), now)
+            gone = self._dispatcher.list_handed_back(session)
+        if self._timeouts.is_due(now):
+            gone += self._timeouts.find_lost(session.run(self._readers), now)
         for rank in dict.fromkeys(gone):
             taken = self._dispatcher.take_back(session, rank, first)
             if rank not in self._taken_over:
@@ -386,14 +390,14 @@ def translate_failures(session: Any, *, together: bool) -> None:
     """
     run = session.run
 
-    def recovering(*args: Any, **kwargs: Any) -> Any:
+    def run_translated(*args: Any, **kwargs: Any) -> Any:
         try:
             return run(*args, **kwargs)
         except tf.errors.OpError as error:
-            if dispatcher.refused(error):
-                raise dispatcher.refusal() from error
+            if dispatcher.is_refusal(error):
+                raise dispatcher.build_refusal() from error
             if together and isinstance(error, session_manager.LOST_PEER):
-                raise session_manager.lost_peer(error) from error
+                raise session_manager.build_lost_peer_error(error) from error
             raise
 
-    session.run = recovering
+    session.run = run_translated

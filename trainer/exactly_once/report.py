@@ -38,9 +38,9 @@ class RecordUsage:
     @property
     def rows(self) -> list[dict[str, int]]:
         """The epochs, for JSON; of very many the first ones are one row, with their sums."""
-        return self.newest(_SINGLY)
+        return self.list_newest(_SINGLY)
 
-    def newest(self, singly: int) -> list[dict[str, int]]:
+    def list_newest(self, singly: int) -> list[dict[str, int]]:
         """Returns `singly` rows of the newest epochs after one with the sums of those before."""
         first, newest = self.epochs[:-singly], self.epochs[-singly:]
         if first:
@@ -53,22 +53,22 @@ def account(
     checkpoint: str, blocks: epoch_order.Blocks
 ) -> tuple[RecordUsage, saved_counts.SavedCounts]:
     """Returns what a checkpoint says. Raises `DataError` if it is of other records."""
-    counts = saved_counts.counts_in(checkpoint, blocks)
+    counts = saved_counts.read_counts(checkpoint, blocks)
     ranks = np.flatnonzero(counts.readers).tolist()
-    readers = {_reader(rank): int(counts.readers[rank]) for rank in ranks}
+    readers = {_name_reader(rank): int(counts.readers[rank]) for rank in ranks}
     dropped = max(0, int(counts.readers.sum() - counts.applied.sum()))
     # Of which epochs those were that were dropped is not known.
     read = np.maximum(counts.applied, counts.reached) if dropped else counts.applied
-    epochs = epoch_order.ledger(blocks, read, counts.reached)
-    step = checkpoint_files.step_of(checkpoint)
+    epochs = epoch_order.build_ledger(blocks, read, counts.reached)
+    step = checkpoint_files.read_step(checkpoint)
     return RecordUsage(step, epochs, readers, dropped), counts
 
 
-def _reader(rank: int) -> str:
+def _name_reader(rank: int) -> str:
     return f"{topology.WORKER}-{rank - 1}" if rank else f"{topology.CHIEF}-0"
 
 
-def line(epoch: epoch_order.Epoch, cluster: config.Cluster) -> str:
+def format_epoch(epoch: epoch_order.Epoch, cluster: config.Cluster) -> str:
     """Says what has become of an epoch."""
     backup = cluster.backup_workers
     done = "handed out" if backup else "applied"
@@ -84,32 +84,32 @@ def line(epoch: epoch_order.Epoch, cluster: config.Cluster) -> str:
     return f"epoch {epoch.epoch}: {', '.join(parts)}{late}"
 
 
-def table(found: RecordUsage, dropped: str | None = None) -> Iterator[str]:
+def format_table(found: RecordUsage, dropped: str | None = None) -> Iterator[str]:
     """Yields the account as text, a line an epoch and one for all; of many epochs in a row that
-    say the same, the first and the last. `dropped` is what `dropping` says."""
+    say the same, the first and the last. `dropped` is what `describe_dropped` says."""
     yield "".join(f"{name:>{_WIDTH}}" for name in _COLUMNS)
     rows = [[getattr(epoch, name) for name in _COLUMNS] for epoch in found.epochs]
     for _, alike in itertools.groupby(rows, key=lambda row: row[1:]):
         first, *between = alike
-        yield _cells(first)
+        yield _format_cells(first)
         if len(between) >= _ALIKE - 1:
             exact = first[1] == first[2] and not any(first[3:])
             what = "all exactly once" if exact else "all the same"
             yield f"{'...':>{_WIDTH}}{'':{_WIDTH - 3}}{len(between) - 1:,} more, {what}"
             between = between[-1:]
-        yield from map(_cells, between)
+        yield from map(_format_cells, between)
     total = [sum(column) for column in zip(*(row[1:] for row in rows), strict=True)]
-    yield f"{'all':>{_WIDTH}}" + _cells(total or [0] * len(_COLUMNS[1:]))
+    yield f"{'all':>{_WIDTH}}" + _format_cells(total or [0] * len(_COLUMNS[1:]))
     shares = ", ".join(f"{name} {records:,}" for name, records in found.readers.items())
     done = "handed out to" if dropped else "applied by"
     yield f"{done} {shares}" if shares else "nothing has been applied yet"
 
 
-def _cells(numbers: list[int]) -> str:
+def _format_cells(numbers: list[int]) -> str:
     return "".join(f"{number:>{_WIDTH},}" for number in numbers)
 
 
-def dropping(cluster: config.Cluster, dropped: int) -> str | None:
+def describe_dropped(cluster: config.Cluster, dropped: int) -> str | None:
     """Returns what has become of gradients that came late, of so many records; `None` if each step
     waits for all."""
     if not cluster.backup_workers:
@@ -122,7 +122,7 @@ def dropping(cluster: config.Cluster, dropped: int) -> str | None:
     )
 
 
-def not_counted(cluster: config.Cluster, restarts: int, cut_off: int) -> Iterator[str]:
+def list_not_counted(cluster: config.Cluster, restarts: int, cut_off: int) -> Iterator[str]:
     """Yields what the ledger cannot show of a run with so many `restarts` of lost processes, and so
     many earlier launches that ended with a process in the middle of a step."""
     what = [
@@ -140,12 +140,12 @@ def not_counted(cluster: config.Cluster, restarts: int, cut_off: int) -> Iterato
         )
 
 
-def troubles(
+def find_troubles(
     blocks: epoch_order.Blocks, counts: saved_counts.SavedCounts, dropped: str | None = None
 ) -> Iterator[str]:
     """Yields which shards and blocks are not exactly once in what has been read of them, and which
     have more than an epoch less behind them than others; a bounded number of lines. The last is
-    what `dropping` says."""
+    what `describe_dropped` says."""
     excess, epochs = counts.applied - counts.reached, counts.reached // blocks.records
     left_out = 0
     if dropped:
@@ -164,7 +164,7 @@ def troubles(
         wrong = of_shard[(excess != 0)[of_shard] | behind[of_shard]]
         named = [
             f"block {block} at byte {blocks.offset[block]}: "
-            f"{_error(excess[block], epochs[block], done)}"
+            f"{_describe_error(excess[block], epochs[block], done)}"
             for block in wrong[:_BLOCKS]
         ]
         more = [f"{len(wrong) - _BLOCKS:,} more blocks"] if len(wrong) > _BLOCKS else []
@@ -177,7 +177,7 @@ def troubles(
         yield dropped
 
 
-def _error(excess: int, epochs: int, done: str) -> str:
+def _describe_error(excess: int, epochs: int, done: str) -> str:
     if not excess:
         return f"epoch {epochs} not read to its end"
     return f"{abs(excess):,} records {f'{done} again' if excess > 0 else 'left out'}"

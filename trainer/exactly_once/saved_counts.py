@@ -49,7 +49,7 @@ class SavedCounts:
         return hashlib.sha256(counts.tobytes()).hexdigest()
 
 
-def counts_in(checkpoint: str | None, blocks: epoch_order.Blocks) -> SavedCounts:
+def read_counts(checkpoint: str | None, blocks: epoch_order.Blocks) -> SavedCounts:
     """Returns the counts in a checkpoint; zeros if there is none.
 
     Raises `DataError` if it has none of this version, or of other records.
@@ -57,58 +57,58 @@ def counts_in(checkpoint: str | None, blocks: epoch_order.Blocks) -> SavedCounts
     if checkpoint is None:
         zeros = np.zeros(len(blocks.records), np.int64)
         return SavedCounts(zeros, zeros, np.zeros(MOST_READERS, np.int64))
-    why = mismatch(checkpoint, blocks)
+    why = find_mismatch(checkpoint, blocks)
     if why is not None:
         raise errors.DataError(
             f"checkpoint {checkpoint!r}: {why}. Set train.on_new_data=restart_epoch to keep what "
             "it has learned and begin an epoch, restore the records it was trained on, or choose a "
             "new RUN="
         )
-    with checkpoint_files.opened(checkpoint) as saved:
+    with checkpoint_files.open_checkpoint(checkpoint) as saved:
         return SavedCounts(*(saved.read(n).astype(np.int64) for n in (APPLIED, REACHED, READERS)))
 
 
-def mismatch(checkpoint: str, blocks: epoch_order.Blocks) -> str | None:
+def find_mismatch(checkpoint: str, blocks: epoch_order.Blocks) -> str | None:
     """Returns why the counts in a checkpoint are not of these records, `None` if they are. Raises
     `DataError` for a checkpoint that cannot be read."""
     names = (APPLIED, REACHED, READERS, IDENTITY)
-    with checkpoint_files.opened(checkpoint) as saved:
+    with checkpoint_files.open_checkpoint(checkpoint) as saved:
         missing = [name for name in names if name not in saved]
         if missing:
             return f"does not say which records it was trained on ({', '.join(missing)} missing)"
         found = {name: saved.read(name) for name in names}
-    for name, wanted in unread(blocks).items():
+    for name, wanted in build_unread(blocks).items():
         if found[name].dtype != wanted.dtype or found[name].ndim != wanted.ndim:
-            return f"has a ledger of another kind ({_kind(name, found[name])})"
+            return f"has a ledger of another kind ({_describe_kind(name, found[name])})"
     marked = int(found[IDENTITY])
     if marked >> _IDENTITY_BITS != FORMAT:
         return (
             f"has a ledger of format {marked >> _IDENTITY_BITS}, of another version of this "
             f"project; this one reads format {FORMAT}"
         )
-    if marked != mark_of(blocks):
+    if marked != compute_mark(blocks):
         return "was trained on other records than there are now"
-    for name, wanted in unread(blocks).items():
+    for name, wanted in build_unread(blocks).items():
         if found[name].shape != wanted.shape:
-            return f"has a ledger of another shape ({_kind(name, found[name])})"
+            return f"has a ledger of another shape ({_describe_kind(name, found[name])})"
     return None
 
 
-def _kind(name: str, values: np.ndarray) -> str:
+def _describe_kind(name: str, values: np.ndarray) -> str:
     return f"{name} is {values.dtype} {list(values.shape)}"
 
 
-def mark_of(blocks: epoch_order.Blocks) -> int:
+def compute_mark(blocks: epoch_order.Blocks) -> int:
     """Returns the value of `IDENTITY` for these records."""
     return FORMAT << _IDENTITY_BITS | blocks.identity
 
 
-def unread(blocks: epoch_order.Blocks) -> dict[str, np.ndarray]:
+def build_unread(blocks: epoch_order.Blocks) -> dict[str, np.ndarray]:
     """Returns the values, by variable, of a checkpoint that has been trained on none of them."""
     zeros = np.zeros(len(blocks.records), np.int32)
     return {
         APPLIED: zeros,
         REACHED: zeros,
         READERS: np.zeros(MOST_READERS, np.int64),
-        IDENTITY: np.array(mark_of(blocks), np.int64),
+        IDENTITY: np.array(compute_mark(blocks), np.int64),
     }

@@ -30,7 +30,7 @@ class Order:
     sizes: Sequence[int]
 
 
-def in_order(answers: rounding.Answers, orders: Sequence[Order]) -> list[rounding.Answers]:
+def split_by_order(answers: rounding.Answers, orders: Sequence[Order]) -> list[rounding.Answers]:
     """Cuts answers into those of each order that is whole, row by row as in the first."""
     parts: list[rounding.Answers] = []
     start = 0
@@ -55,14 +55,14 @@ def find(answers: rounding.Answers, others: Sequence[rounding.Answers], *, ask: 
     `others` are answers to the same rows in other batches: if they moved by no more than rounding,
     nothing is asked.
     """
-    if not any(_moved(answers, other) for other in others):
+    if not any(_find_moved(answers, other) for other in others):
         return None
-    orders = exchanged(len(next(iter(answers.values()))))
+    orders = list_exchanged_orders(len(next(iter(answers.values()))))
     asked = ask(orders) if orders else []
     if len(asked) < 2:
         return None
     once, again = asked
-    moved = _moved(once, again)
+    moved = _find_moved(once, again)
     if not moved:
         return None
     # What callers see rather than what lies before it.
@@ -78,7 +78,7 @@ def find(answers: rounding.Answers, others: Sequence[rounding.Answers], *, ask: 
     )
 
 
-def exchanged(rows: int) -> list[Order]:
+def list_exchanged_orders(rows: int) -> list[Order]:
     """Returns two orders of the first rows: each has the same place in both, and no neighbour
     twice. Fewer than 4 rows have no such orders."""
     size = min(_MOST_ROWS, math.isqrt(rows))
@@ -90,7 +90,7 @@ def exchanged(rows: int) -> list[Order]:
     return [Order(order.reshape(-1), [size] * batches) for order in (first, second)]
 
 
-def _moved(answers: rounding.Answers, other: rounding.Answers) -> dict[tuple[str, int], float]:
+def _find_moved(answers: rounding.Answers, other: rounding.Answers) -> dict[tuple[str, int], float]:
     """Returns each output that moved by more than rounding can, with the row that moved most, and
     the share of the largest answer by which it did."""
     found = {}

@@ -40,7 +40,7 @@ def compare(
     """
     wrong, worst, most = np.zeros(0, bool), "", -1.0
     numbers: list[tuple[str, str]] = []
-    tied = rounding.ties(wanted, known, extreme)
+    tied = rounding.find_ties(wanted, known, extreme)
     alone = ((o, s) for o in wanted for s in (o, f"{parity_worker.EXAMPLES}:{o}"))
     more = ((output, signature) for output, signature in alone if f"{signature}/{output}" in found)
     for output, signature in itertools.chain(itertools.product(wanted, signatures), more):
@@ -54,14 +54,16 @@ def compare(
             )
         count = min(len(wanted[output]), len(found[name]))
         ours, theirs = wanted[output][:count], found[name][:count]
-        limit = known.limit(output, ours, extreme[:count]) if output in known.scale else None
-        differ = unequal(ours, theirs, limit)
+        limit = (
+            known.compute_limit(output, ours, extreme[:count]) if output in known.scale else None
+        )
+        differ = find_unequal(ours, theirs, limit)
         if limit is None:
             differ &= ~tied[:count]
         wrong = differ if not len(wrong) else wrong[:count] | differ[: len(wrong)]
         if limit is not None:
             numbers.append((output, name))
-        row, by = _largest(ours, theirs, differ)
+        row, by = _find_largest(ours, theirs, differ)
         if by > most:
             worst = (
                 f"{name} of row {row}: {format_answer(theirs[row])}, not {format_answer(ours[row])}"
@@ -73,15 +75,15 @@ def compare(
         as_it_is = ~extreme[: len(wrong)]
         for output, name in numbers:
             ours, theirs = (x[: len(wrong)][as_it_is] for x in (wanted[output], found[name]))
-            by, allowed = known.on_average(output, ours, theirs)
+            by, allowed = known.compare_averages(output, ours, theirs)
             if by > allowed:
-                wrong[as_it_is] = unequal(ours, theirs, np.zeros(ours.shape))
+                wrong[as_it_is] = find_unequal(ours, theirs, np.zeros(ours.shape))
                 worst = f"{name}: by {by:.1e} on average; rounding makes at most {allowed:.1e}"
                 return Differences(wrong, worst, on_average=True)
     return Differences(wrong, worst)
 
 
-def unequal(ours: np.ndarray, theirs: np.ndarray, limit: np.ndarray | None) -> np.ndarray:
+def find_unequal(ours: np.ndarray, theirs: np.ndarray, limit: np.ndarray | None) -> np.ndarray:
     """Returns `[rows]` bool, whether any value of a row differs, by more than its `limit` if that
     is given."""
     if ours.shape != theirs.shape:
@@ -98,7 +100,7 @@ def unequal(ours: np.ndarray, theirs: np.ndarray, limit: np.ndarray | None) -> n
     return np.asarray(differ.any(axis=tuple(range(1, differ.ndim))))
 
 
-def _largest(ours: np.ndarray, theirs: np.ndarray, differ: np.ndarray) -> tuple[int, float]:
+def _find_largest(ours: np.ndarray, theirs: np.ndarray, differ: np.ndarray) -> tuple[int, float]:
     """Returns the row that differs most, and by how much; -1 if none does."""
     if not differ.any():
         return 0, -1.0

@@ -48,15 +48,15 @@ class Publishing(abc.ABC):
         """The `reporter` is told how far it is."""
         self._job, self._run, self._reporter = job, run, reporter
 
-    def hooks(self, split: str) -> Sequence[Any]:
+    def build_hooks(self, split: str) -> Sequence[Any]:
         """Returns the hooks of evaluations of a split, which evaluate its slices for exports."""
         return ()
 
-    def evaluated(self, split: str, checkpoint: str) -> None:
+    def keep_results(self, split: str, checkpoint: str) -> None:
         """Keeps what these hooks have found in the last evaluation of a split."""
-        assert not self.hooks(split)
+        assert not self.build_hooks(split)
 
-    def intervals(
+    def compute_intervals(
         self, checkpoint: str, metrics: model_card.Metrics
     ) -> dict[str, reported.Intervals]:
         """Returns the intervals of the `metrics` of a checkpoint, by split, or why none."""
@@ -66,11 +66,11 @@ class Publishing(abc.ABC):
         """Returns the variables that exports read from a checkpoint. Raises `UsageError` if no
         model could be exported, or evaluated for it, before it is trained in vain. `evaluated` says
         that the graph of an evaluation predicts what slices need."""
-        receiver = serving_graph.in_scope(self._receiver())
+        receiver = serving_graph.put_in_scope(self._build_receiver())
         return model_check.build_served(estimator, receiver).variables
 
     @abc.abstractmethod
-    def _receiver(self) -> Any:
+    def _build_receiver(self) -> Any:
         """Returns the `serving_input_fn` of exported models."""
 
     @abc.abstractmethod
@@ -78,11 +78,11 @@ class Publishing(abc.ABC):
         """Raises `ModelError` if the model in a folder answers otherwise than the Estimator."""
 
     @abc.abstractmethod
-    def _made_from(self, checkpoint: str) -> dict[str, str]:
+    def _describe_origin(self, checkpoint: str) -> dict[str, str]:
         """Returns the files of an export that tell what it was made from."""
 
     @abc.abstractmethod
-    def _extras(
+    def _build_extra_files(
         self, estimator: Any, checkpoint: str, step: int, *, metrics: model_card.Metrics
     ) -> dict[str, str]:
         """Returns the other files that go with the model, for people and machines."""
@@ -109,22 +109,22 @@ class Publishing(abc.ABC):
         `ModelError` if it fails the check.
         """
         target = storage.join(self._run.exports, kind, str(step))
-        made_from = self._made_from(checkpoint)
+        made_from = self._describe_origin(checkpoint)
         if export_files.is_published(target) and _is_made_from(target, made_from):
-            return PublishedModel(target, self._digests(target))
+            return PublishedModel(target, self._compute_digests(target))
         for left in storage.listdir(self._run.exports):
             if left.startswith(_STAGING):  # by a process that was killed
                 storage.remove(storage.join(self._run.exports, left))
-        beside = staging(self._run.exports)
+        beside = choose_staging_folder(self._run.exports)
         try:
-            folder = self._copied(like, made_from, storage.join(beside, "copy"))
-            folder = folder or self._written(estimator, checkpoint, beside)
-            extras = self._extras(estimator, checkpoint, step, metrics=metrics)
+            folder = self._copy_model(like, made_from, storage.join(beside, "copy"))
+            folder = folder or self._write_model(estimator, checkpoint, beside)
+            extras = self._build_extra_files(estimator, checkpoint, step, metrics=metrics)
             storage.makedirs(storage.join(folder, exported.EXTRAS))
             for name, text in {**made_from, **extras}.items():
                 storage.write_text(storage.join(folder, exported.EXTRAS, name), text)
-            found = PublishedModel(target, self._digests(folder))
-            with self._counting("publishing the model"):
+            found = PublishedModel(target, self._compute_digests(folder))
+            with self._count_progress("publishing the model"):
                 if storage.exists(target):
                     before_replacing(found)
                     storage.replace_folder(folder, target, last=export_files.LAST)
@@ -134,7 +134,7 @@ class Publishing(abc.ABC):
             storage.remove(beside)
         return found
 
-    def _copied(
+    def _copy_model(
         self, like: PublishedModel | None, made_from: Mapping[str, str], folder: str
     ) -> str | None:
         """Copies the model of `like` to `folder`; `None` if it is another one, or is no longer what
@@ -142,7 +142,7 @@ class Publishing(abc.ABC):
         if like is None or not _is_made_from(like.path, made_from):
             return None
         model = {n: sha for n, sha in like.sha256.items() if not n.startswith(exported.EXTRAS)}
-        with self._counting("copying the model"):
+        with self._count_progress("copying the model"):
             for name in model:
                 target = storage.join(folder, name)
                 storage.makedirs(storage.parent(target))
@@ -152,26 +152,26 @@ class Publishing(abc.ABC):
                     return None
             return folder if export_files.digests(folder) == model else None
 
-    def _written(self, estimator: Any, checkpoint: str, beside: str) -> str:
+    def _write_model(self, estimator: Any, checkpoint: str, beside: str) -> str:
         """Writes the model of a checkpoint to a folder in `beside`, and checks it."""
-        receiver = serving_graph.in_scope(self._receiver())
-        parity_client.shared()  # is started while the model is written
+        receiver = serving_graph.put_in_scope(self._build_receiver())
+        parity_client.get_shared_server()  # is started while the model is written
         reporter = self._reporter
-        watching = reporter.watching("writing the model", beside) if reporter else _quiet
-        with watching, serving_graph.untrained_refused(estimator, receiver, checkpoint):
+        watching = reporter.watch_folder("writing the model", beside) if reporter else _quiet
+        with watching, serving_graph.refuse_untrained(estimator, receiver, checkpoint):
             written = estimator.export_saved_model(beside, receiver, checkpoint_path=checkpoint)
         folder: str = written.decode()
         name_signatures(folder)
-        with self._counting("checking the exported model"):
+        with self._count_progress("checking the exported model"):
             _refuse_nan(folder, checkpoint)
             self._check(estimator, checkpoint, folder)
         return folder
 
-    def _counting(self, what: str) -> contextlib.AbstractContextManager[None]:
-        return self._reporter.counting(what) if self._reporter else _quiet
+    def _count_progress(self, what: str) -> contextlib.AbstractContextManager[None]:
+        return self._reporter.count_progress(what) if self._reporter else _quiet
 
-    def _digests(self, folder: str) -> dict[str, str]:
-        with self._counting("reading checksums"):
+    def _compute_digests(self, folder: str) -> dict[str, str]:
+        with self._count_progress("reading checksums"):
             return export_files.digests(folder)
 
 
@@ -195,15 +195,15 @@ class Publisher(Publishing):
         # Of the newest checkpoint: the best is often the final one, too.
         self._known: tuple[str, dict[str, Mapping[str | None, slice_metrics.SliceResult]]] = "", {}
 
-    def _receiver(self) -> Any:
-        return serving_graph.serving_input_fn(self._records.transforms)
+    def _build_receiver(self) -> Any:
+        return serving_graph.build_serving_input_fn(self._records.transforms)
 
     def _check(self, estimator: Any, checkpoint: str, folder: str) -> None:
         self._gate.check(estimator, checkpoint, folder)
 
-    def _made_from(self, checkpoint: str) -> dict[str, str]:
+    def _describe_origin(self, checkpoint: str) -> dict[str, str]:
         return {
-            "checkpoint.sha256": f"{checkpoint_files.digest(checkpoint)}\n",
+            "checkpoint.sha256": f"{checkpoint_files.compute_digest(checkpoint)}\n",
             **self._made_with,
         }
 
@@ -220,7 +220,9 @@ class Publisher(Publishing):
         by_served = self._has_slices and not evaluated
         if not (model_config.is_own(self._job.model) or by_served):
             return ()
-        served = model_check.build_served(estimator, serving_graph.in_scope(self._receiver()))
+        served = model_check.build_served(
+            estimator, serving_graph.put_in_scope(self._build_receiver())
+        )
         if by_served:
             model_check.check_slices(self._job, served.shapes)
         return served.variables
@@ -229,7 +231,7 @@ class Publisher(Publishing):
     def _has_slices(self) -> bool:
         return bool(self._job.eval.slices) or self._job.eval.group is not None
 
-    def hooks(self, split: str) -> Sequence[Any]:
+    def build_hooks(self, split: str) -> Sequence[Any]:
         """Returns the hook that evaluates slices, and all records, in the same pass."""
         every = 1 if self._has_slices else slice_metrics.find_stride(self._records, split)
         hook = self._slice_hooks.get(split) or one_pass.SliceHook(
@@ -238,26 +240,26 @@ class Publisher(Publishing):
         self._slice_hooks[split] = hook
         return (hook,)
 
-    def evaluated(self, split: str, checkpoint: str) -> None:
+    def keep_results(self, split: str, checkpoint: str) -> None:
         """Keeps what the hook has found, unless it is known."""
-        if split not in self._slice_hooks or split in self._known_results(checkpoint):
+        if split not in self._slice_hooks or split in self._get_known_results(checkpoint):
             return
-        if (results := self._slice_hooks[split].results()) is not None:
-            self._known_results(checkpoint)[split] = results
+        if (results := self._slice_hooks[split].get_results()) is not None:
+            self._get_known_results(checkpoint)[split] = results
 
-    def _known_results(
+    def _get_known_results(
         self, checkpoint: str
     ) -> dict[str, Mapping[str | None, slice_metrics.SliceResult]]:
         """Returns what is known of a checkpoint by split, and forgets that of others."""
-        digest = checkpoint_files.digest(checkpoint)
+        digest = checkpoint_files.compute_digest(checkpoint)
         if self._known[0] != digest:
             self._known = digest, {}
         return self._known[1]
 
-    def _results_of(
+    def _find_results(
         self, estimator: Any, checkpoint: str, split: str
     ) -> Mapping[str | None, slice_metrics.SliceResult]:
-        by, known = self._job.eval.slices, self._known_results(checkpoint)
+        by, known = self._job.eval.slices, self._get_known_results(checkpoint)
         if split not in known and not self._has_slices:
             # It would be read again, for what nobody has asked for.
             return dict.fromkeys(self._job.labels or (None,), slice_metrics.SliceResult([]))
@@ -267,11 +269,11 @@ class Publisher(Publishing):
             )
         return known[split]
 
-    def intervals(
+    def compute_intervals(
         self, checkpoint: str, metrics: model_card.Metrics
     ) -> dict[str, reported.Intervals]:
         """Returns the intervals of the `metrics` of a checkpoint, by split, or why none."""
-        plan, known = self._records.transforms.plan, self._known_results(checkpoint)
+        plan, known = self._records.transforms.plan, self._get_known_results(checkpoint)
         weighted = any(
             one.weight is not None or one.class_weights is not None
             for one in (plan.label, *(goal.label for goal in plan.goals))
@@ -281,20 +283,20 @@ class Publisher(Publishing):
             for split, found in metrics.items()
         }
 
-    def _extras(
+    def _build_extra_files(
         self, estimator: Any, checkpoint: str, step: int, *, metrics: model_card.Metrics
     ) -> dict[str, str]:
         results = {
             " ".join(filter(None, (split, label))): one
             for split in metrics
-            for label, one in self._results_of(estimator, checkpoint, split).items()
+            for label, one in self._find_results(estimator, checkpoint, split).items()
         }
         contents = self._records.manifest
         slices, notes = (
-            {split: report_page.content(one)[name] for split, one in results.items()}
+            {split: report_page.build_content(one)[name] for split, one in results.items()}
             for name in ("slices", "notes")
         )
-        ends = self.intervals(checkpoint, metrics)
+        ends = self.compute_intervals(checkpoint, metrics)
         found = {"step": step, "metrics": metrics, "intervals": ends}
         found |= {"slices": slices, "notes": notes}
         extras = {
@@ -309,13 +311,13 @@ class Publisher(Publishing):
                 results=results,
                 warnings=(
                     *quarantine.describe(self._records.left_out),
-                    *known_values.remarks(self._records),
+                    *known_values.list_remarks(self._records),
                 ),
             ),
         }
         if any(one.rows for one in results.values()):
             title = f"Evaluation of {self._run.name}, step {step}"
-            extras[report_page.FILE_NAME] = report_page.page(title, results)
+            extras[report_page.FILE_NAME] = report_page.render_page(title, results)
         plan = self._records.transforms.plan
         several = [(goal.name, goal.label.values) for goal in plan.goals]
         single: list[tuple[str | None, Any]] = [(None, plan.label.values)]
@@ -388,7 +390,7 @@ def _keep_needed(signature: Any, graph: Any) -> None:
             del signature.inputs[name]
 
 
-def staging(folder: str) -> str:
+def choose_staging_folder(folder: str) -> str:
     """Returns a folder to write a model to that is published below `folder`: on gs:// nothing can
     be renamed, so it is elsewhere."""
     if storage.is_remote(folder):

@@ -24,18 +24,18 @@ def find(
 ) -> list[str] | None:
     """Returns the names of the features that differ; `None` if `served`, what the exported model
     answers to the rows, has no features: that of Keras notes none."""
-    wanted = _of_records(transforms, rows)
-    found = [served.get(parity_worker.feature(n)) for n in range(len(wanted))]
+    wanted = _compute_features(transforms, rows)
+    found = [served.get(parity_worker.name_feature(n)) for n in range(len(wanted))]
     if not wanted or any(x is None or len(x) != len(rows) for x in found):
         return None
     return [
         name
         for (name, ours), theirs in zip(wanted.items(), found, strict=True)
-        if theirs is not None and differences.unequal(ours, theirs, _limit(ours)).any()
+        if theirs is not None and differences.find_unequal(ours, theirs, _compute_limit(ours)).any()
     ]
 
 
-def _of_records(transforms: Transforms, rows: Sequence[ParityRow]) -> dict[str, np.ndarray]:
+def _compute_features(transforms: Transforms, rows: Sequence[ParityRow]) -> dict[str, np.ndarray]:
     settings = tf.compat.v1.ConfigProto(device_count={"GPU": 0})
     with tf.Graph().as_default(), tf.compat.v1.Session(config=settings) as session:
         batch = parsing.parse(tf.constant([row.example for row in rows]), transforms.columns)
@@ -44,7 +44,7 @@ def _of_records(transforms: Transforms, rows: Sequence[ParityRow]) -> dict[str, 
         return dict(session.run(features))
 
 
-def _limit(values: np.ndarray) -> np.ndarray | None:
+def _compute_limit(values: np.ndarray) -> np.ndarray | None:
     if not np.issubdtype(values.dtype, np.floating):
         return None
     largest = np.abs(values[np.isfinite(values)]).max(initial=np.finfo(np.float32).tiny)

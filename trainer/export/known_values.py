@@ -39,18 +39,20 @@ def choose(source: RecordDataset) -> dict[str, Known]:
     columns = source.transforms.serving_columns
     found = {
         name: values
-        for name, jumps in _jumps(source.transforms.plan.features).items()
-        if name in columns and (values := _values(columns[name], jumps))
+        for name, jumps in _find_jumps(source.transforms.plan.features).items()
+        if name in columns and (values := _list_values(columns[name], jumps))
     }
     eval_split = source.manifest.splits["eval"]
     row_bytes = sum(shard.bytes for shard in eval_split.shards) / max(1, eval_split.records)
     most = min(ROWS, int(BYTES // max(1, row_bytes)))
     if sum(min(most, len(values)) for values in found.values()) > VALUES:
         most = min(most, VALUES // len(found))
-    return {name: Known(_some(values, max(1, most)), len(values)) for name, values in found.items()}
+    return {
+        name: Known(_sample(values, max(1, most)), len(values)) for name, values in found.items()
+    }
 
 
-def remarks(source: RecordDataset) -> list[str]:
+def list_remarks(source: RecordDataset) -> list[str]:
     """Returns a line for each column of whose values not all are compared."""
     return [
         f"The export was compared with `Estimator.predict` on {len(known.chosen):,} of the "
@@ -60,15 +62,15 @@ def remarks(source: RecordDataset) -> list[str]:
     ]
 
 
-def edges(source: RecordDataset) -> Iterator[list[Edge]]:
+def list_edges(source: RecordDataset) -> Iterator[list[Edge]]:
     """Yields what is changed in each row: first those that the schema allows."""
     columns = source.transforms.serving_columns
-    others = parity_edges.as_long(columns)
+    others = parity_edges.find_equal_lengths(columns)
     allowed: list[list[Edge]] = []
     forbidden: list[list[Edge]] = []
     for name, known in choose(source).items():
         alike = others.get(name, {})
-        made = [_edge(name, columns[name], value, alike=alike) for value in known.chosen]
+        made = [_build_edge(name, columns[name], value, alike=alike) for value in known.chosen]
         allowed.append([edge for edge in made if edge.allowed])
         forbidden.append([edge for edge in made if not edge.allowed])
     for one in (allowed, forbidden):
@@ -76,18 +78,20 @@ def edges(source: RecordDataset) -> Iterator[list[Edge]]:
             yield [edge for edge in row if edge is not None]
 
 
-def _edge(name: str, column: Column, value: float | str, *, alike: Mapping[str, Column]) -> Edge:
+def _build_edge(
+    name: str, column: Column, value: float | str, *, alike: Mapping[str, Column]
+) -> Edge:
     if isinstance(value, str):
         allowed = not column.allowed or value in column.allowed
-        feature = parity_edges.of_text(column, value.encode())
+        feature = parity_edges.build_text(column, value.encode())
     else:
         low = column.min is None or value >= column.min
         allowed = low and (column.max is None or value <= column.max)
-        feature = parity_edges.of_number(column, value)
-    return Edge(name, CHANGE, allowed, feature, parity_edges.of_length(column.size, alike))
+        feature = parity_edges.build_number(column, value)
+    return Edge(name, CHANGE, allowed, feature, parity_edges.build_lists(column.size, alike))
 
 
-def _jumps(features: Iterable[Planned]) -> dict[str, list[float | str]]:
+def _find_jumps(features: Iterable[Planned]) -> dict[str, list[float | str]]:
     """Returns where features jump, by column: of steps that get its values as they are."""
     found: dict[str, list[float | str]] = {}
     for feature in features:
@@ -99,7 +103,7 @@ def _jumps(features: Iterable[Planned]) -> dict[str, list[float | str]]:
     return found
 
 
-def _values(column: Column, jumps: Iterable[float | str]) -> list[float | str]:
+def _list_values(column: Column, jumps: Iterable[float | str]) -> list[float | str]:
     if column.type == "string":
         return list(dict.fromkeys(map(str, jumps)))
     if column.type not in ("int64", "float32"):
@@ -108,7 +112,7 @@ def _values(column: Column, jumps: Iterable[float | str]) -> list[float | str]:
     return sorted({math.ceil(x) if column.type == "int64" else float(x) for x in numbers})
 
 
-def _some(values: Sequence[float | str], most: int) -> Sequence[float | str]:
+def _sample(values: Sequence[float | str], most: int) -> Sequence[float | str]:
     if len(values) <= most:
         return values
     return [values[n] for n in np.linspace(0, len(values) - 1, most).round().astype(int)]

@@ -37,23 +37,27 @@ def render(
     with slices, are by split; `warnings` are of its data."""
     parts = [
         f"# {job.name}, step {step}",
-        _model(job, step),
+        _describe_model(job, step),
         "## Data",
-        _data(contents, plan.labels),
-        _table(("column", "type", "missing in train", "used as"), _columns(contents, plan)),
+        _describe_data(contents, plan.labels),
+        _format_table(
+            ("column", "type", "missing in train", "used as"), _list_columns(contents, plan)
+        ),
         "## Features",
-        _features(plan),
+        _describe_features(plan),
         "## Metrics",
-        _metrics(metrics, intervals, {split: of.records for split, of in contents.splits.items()}),
+        _describe_metrics(
+            metrics, intervals, {split: of.records for split, of in contents.splits.items()}
+        ),
         "## Metrics by slice",
-        _slices(results),
+        _describe_slices(results),
         "## Limits",
-        "\n".join(f"- {line}" for line in (*warnings, *_limits(job, contents, plan))),
+        "\n".join(f"- {line}" for line in (*warnings, *_list_limits(job, contents, plan))),
     ]
     return "\n\n".join(parts) + "\n"
 
 
-def _model(job: config.Config, step: int) -> str:
+def _describe_model(job: config.Config, step: int) -> str:
     updates = job.train.optimizer
     return (
         f"`{job.model.name}`, trained for {step:,} steps of batches of {job.train.batch_size:,} "
@@ -62,7 +66,7 @@ def _model(job: config.Config, step: int) -> str:
     )
 
 
-def _data(contents: manifest.Manifest, labels: Sequence[str]) -> str:
+def _describe_data(contents: manifest.Manifest, labels: Sequence[str]) -> str:
     counts = ", ".join(f"{split.records:,} {name}" for name, split in contents.splits.items())
     sources = "\n".join(
         f"- `{source.name}`, {source.bytes:,} bytes, SHA-256 `{source.sha256}`"
@@ -74,7 +78,7 @@ def _data(contents: manifest.Manifest, labels: Sequence[str]) -> str:
     ).rstrip()
 
 
-def _columns(
+def _list_columns(
     contents: manifest.Manifest, plan: feature_plan.FeaturePlan
 ) -> Iterable[Sequence[str]]:
     statistics = contents.statistics.get("train")
@@ -93,52 +97,52 @@ def _columns(
         yield f"`{name}`", f"{column.type}{shape}", missing, ", ".join(roles) or "not used"
 
 
-def _features(plan: feature_plan.FeaturePlan) -> str:
+def _describe_features(plan: feature_plan.FeaturePlan) -> str:
     if not plan.features:
         return "The columns as they are."
     rows = (
-        (feature.name, ", ".join(feature.inputs), ", ".join(map(_step, feature.steps)))
+        (feature.name, ", ".join(feature.inputs), ", ".join(map(_format_step, feature.steps)))
         for feature in plan.features
     )
-    return _table(("feature", "of", "steps"), rows)
+    return _format_table(("feature", "of", "steps"), rows)
 
 
-def _step(step: Any) -> str:
+def _format_step(step: Any) -> str:
     """Returns a step as the graph has it, with what statistics filled in."""
     hidden = {"step", "stand_in"}  # its name, and what is of the records
     settings = step.model_dump(mode="json", exclude_unset=True, exclude_none=True, exclude=hidden)
-    listed = ", ".join(f"{name}: {_setting(value)}" for name, value in settings.items())
+    listed = ", ".join(f"{name}: {_format_setting(value)}" for name, value in settings.items())
     return f"`{step.step} {{{listed}}}`" if listed else f"`{step.step}`"
 
 
-def _setting(value: Any) -> str:
+def _format_setting(value: Any) -> str:
     if isinstance(value, list):
         more = f", … {len(value):,} in all" if len(value) > _FEW else ""
-        return f"[{', '.join(map(_setting, value[:_FEW]))}{more}]"
+        return f"[{', '.join(map(_format_setting, value[:_FEW]))}{more}]"
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def _metrics(
+def _describe_metrics(
     metrics: Metrics, intervals: Mapping[str, reported.Intervals], records: Mapping[str, int]
 ) -> str:
     names = sorted({name for of in metrics.values() for name in of} - {"global_step"})
 
-    def value(split: str, name: str) -> str:
+    def format_value(split: str, name: str) -> str:
         of = metrics[split]
         ends = intervals.get(split, {}).get(name)
         sure = certainty.describe_metric(name, of, records.get(split), ends=ends)
         return " ".join(filter(None, [figure(of[name], 5), certainty.bracket(sure)]))
 
     rows = [
-        (split, *(value(split, name) if name in of else "" for name in names))
+        (split, *(format_value(split, name) if name in of else "" for name in names))
         for split, of in metrics.items()
     ]
     notes = ["In brackets: 95 % intervals.", *certainty.list_causes(intervals)] if intervals else []
-    return "\n\n".join(filter(None, [_table(("split", *names), rows), " ".join(notes)]))
+    return "\n\n".join(filter(None, [_format_table(("split", *names), rows), " ".join(notes)]))
 
 
-def _slices(results: Mapping[str, SliceResult]) -> str:
-    cells = report_page.cells({split: one.rows for split, one in results.items()})
+def _describe_slices(results: Mapping[str, SliceResult]) -> str:
+    cells = report_page.build_cells({split: one.rows for split, one in results.items()})
     none = "`eval.slices` names no column. Those of groups in a split may be worse."
     said = report_page.describe(results)
     if not cells:
@@ -151,10 +155,12 @@ def _slices(results: Mapping[str, SliceResult]) -> str:
     )
     sliced = any(row.slice != slice_metrics.ALL for one in results.values() for row in one.rows)
     notes = "\n".join(f"- {line}" for line in (*said, *([] if sliced else [none])))
-    return f"{lead}\n\n{_table(report_page.COLUMNS, cells)}" + (f"\n\n{notes}" if notes else "")
+    return f"{lead}\n\n{_format_table(report_page.COLUMNS, cells)}" + (
+        f"\n\n{notes}" if notes else ""
+    )
 
 
-def _limits(
+def _list_limits(
     job: config.Config, contents: manifest.Manifest, plan: feature_plan.FeaturePlan
 ) -> Iterable[str]:
     count = contents.splits["train"].records
@@ -175,10 +181,10 @@ def _limits(
         yield "Trained again, its parameters come out differently in their last digits, or more."
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def _format_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(_cell(cell) for cell in line)} |" for line in lines)
+    return "\n".join(f"| {' | '.join(_escape_cell(cell) for cell in line)} |" for line in lines)
 
 
-def _cell(text: str) -> str:
+def _escape_cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ")

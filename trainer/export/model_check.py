@@ -37,7 +37,7 @@ def build_served(estimator: Any, receiver: Callable[[], Any]) -> ServedModel:
         features = receiver().features
         try:
             spec = estimator.model_fn(features, None, _MODE, estimator.config)
-            variables = saving.restored_names(spec)
+            variables = saving.list_restored_names(spec)
         except errors.PipelineError:
             raise
         except Exception as error:

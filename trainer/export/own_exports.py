@@ -56,8 +56,8 @@ class InputFnPublisher(exporters.Publishing):
         super().__init__(job, run, reporter)
         self._given = given
 
-    def _receiver(self) -> Any:
-        return self._given.serving_input_fn or receiver_of(self._given)
+    def _build_receiver(self) -> Any:
+        return self._given.serving_input_fn or build_receiver(self._given)
 
     def _check(self, estimator: Any, checkpoint: str, folder: str) -> None:
         """Compares the answers of rows to evaluate, if the model takes the features by their names;
@@ -66,28 +66,28 @@ class InputFnPublisher(exporters.Publishing):
         if self._reporter is not None:
             self._reporter.add_note(found)
 
-    def _made_from(self, checkpoint: str) -> dict[str, str]:
+    def _describe_origin(self, checkpoint: str) -> dict[str, str]:
         return {
-            "checkpoint.sha256": f"{checkpoint_files.digest(checkpoint)}\n",
+            "checkpoint.sha256": f"{checkpoint_files.compute_digest(checkpoint)}\n",
             "config.yaml": config_file.dump(self._job, redacted=True),
         }
 
-    def _extras(
+    def _build_extra_files(
         self, estimator: Any, checkpoint: str, step: int, *, metrics: model_card.Metrics
     ) -> dict[str, str]:
-        ends = self.intervals(checkpoint, metrics)
+        ends = self.compute_intervals(checkpoint, metrics)
         found = {"step": step, "metrics": metrics, "intervals": ends, "slices": {}, "notes": {}}
         return {
             "metrics.json": strict_json.dumps(found, indent=1) + "\n",
-            "model_card.md": _card(self._job, step, metrics),
+            "model_card.md": _build_card(self._job, step, metrics),
         }
 
 
-def receiver_of(given: OwnInput) -> Any:
+def build_receiver(given: OwnInput) -> Any:
     """Returns a `serving_input_fn` that takes the features of an input as they are, in batches of
     any size. Raises `UsageError` for one that is no dense tensor."""
     with tf.Graph().as_default():
-        spec, _ = given.eval_input_fn("eval")().element_spec
+        spec, _ = given.build_eval_input_fn("eval")().element_spec
     alone = not isinstance(spec, Mapping)
     tensors = {_ALONE: spec} if alone else dict(spec)
     for name, one in tensors.items():
@@ -112,29 +112,29 @@ def receiver_of(given: OwnInput) -> Any:
 def check(given: OwnInput, estimator: Any, checkpoint: str, *, folder: str) -> str:
     """Returns one line on what was compared. Raises `ModelError` if the exported model cannot be
     loaded, or answers otherwise than `Estimator.predict`."""
-    rows = _rows(given)
-    inputs = exported_inputs(folder)
+    rows = _read_rows(given)
+    inputs = read_inputs(folder)
     missing = [name for name, one in inputs.items() if not _fits(one, rows.get(name))]
     if missing or not inputs:
         return (
-            f"export of step {checkpoint_files.step_of(checkpoint)}: its answers were not compared "
-            f"with Estimator.predict, because {given.serving_called} takes {', '.join(inputs)}, "
-            f"which the examples do not have ({', '.join(rows)})"
+            f"export of step {checkpoint_files.read_step(checkpoint)}: its answers were not "
+            f"compared with Estimator.predict, because {given.serving_called} takes "
+            f"{', '.join(inputs)}, which the examples do not have ({', '.join(rows)})"
         )
     count = len(next(iter(rows.values())))
 
     def ask(orders: Sequence[Order]) -> list[rounding.Answers]:
-        return _predicted(rows, estimator, checkpoint, orders=orders)
+        return _predict(rows, estimator, checkpoint, orders=orders)
 
     wanted, *others = ask(
         [
-            Order(np.arange(count), parity_client.batches(count, size))
+            Order(np.arange(count), parity_client.list_batch_sizes(count, size))
             for size in (_BATCH, *_OTHER_BATCHES)
         ]
     )
     extreme = np.zeros(count, bool)
     known = rounding.measure(wanted, others, extreme)
-    served = _served({name: rows[name] for name in inputs}, folder)
+    served = _ask_export({name: rows[name] for name in inputs}, folder)
     found = differences.compare(wanted, served, known, extreme=extreme, signatures=(heads.SERVING,))
     wrong = int(found.wrong.sum())
     if wrong or len(found.wrong) < count:
@@ -148,13 +148,13 @@ def check(given: OwnInput, estimator: Any, checkpoint: str, *, folder: str) -> s
     if dependence is not None:
         raise errors.ModelError(f"export of {checkpoint!r}: {dependence}. Nothing was published")
     return (
-        f"export of step {checkpoint_files.step_of(checkpoint)}: {count} rows of the examples to "
+        f"export of step {checkpoint_files.read_step(checkpoint)}: {count} rows of the examples to "
         "evaluate are answered as by Estimator.predict; rows with missing or extreme values were "
         "not tried"
     )
 
 
-def exported_inputs(folder: str) -> Mapping[str, Any]:
+def read_inputs(folder: str) -> Mapping[str, Any]:
     """Returns the inputs of the serving signature of an exported model, a `TensorInfo` each."""
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         model = tf.compat.v1.saved_model.load(session, [tf.saved_model.SERVING], folder)
@@ -168,12 +168,12 @@ def _fits(taken: Any, rows: np.ndarray | None) -> bool:
     return tf.TensorShape(taken.tensor_shape).is_compatible_with([None, *rows.shape[1:]])
 
 
-def _rows(given: OwnInput) -> dict[str, np.ndarray]:
+def _read_rows(given: OwnInput) -> dict[str, np.ndarray]:
     """Reads the first rows to evaluate, `[rows, ...]` by feature; of batches that are padded to
     different lengths those like the first."""
     parts: list[dict[str, np.ndarray]] = []
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        batches = tf.compat.v1.data.make_initializable_iterator(given.eval_input_fn("eval")())
+        batches = tf.compat.v1.data.make_initializable_iterator(given.build_eval_input_fn("eval")())
         features, _ = batches.get_next()
         named = features if isinstance(features, Mapping) else {_ALONE: features}
         dense = {name: x for name, x in named.items() if isinstance(x, tf.Tensor)}
@@ -195,7 +195,7 @@ def _rows(given: OwnInput) -> dict[str, np.ndarray]:
     return {name: np.concatenate([part[name] for part in parts])[:_ROWS] for name in parts[0]}
 
 
-def _predicted(
+def _predict(
     rows: Mapping[str, np.ndarray], estimator: Any, checkpoint: str, *, orders: Sequence[Order]
 ) -> list[rounding.Answers]:
     """Returns what `Estimator.predict` answers in each of the orders, row by row."""
@@ -204,7 +204,7 @@ def _predicted(
     def input_fn() -> tf.data.Dataset:
         whole = {name: tf.constant(x) for name, x in rows.items()}
 
-        def features(numbers: tf.Tensor) -> Any:
+        def select_features(numbers: tf.Tensor) -> Any:
             some = {name: tf.gather(x, numbers) for name, x in whole.items()}
             return some[_ALONE] if alone else some
 
@@ -213,10 +213,10 @@ def _predicted(
         )
         for one in more:
             first = first.concatenate(one)
-        return first.map(features)
+        return first.map(select_features)
 
     found: dict[str, list[np.ndarray]] = {}
-    for batch in heads.answering(estimator, with_unscaled=True).predict(
+    for batch in heads.build_answering_estimator(estimator, with_unscaled=True).predict(
         input_fn, checkpoint_path=checkpoint, yield_single_examples=False
     ):
         for name, values in batch.items():
@@ -229,18 +229,18 @@ def _predicted(
     ]
 
 
-def _served(rows: Mapping[str, np.ndarray], folder: str) -> rounding.Answers:
+def _ask_export(rows: Mapping[str, np.ndarray], folder: str) -> rounding.Answers:
     """Returns what the exported model answers, in another process."""
     with tempfile.TemporaryDirectory(prefix="parity-") as scratch:
         asked, answered = pathlib.Path(scratch, "rows"), pathlib.Path(scratch, "answers.npz")
         protos = {name: tf.make_tensor_proto(x).SerializeToString() for name, x in rows.items()}
         arrays = {name: np.frombuffer(x, np.uint8) for name, x in protos.items()}
         parity_worker.write(str(asked), arrays)
-        parity_client.shared().ask(
+        parity_client.get_shared_server().ask(
             {
                 "export": folder,
                 "rows": str(asked),
-                "batches": parity_client.batches(len(next(iter(rows.values()))), _BATCH),
+                "batches": parity_client.list_batch_sizes(len(next(iter(rows.values()))), _BATCH),
                 "calls_before": 1,
                 "arrays": True,
                 "answers": str(answered),
@@ -249,7 +249,7 @@ def _served(rows: Mapping[str, np.ndarray], folder: str) -> rounding.Answers:
         return parity_worker.read(str(answered))
 
 
-def _card(job: config.Config, step: int, metrics: model_card.Metrics) -> str:
+def _build_card(job: config.Config, step: int, metrics: model_card.Metrics) -> str:
     lines: Sequence[str] = [
         f"# {job.name}, step {step}",
         f"`{job.model.name}`, trained for {step:,} steps under `{job.cluster.strategy}`, seed "

@@ -36,7 +36,7 @@ from trainer.export import (
 from trainer.export.batch_dependence import Order
 from trainer.export.differences import Differences
 from trainer.export.parity_rows import ParityRow
-from trainer.features.names import of_arguments
+from trainer.features.names import name_arguments
 from trainer.heads import heads
 from trainer.input import parsing
 from trainer.input.dataset import RecordDataset
@@ -71,7 +71,7 @@ class Gate:
 
     @functools.cached_property
     def _rows(self) -> list[ParityRow]:
-        return parity_rows.rows(self._source)
+        return parity_rows.build_rows(self._source)
 
     def check(self, estimator: Any, checkpoint: str, export: str) -> int:
         """Returns how many rows were compared.
@@ -89,7 +89,7 @@ class Gate:
             begun = []
             for export in exports:
                 begun.append(_Comparison(self, asked, export))
-                stack.enter_context(begun[-1].begun(self._rows))
+                stack.enter_context(begun[-1].serve_ahead(self._rows))
             compared = min(self._check(checkpoint, one) for one in begun)
         if asked.dependence is not None:
             raise errors.ModelError(
@@ -98,7 +98,7 @@ class Gate:
         return compared
 
     def _check(self, checkpoint: str, both: _Comparison) -> int:
-        rows, found = self._compared(both)
+        rows, found = self._compare_all(both)
         if len(found.wrong) < len(rows):
             raise errors.ModelError(
                 f"export of {checkpoint!r}: only {len(found.wrong)} of {len(rows)} rows of the "
@@ -110,23 +110,23 @@ class Gate:
             raise errors.ModelError(
                 f"export of {checkpoint!r}: the exported model and Estimator.predict differ on "
                 f"{wrong} of {len(rows)} rows ({found.worst}). "
-                f"{both.explanation(rows, found)}. Nothing was published"
+                f"{both.explain(rows, found)}. Nothing was published"
             )
         return len(rows)
 
-    def _compared(self, both: _Comparison) -> tuple[list[ParityRow], Differences]:
+    def _compare_all(self, both: _Comparison) -> tuple[list[ParityRow], Differences]:
         """Compares all rows; if a model refuses some, those the schema allows; at last those of
         the eval split alone."""
         every = self._rows
         allowed = [row for row in every if row.allowed]
         for rows in (every, allowed, [row for row in every if not row.changed]):
-            found = both.differences(rows)
+            found = both.find_differences(rows)
             if len(found.wrong) == len(rows):
                 break
         return rows, found
 
     @contextlib.contextmanager
-    def serving(
+    def serve(
         self,
         rows: Sequence[ParityRow],
         export: str | KerasFile,
@@ -147,49 +147,49 @@ class Gate:
             if keras is None:
                 asked.write_bytes(b"".join(tfrecord.frame(row.example) for row in rows))
             else:
-                parity_worker.write(str(asked), self._inputs(rows, keras))
-            finish = parity_client.shared().begin(
+                parity_worker.write(str(asked), self._compute_inputs(rows, keras))
+            finish = parity_client.get_shared_server().begin(
                 {
                     "export": keras.path if keras else export,
                     "rows": str(asked),
-                    "batches": self._batches(rows),
+                    "batches": self._list_batch_sizes(rows),
                     "classes": keras.classes if keras else (),
                     "calls_before": calls_before,
                     "features": features,
                     "optimize": len(self.columns) <= sessions.MANY_COLUMNS,
                     "columns": {
-                        argument: name for name, argument in of_arguments(self.columns).items()
+                        argument: name for name, argument in name_arguments(self.columns).items()
                     },
                     "missing": {name: c.stands_for_missing for name, c in self.columns.items()},
                     "answers": str(answered),
                 }
             )
 
-            def answers() -> rounding.Answers:
+            def await_answers() -> rounding.Answers:
                 finish()
                 work.advance(1)
                 return parity_worker.read(str(answered))
 
-            yield answers
+            yield await_answers
 
-    def different_features(
+    def find_different_features(
         self, rows: Sequence[ParityRow], export: str | KerasFile
     ) -> list[str] | None:
         """See `feature_differences.find`; of some of the rows."""
         if not isinstance(export, str):
             return None
         some = rows[: self._batch]  # in one batch: lists are as long as the longest in it
-        with self.serving(some, export, features=True) as served:
+        with self.serve(some, export, features=True) as served:
             return feature_differences.find(self._source.transforms, some, served())
 
-    def _batches(self, rows: Sequence[ParityRow]) -> list[int]:
-        measured = _measured(rows)
+    def _list_batch_sizes(self, rows: Sequence[ParityRow]) -> list[int]:
+        measured = _count_measured(rows)
         return [
-            *parity_client.batches(measured, self._batch),
-            *parity_client.batches(len(rows) - measured, self._batch_of_known),
+            *parity_client.list_batch_sizes(measured, self._batch),
+            *parity_client.list_batch_sizes(len(rows) - measured, self._batch_of_known),
         ]
 
-    def _inputs(self, rows: Sequence[ParityRow], keras: KerasFile) -> rounding.Answers:
+    def _compute_inputs(self, rows: Sequence[ParityRow], keras: KerasFile) -> rounding.Answers:
         """Returns what a Keras model is fed for rows; nothing if one of them is refused."""
         payloads = [row.example for row in rows]
         try:
@@ -200,31 +200,31 @@ class Gate:
             return {}
         return {name: x.numpy() for name, x in inputs.items()}
 
-    def orders(self, rows: Sequence[ParityRow], *, again: bool = False) -> list[Order]:
+    def build_orders(self, rows: Sequence[ParityRow], *, again: bool = False) -> list[Order]:
         """Returns the order of all rows; with `again` also two others, in other batches, of those
         that rounding is measured with."""
-        orders = [Order(np.arange(len(rows)), self._batches(rows))]
+        orders = [Order(np.arange(len(rows)), self._list_batch_sizes(rows))]
         if again:
-            measured = _measured(rows)
+            measured = _count_measured(rows)
             others = (np.arange(measured)[::-1], np.random.default_rng(0).permutation(measured))
             orders += [
-                Order(order, parity_client.batches(measured, size))
+                Order(order, parity_client.list_batch_sizes(measured, size))
                 for order, size in zip(others, _OTHER_BATCHES, strict=True)
             ]
         return orders
 
-    def predicted(
+    def predict(
         self, rows: Sequence[ParityRow], estimator: Any, checkpoint: str, *, orders: Sequence[Order]
     ) -> list[rounding.Answers]:
         """Returns what `Estimator.predict` answers on the rows as records, in each of the orders;
         in the first alone if the model refuses a row, up to that."""
         transforms, payloads = self._source.transforms, [row.example for row in rows]
 
-        def examples(batch: tf.Tensor) -> Any:
+        def parse_examples(batch: tf.Tensor) -> Any:
             # In one function: the graph of each costs seconds where there are many columns.
-            return transforms.packed(parsing.parse(batch, transforms.columns), training=False)
+            return transforms.pack(parsing.parse(batch, transforms.columns), training=False)
 
-        def batches() -> Iterator[list[bytes]]:
+        def read_batches() -> Iterator[list[bytes]]:
             for order in orders:
                 for part in np.split(order.rows, np.cumsum(order.sizes)[:-1]):
                     yield [payloads[n] for n in part]
@@ -233,14 +233,14 @@ class Gate:
             # Not as constants: rows of many columns would be most of what the graph holds.
             spec = tf.TensorSpec([None], tf.string)
             return (
-                tf.data.Dataset.from_generator(batches, output_signature=spec)
-                .map(examples)
+                tf.data.Dataset.from_generator(read_batches, output_signature=spec)
+                .map(parse_examples)
                 .with_options(autotuner.OPTIONS)
             )
 
         found: dict[str, list[np.ndarray]] = {}
         try:
-            for batch in heads.answering(estimator, with_unscaled=True).predict(
+            for batch in heads.build_answering_estimator(estimator, with_unscaled=True).predict(
                 input_fn, checkpoint_path=checkpoint, yield_single_examples=False
             ):
                 work.advance(1)
@@ -248,12 +248,12 @@ class Gate:
                     found.setdefault(name, []).append(values)
         except tf.errors.InvalidArgumentError:
             pass  # a row that the model refuses; those before it count
-        return batch_dependence.in_order(
+        return batch_dependence.split_by_order(
             {name: np.concatenate(values) for name, values in found.items()}, orders
         )
 
 
-def _measured(rows: Sequence[ParityRow]) -> int:
+def _count_measured(rows: Sequence[ParityRow]) -> int:
     """Returns how many of the rows rounding is measured with: the first."""
     return sum(not row.known for row in rows)
 
@@ -266,10 +266,10 @@ class _EstimatorAnswers:
         self._kept: tuple[Sequence[ParityRow], list[rounding.Answers]] | None = None
 
     def __call__(self, rows: Sequence[ParityRow], *, again: bool) -> list[rounding.Answers]:
-        """See `Gate.predicted`."""
+        """See `Gate.predict`."""
         if self._kept is not None and self._kept[0] is rows:
             return self._kept[1]
-        found = self._answers(rows, self._gate.orders(rows, again=again))
+        found = self._answers(rows, self._gate.build_orders(rows, again=again))
         if again:
             self._kept = rows, found
         return found
@@ -277,7 +277,7 @@ class _EstimatorAnswers:
     def _answers(
         self, rows: Sequence[ParityRow], orders: Sequence[Order]
     ) -> list[rounding.Answers]:
-        return self._gate.predicted(rows, self._estimator, self._checkpoint, orders=orders)
+        return self._gate.predict(rows, self._estimator, self._checkpoint, orders=orders)
 
     @functools.cached_property
     def dependence(self) -> str | None:
@@ -305,25 +305,26 @@ class _Comparison:
         self._begun: tuple[Sequence[ParityRow], Callable[[], rounding.Answers]] | None = None
 
     @contextlib.contextmanager
-    def begun(self, rows: Sequence[ParityRow]) -> Iterator[None]:
-        """Has the export answer rows in the background, of which `differences` is asked first."""
-        with self._gate.serving(rows, self._export) as served:
+    def serve_ahead(self, rows: Sequence[ParityRow]) -> Iterator[None]:
+        """Has the export answer rows in the background, which `find_differences` asks
+        first."""
+        with self._gate.serve(rows, self._export) as served:
             self._begun = rows, served
             yield
 
     @contextlib.contextmanager
-    def _serving(self, rows: Sequence[ParityRow]) -> Iterator[Callable[[], rounding.Answers]]:
+    def _serve(self, rows: Sequence[ParityRow]) -> Iterator[Callable[[], rounding.Answers]]:
         begun, self._begun = self._begun, None
         if begun is not None and begun[0] is rows:
             yield begun[1]
             return
-        with self._gate.serving(rows, self._export) as served:
+        with self._gate.serve(rows, self._export) as served:
             yield served
 
-    def differences(self, rows: Sequence[ParityRow]) -> Differences:
+    def find_differences(self, rows: Sequence[ParityRow]) -> Differences:
         """Returns which of the rows that both answer differ by more than rounding makes."""
         first = self._rounding is None
-        with self._serving(rows) as served:
+        with self._serve(rows) as served:
             wanted, *others = self._asked(rows, again=first)
             found = served()
         answered = len(next(iter(wanted.values()), ()))
@@ -336,7 +337,7 @@ class _Comparison:
             names = (parity_worker.KERAS,)
         return differences.compare(wanted, found, known, extreme=extreme, signatures=names)
 
-    def explanation(self, rows: Sequence[ParityRow], found: Differences) -> str:
+    def explain(self, rows: Sequence[ParityRow], found: Differences) -> str:
         """Says what makes the difference: the first column that does, if it is one."""
         wrong = found.wrong
         if self._is_random(rows):
@@ -348,18 +349,18 @@ class _Comparison:
         if not broken:
             first = rows[int(np.argmax(wrong))]
             if len(first.columns) > 1 and alike:
-                return self._by_swapping(first, rows[alike[0]])
-            return self._blamed(first, first.columns[0])
+                return self._explain_by_swapping(first, rows[alike[0]])
+            return self._blame_column(first, first.columns[0])
         if found.on_average or not alike:
             said = (
                 "Only all rows show it" if found.on_average else "No row of the eval split agrees"
             )
-            return f"{said}: {self._by_features([rows[n] for n in broken])}"
-        return self._by_swapping(rows[broken[0]], rows[alike[0]])
+            return f"{said}: {self._explain_by_features([rows[n] for n in broken])}"
+        return self._explain_by_swapping(rows[broken[0]], rows[alike[0]])
 
-    def _by_features(self, rows: Sequence[ParityRow]) -> str:
+    def _explain_by_features(self, rows: Sequence[ParityRow]) -> str:
         """Says what differs where no column alone makes it, by the features of some rows."""
-        found = self._gate.different_features(rows, self._export)
+        found = self._gate.find_different_features(rows, self._export)
         if found is None:
             return "features, parameters or code differ"
         if not found:
@@ -370,27 +371,27 @@ class _Comparison:
     def _is_random(self, rows: Sequence[ParityRow]) -> bool:
         answers = []
         for calls in (1, 2):
-            with self._gate.serving(rows, self._export, calls_before=calls) as served:
+            with self._gate.serve(rows, self._export, calls_before=calls) as served:
                 answers.append(served())
         once, again = answers
         known = rounding.measure(once, [again], np.zeros(len(rows), bool))
         discrete = [name for name in once if name not in known.moved]
         return any(share > known.most[name] for name, share in known.moved.items()) or any(
-            differences.unequal(once[name], again[name], None).any() for name in discrete
+            differences.find_unequal(once[name], again[name], None).any() for name in discrete
         )
 
-    def _by_swapping(self, wrong: ParityRow, right: ParityRow) -> str:
+    def _explain_by_swapping(self, wrong: ParityRow, right: ParityRow) -> str:
         """Looks for the column that makes the row agree with the value of a row that does."""
         columns = list(wrong.columns or self._gate.columns)
         every = self._gate.columns
-        swapped = [parity_rows.swapped(wrong, name, right, columns=every) for name in columns]
-        still = self.differences(swapped).wrong
+        swapped = [parity_rows.swap_column(wrong, name, right, columns=every) for name in columns]
+        still = self.find_differences(swapped).wrong
         for name, differs in zip(columns, still, strict=False):
             if not differs:
-                return self._blamed(wrong, name)
-        return f"No single column makes the difference: {self._by_features([wrong])}"
+                return self._blame_column(wrong, name)
+        return f"No single column makes the difference: {self._explain_by_features([wrong])}"
 
-    def _blamed(self, row: ParityRow, column: str) -> str:
+    def _blame_column(self, row: ParityRow, column: str) -> str:
         named = f"First feature that differs: {column!r}"
         if not row.changed:
             return named

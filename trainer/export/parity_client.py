@@ -19,7 +19,7 @@ _SCRIPT = pathlib.Path(__file__).with_name("parity_worker.py")
 _REMOVED = ("TF_CONFIG", "TF_XLA_FLAGS")
 
 
-def batches(rows: int, size: int) -> list[int]:
+def list_batch_sizes(rows: int, size: int) -> list[int]:
     """Returns the sizes of the batches of some rows."""
     return [min(size, rows - start) for start in range(0, rows, size)]
 
@@ -97,14 +97,14 @@ class ParityServer:
 
 
 @functools.cache
-def _started() -> list[ParityServer]:
+def _list_servers() -> list[ParityServer]:
     return []
 
 
-def shared() -> ParityServer:
+def get_shared_server() -> ParityServer:
     """Returns the one server of this process, started when it is first needed: TensorFlow takes
     seconds to import."""
-    servers = _started()
+    servers = _list_servers()
     if not servers or not servers[-1].lives:
         servers[:] = [ParityServer()]
     return servers[-1]

@@ -40,25 +40,25 @@ class Edge:
         return {**self.others, self.column: self.feature}
 
 
-def edges_of(source: RecordDataset) -> Iterator[Edge]:
+def list_edges(source: RecordDataset) -> Iterator[Edge]:
     """Yields the edge cases of each column that a model takes."""
     statistics = source.manifest.statistics.get("train")
     columns = source.transforms.serving_columns
-    others = as_long(columns)
+    others = find_equal_lengths(columns)
     for name, column in columns.items():
         alike = others.get(name, {})
         if column.missing == "allow":
-            yield Edge(name, "missing", True, None, of_length(0, alike))
+            yield Edge(name, "missing", True, None, build_lists(0, alike))
         seen = statistics.columns.get(name) if statistics else None
         edges = list(_EDGES[column.type](column, seen))
         if column.list:
-            edges += lists(column, edges)
+            edges += list_list_edges(column, edges)
         for change, allowed, feature in edges:
             count = len(getattr(feature, _LISTS[column.type]).value) if alike else 0
-            yield Edge(name, change, allowed, feature, of_length(count, alike))
+            yield Edge(name, change, allowed, feature, build_lists(count, alike))
 
 
-def as_long(columns: Mapping[str, Column]) -> dict[str, dict[str, Column]]:
+def find_equal_lengths(columns: Mapping[str, Column]) -> dict[str, dict[str, Column]]:
     """Returns the lists that have to be as long as others, each with these others."""
     groups: dict[str, dict[str, Column]] = {}
     for name, column in columns.items():
@@ -70,7 +70,7 @@ def as_long(columns: Mapping[str, Column]) -> dict[str, dict[str, Column]]:
     }
 
 
-def of_length(count: int, columns: Mapping[str, Column]) -> dict[str, tf.train.Feature]:
+def build_lists(count: int, columns: Mapping[str, Column]) -> dict[str, tf.train.Feature]:
     """Returns lists of `count` items that the schema allows."""
     found = {}
     for name, column in columns.items():
@@ -86,7 +86,7 @@ def of_length(count: int, columns: Mapping[str, Column]) -> dict[str, tf.train.F
     return found
 
 
-def lists(column: Column, edges: Sequence[Changed]) -> Found:
+def list_list_edges(column: Column, edges: Sequence[Changed]) -> Found:
     """Yields an empty list, and the longest of the first of the `edges` that has a value."""
     yield "empty list", True, tf.train.Feature(**{_LISTS[column.type]: {}})
     kind = _LISTS[column.type]
@@ -99,20 +99,20 @@ def lists(column: Column, edges: Sequence[Changed]) -> Found:
         yield f"longest list of {change}", allowed, longest
 
 
-def numbers(column: Column, seen: manifest.ColumnStatistics | None) -> Found:
+def list_number_edges(column: Column, seen: manifest.ColumnStatistics | None) -> Found:
     """Yields the extremes that were `seen`, or else those of the rules, and a value beyond."""
     # Rules may allow what no row comes near, where terms cancel that are far larger than answers.
     least, greatest = (seen.min, seen.max) if seen else (None, None)
     least = column.min if least is None else least
     greatest = column.max if greatest is None else greatest
     if least is not None and math.isfinite(least):
-        yield "least", True, of_number(column, least)
+        yield "least", True, build_number(column, least)
     if greatest is not None and math.isfinite(greatest):
-        yield "greatest", True, of_number(column, greatest)
-        yield "out of range", False, of_number(column, 2 * abs(greatest) + 1)
+        yield "greatest", True, build_number(column, greatest)
+        yield "out of range", False, build_number(column, 2 * abs(greatest) + 1)
 
 
-def of_number(column: Column, value: float) -> tf.train.Feature:
+def build_number(column: Column, value: float) -> tf.train.Feature:
     """Returns a number, as often as the shape of its column has places."""
     if column.type == "int64":
         bounds = np.iinfo(np.int64)
@@ -121,32 +121,32 @@ def of_number(column: Column, value: float) -> tf.train.Feature:
     return tf.train.Feature(float_list=tf.train.FloatList(value=[value] * column.size))
 
 
-def _texts(column: Column, _: Any) -> Found:
+def _list_text_edges(column: Column, _: Any) -> Found:
     length, anything = max(1, column.min_length), not (column.allowed or column.dates)
-    yield "unseen text", anything, of_text(column, (_UNSEEN * length).encode())
-    yield "empty text", column.min_length == 0 and anything, of_text(column, b"")
+    yield "unseen text", anything, build_text(column, (_UNSEEN * length).encode())
+    yield "empty text", column.min_length == 0 and anything, build_text(column, b"")
 
 
-def of_text(column: Column, value: bytes) -> tf.train.Feature:
+def build_text(column: Column, value: bytes) -> tf.train.Feature:
     """Returns a text, as often as the shape of its column has places; or all its pixels."""
     count = 1 if column.type == "uint8" else column.size
     return tf.train.Feature(bytes_list=tf.train.BytesList(value=[value] * count))
 
 
-def pixels(column: Column, _: Any) -> Found:
+def list_pixel_edges(column: Column, _: Any) -> Found:
     """Yields pixels that are all black, and all white."""
-    yield "all 0", True, of_text(column, bytes(column.size))
-    yield "all 255", True, of_text(column, b"\xff" * column.size)
+    yield "all 0", True, build_text(column, bytes(column.size))
+    yield "all 255", True, build_text(column, b"\xff" * column.size)
 
 
-def _images(column: Column, _: Any) -> Found:
+def _list_image_edges(column: Column, _: Any) -> Found:
     yield from ()
 
 
 _EDGES: Mapping[str, Callable[[Column, manifest.ColumnStatistics | None], Found]] = {
-    "int64": numbers,
-    "float32": numbers,
-    "string": _texts,
-    "uint8": pixels,
-    "image": _images,
+    "int64": list_number_edges,
+    "float32": list_number_edges,
+    "string": _list_text_edges,
+    "uint8": list_pixel_edges,
+    "image": _list_image_edges,
 }

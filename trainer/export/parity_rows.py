@@ -46,35 +46,35 @@ class ParityRow:
         return f"{self.change} {value.decode() if isinstance(value, bytes) else value!r}"
 
 
-def rows(source: RecordDataset, count: int = ROWS) -> list[ParityRow]:
+def build_rows(source: RecordDataset, count: int = ROWS) -> list[ParityRow]:
     """Returns rows of all the eval split, then some with a value missing, unseen or extreme, then
     those with values that features know."""
     found = [ParityRow(payload) for payload in _spread(source, count)]
     changed = [
-        _changed(
+        _change_row(
             found[n % len(found)],
             group,
             {name: feature for edge in group for name, feature in edge.features.items()},
         )
-        for n, group in enumerate(groups(list(parity_edges.edges_of(source)), CHANGED))
+        for n, group in enumerate(group_edges(list(parity_edges.list_edges(source)), CHANGED))
     ]
-    for n, group in enumerate(known_values.edges(source)):
+    for n, group in enumerate(known_values.list_edges(source)):
         # Lists that are as long as each other all have one item here.
         features = {name: feature for edge in group for name, feature in edge.others.items()}
         features |= {edge.column: edge.feature for edge in group}
-        row = _changed(found[n % len(found)], group, features)
+        row = _change_row(found[n % len(found)], group, features)
         changed.append(dataclasses.replace(row, known=True))
     return found + changed
 
 
-def _changed(
+def _change_row(
     row: ParityRow, group: Sequence[Edge], features: Mapping[str, tf.train.Feature | None]
 ) -> ParityRow:
     columns, first = tuple(edge.column for edge in group), group[0]
-    return ParityRow(_with(row.example, features), columns, first.change, first.allowed)
+    return ParityRow(_replace_features(row.example, features), columns, first.change, first.allowed)
 
 
-def groups(edges: Sequence[Edge], most: int) -> list[list[Edge]]:
+def group_edges(edges: Sequence[Edge], most: int) -> list[list[Edge]]:
     """Puts edges that are changed alike together, each column in a group once, so that there are
     at most `most` groups if there are fewer kinds of change; few edges stay by themselves."""
     if len(edges) <= most:
@@ -91,8 +91,8 @@ def groups(edges: Sequence[Edge], most: int) -> list[list[Edge]]:
 
 
 def _spread(source: RecordDataset, count: int) -> Iterator[bytes]:
-    blocks = source.blocks("eval")
-    readable = epoch_order.readable(blocks)
+    blocks = source.list_blocks("eval")
+    readable = epoch_order.list_readable(blocks)
     chosen = readable[:: max(1, len(readable) // count)][:count]
     each = -(-count // len(chosen))
     payloads = [
@@ -102,19 +102,19 @@ def _spread(source: RecordDataset, count: int) -> Iterator[bytes]:
     return (payload for one in payloads for payload in one)
 
 
-def swapped(
+def swap_column(
     row: ParityRow, column: str, other: ParityRow, *, columns: Mapping[str, Column]
 ) -> ParityRow:
     """Returns `row` with the value of one column as `other` has it, and with the lists among all
     `columns` that have to be as long."""
     features = tf.train.Example.FromString(other.example).features.feature
-    alike = parity_edges.as_long(columns).get(column, {})
+    alike = parity_edges.find_equal_lengths(columns).get(column, {})
     # By [] one that is not there would be added.
     changes = {name: features.get(name) for name in (column, *alike)}
-    return dataclasses.replace(row, example=_with(row.example, changes))
+    return dataclasses.replace(row, example=_replace_features(row.example, changes))
 
 
-def _with(example: bytes, changes: Mapping[str, tf.train.Feature | None]) -> bytes:
+def _replace_features(example: bytes, changes: Mapping[str, tf.train.Feature | None]) -> bytes:
     parsed = tf.train.Example.FromString(example)
     for column, feature in changes.items():
         parsed.features.feature.pop(column, None)

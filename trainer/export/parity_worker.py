@@ -16,8 +16,8 @@ many rows as the model answered before it refused a batch. The signature `exampl
 begin with `examples:` get the rows as they are, all others get their columns as arrays; a file of
 Keras counts as one signature, `keras`. Of models of this project that predict numbers, `unscaled`
 is there like an output: what they give before `scale` and `offset`. With "features" the answers are
-those features instead, by `feature`, that the graph of the model has in the collection `FEATURES`.
-Files of arrays are read and written by `read` and `write`.
+those features instead, by `name_feature`, that the graph of the model has in the collection
+`FEATURES`. Files of arrays are read and written by `read` and `write`.
 """
 
 from __future__ import annotations
@@ -66,12 +66,12 @@ def read(path: str) -> dict[str, np.ndarray]:
         return {name: file[f"arr_{n}"] for n, name in enumerate(json.loads(str(file["names"])))}
 
 
-def feature(number: int) -> str:
+def name_feature(number: int) -> str:
     """Returns what one of the features is called in answers."""
     return f"{_SERVING}/feature {number}"
 
 
-def cause(text: str) -> str:
+def find_cause(text: str) -> str:
     """Returns the line of an error that says what is wrong: Keras puts the layer before it and what
     that was called with behind it, or the places in the code before it."""
     lines = text.partition("Call arguments received")[0].splitlines()
@@ -88,9 +88,9 @@ def cause(text: str) -> str:
 def answer(request: dict[str, Any]) -> dict[str, np.ndarray]:
     """Returns what each signature answers, `[rows, ...]`."""
     if request["export"].endswith(".keras"):
-        return _of_keras(request)
-    arrays = _arrays(request["rows"]) if request.get("arrays") else None
-    signatures = _signatures(request["export"])
+        return _answer_with_keras(request)
+    arrays = _read_arrays(request["rows"]) if request.get("arrays") else None
+    signatures = _read_signatures(request["export"])
     rows = [] if arrays else list(tf.data.TFRecordDataset(request["rows"]).as_numpy_iterator())
     found, settings = {}, tf.compat.v1.ConfigProto()
     rewrite = settings.graph_options.rewrite_options
@@ -107,13 +107,13 @@ def answer(request: dict[str, Any]) -> dict[str, np.ndarray]:
         elif name.partition(":")[0] == EXAMPLES:
             given = [np.array(rows, object)]
         else:
-            given = _columns(signatures[name], rows, request)
+            given = _build_columns(signatures[name], rows, request)
         count = len(rows) if arrays is None else len(next(iter(arrays.values())))
         # As TensorFlow Serving does. A session for each: what is random begins again.
         with tf.compat.v1.Session(graph=graph, config=settings) as session:
             loader.restore_variables(session, saver)
             loader.run_init_ops(session, tags)
-            for output, parts in _answers(
+            for output, parts in _compute_answers(
                 session,
                 signatures[name],
                 given,
@@ -137,13 +137,13 @@ def _leave_functions(model: Any) -> None:
                 node.attr["config_proto"].s = settings.SerializeToString(deterministic=True)
 
 
-def _arrays(path: str) -> dict[str, np.ndarray]:
+def _read_arrays(path: str) -> dict[str, np.ndarray]:
     """Returns arrays of `[rows, ...]`, by name of the input."""
     protos = {n: tensor_pb2.TensorProto.FromString(x.tobytes()) for n, x in read(path).items()}
     return {name: tf.make_ndarray(proto) for name, proto in protos.items()}
 
 
-def _signatures(export: str) -> dict[str, Any]:
+def _read_signatures(export: str) -> dict[str, Any]:
     with open(os.path.join(export, "saved_model.pb"), "rb") as file:
         model = saved_model_pb2.SavedModel.FromString(file.read())
     return {
@@ -154,7 +154,7 @@ def _signatures(export: str) -> dict[str, Any]:
     }
 
 
-def _of_keras(request: dict[str, Any]) -> dict[str, np.ndarray]:
+def _answer_with_keras(request: dict[str, Any]) -> dict[str, np.ndarray]:
     known = [name.split(":") for name in request["classes"]]
     own = {name: getattr(importlib.import_module(module), name) for module, name in known}
     model = tf.keras.models.load_model(request["export"], custom_objects=own)
@@ -168,7 +168,7 @@ def _of_keras(request: dict[str, Any]) -> dict[str, np.ndarray]:
         for name, output in model.output.items()
     }
     rows = len(next(iter(inputs.values()))) if inputs else 0
-    for start, stop in _batches(request, rows):
+    for start, stop in _split_into_batches(request, rows):
         batch = {name: x[start:stop] for name, x in inputs.items()}
         try:
             for _ in range(0 if start else request["calls_before"]):
@@ -181,7 +181,7 @@ def _of_keras(request: dict[str, Any]) -> dict[str, np.ndarray]:
     return {f"{KERAS}/{output}": np.concatenate(parts) for output, parts in found.items()}
 
 
-def _answers(
+def _compute_answers(
     session: Any,
     signature: Any,
     given: list[Any],
@@ -194,16 +194,16 @@ def _answers(
     outputs = {n: graph.get_tensor_by_name(x.name) for n, x in signature.outputs.items()}
     if request.get("features", False):
         noted = enumerate(graph.get_collection(FEATURES))
-        outputs = {feature(n).removeprefix(f"{_SERVING}/"): x for n, x in noted}
+        outputs = {name_feature(n).removeprefix(f"{_SERVING}/"): x for n, x in noted}
     elif whole:
         unscaled = filter(_UNSCALED.fullmatch, graph.get_all_collection_keys())
         outputs |= {name: graph.get_collection(name)[0] for name in unscaled}
     # What refuses its first batch has answered no rows.
-    found: dict[str, list[np.ndarray]] = {n: [_nothing(x)] for n, x in outputs.items()}
+    found: dict[str, list[np.ndarray]] = {n: [_build_empty(x)] for n, x in outputs.items()}
     # Without its feeds being looked up again for each batch.
     call = session.make_callable(outputs, [x.name for _, x in sorted(signature.inputs.items())])
-    for start, stop in _batches(request, count):
-        feeds = [_some(fed, start, stop) for fed in given]
+    for start, stop in _split_into_batches(request, count):
+        feeds = [_take_rows(fed, start, stop) for fed in given]
         try:
             for _ in range(0 if start else request["calls_before"]):
                 call(*feeds)
@@ -211,11 +211,11 @@ def _answers(
         except tf.errors.OpError:
             break
         for output, value in answers.items():
-            found[output].append(value.astype(stored_as(outputs[output].dtype)))
+            found[output].append(value.astype(choose_stored_type(outputs[output].dtype)))
     return found
 
 
-def _batches(request: dict[str, Any], rows: int) -> Iterator[tuple[int, int]]:
+def _split_into_batches(request: dict[str, Any], rows: int) -> Iterator[tuple[int, int]]:
     """Yields where each batch begins and ends; none of an input that has no rows."""
     start = 0
     for size in request["batches"] if rows else ():
@@ -223,17 +223,17 @@ def _batches(request: dict[str, Any], rows: int) -> Iterator[tuple[int, int]]:
         start += size
 
 
-def _nothing(tensor: Any) -> np.ndarray:
+def _build_empty(tensor: Any) -> np.ndarray:
     known = tensor.shape.as_list()[1:] if tensor.shape.rank else []
-    return np.zeros([0, *(size or 0 for size in known)], stored_as(tensor.dtype))
+    return np.zeros([0, *(size or 0 for size in known)], choose_stored_type(tensor.dtype))
 
 
-def stored_as(dtype: tf.DType) -> Any:
+def choose_stored_type(dtype: tf.DType) -> Any:
     """Returns how values are written: texts of fixed width need no pickling."""
     return np.bytes_ if dtype == tf.string else dtype.as_numpy_dtype
 
 
-def _columns(signature: Any, rows: list[bytes], request: dict[str, Any]) -> list[Any]:
+def _build_columns(signature: Any, rows: list[bytes], request: dict[str, Any]) -> list[Any]:
     """Returns what each input is fed for all rows, in the order of names: `[rows, ...]`; of lists
     the items of all, where each begins, and what stands behind its end."""
     # All or none: an argument may be called as another column is.
@@ -245,7 +245,7 @@ def _columns(signature: Any, rows: list[bytes], request: dict[str, Any]) -> list
     missing = {column: request["missing"][column] for column in specs}
     if not specs:
         return []
-    wanted = {column: _feature(spec, missing[column]) for column, spec in specs.items()}
+    wanted = {column: _build_feature(spec, missing[column]) for column, spec in specs.items()}
     parsed = tf.io.parse_example(tf.constant(rows), wanted)
     found = {
         column: (values.values.numpy(), values.row_splits.numpy(), missing[column])
@@ -267,19 +267,19 @@ def _read_again(found: Mapping[str, Any], rows: Sequence[bytes]) -> None:
             if kind is None:
                 continue
             held = list(getattr(features[column], kind).value)
-            read = _of_row(parsed, row)
+            read = _get_row(parsed, row)
             # Lists are fast to compare, but no NaN is equal to another.
             if held != read.tolist() and not (
                 len(held) == len(read)
                 and all(a == b or (a != a and b != b) for a, b in zip(held, read, strict=True))
             ):
                 raise ValueError(
-                    f"row {row}: column {column!r} holds {_few(held)}, of which TensorFlow reads "
-                    f"{_few(read.tolist())}; write its tf.train.Example again"
+                    f"row {row}: column {column!r} holds {_format_few(held)}, of which TensorFlow "
+                    f"reads {_format_few(read.tolist())}; write its tf.train.Example again"
                 )
 
 
-def _of_row(parsed: Any, row: int) -> np.ndarray:
+def _get_row(parsed: Any, row: int) -> np.ndarray:
     """Returns all values of a row, `[values]`."""
     if isinstance(parsed, tuple):
         items, begins, _ = parsed
@@ -288,11 +288,11 @@ def _of_row(parsed: Any, row: int) -> np.ndarray:
     return np.asarray(parsed[row : row + 1].reshape(-1))
 
 
-def _few(values: list[Any]) -> str:
+def _format_few(values: list[Any]) -> str:
     return f"{values[:4]}{f' and {len(values) - 4} more' if len(values) > 4 else ''}"
 
 
-def _feature(spec: Any, missing: Any) -> Any:
+def _build_feature(spec: Any, missing: Any) -> Any:
     dtype = tf.as_dtype(spec.dtype)
     shape = [dimension.size for dimension in spec.tensor_shape.dim][1:]
     if shape == [-1]:
@@ -300,7 +300,7 @@ def _feature(spec: Any, missing: Any) -> Any:
     return tf.io.FixedLenFeature(shape, dtype, tf.constant(missing, dtype, shape))
 
 
-def _some(given: Any, start: int, stop: int) -> np.ndarray:
+def _take_rows(given: Any, start: int, stop: int) -> np.ndarray:
     """Returns some rows as they are fed: lists padded to the longest of them."""
     if not isinstance(given, tuple):
         return np.asarray(given[start:stop])
@@ -330,7 +330,7 @@ def main() -> None:
         try:
             write(request["answers"], answer(request))
         except Exception as error:
-            reply = {"error": f"{type(error).__name__}: {cause(str(error))}"}
+            reply = {"error": f"{type(error).__name__}: {find_cause(str(error))}"}
         print(json.dumps(reply), file=replies, flush=True)
 
 

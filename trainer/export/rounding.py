@@ -52,20 +52,22 @@ class Rounding:
     moved: dict[str, float]
     most: dict[str, float]
 
-    def limit(self, output: str, answers: np.ndarray, extreme: np.ndarray) -> np.ndarray:
+    def compute_limit(self, output: str, answers: np.ndarray, extreme: np.ndarray) -> np.ndarray:
         """Returns by how much each value of `answers`, `[rows, ...]`, may differ; `extreme` is
         `[rows]` bool."""
-        size = _size(answers, self.scale[output])
+        size = _compute_size(answers, self.scale[output])
         share = np.where(extreme, self.extreme[output], self.rows[output])
         return share.reshape([-1] + [1] * (answers.ndim - 1)) * size
 
-    def on_average(self, output: str, ours: np.ndarray, theirs: np.ndarray) -> tuple[float, float]:
+    def compare_averages(
+        self, output: str, ours: np.ndarray, theirs: np.ndarray
+    ) -> tuple[float, float]:
         """Returns how far answers to rows as they are, `[rows, ...]`, are apart on average, and
         how far they may be."""
         scale = self.scale[output]
         if len(ours) < _ENOUGH or ours.shape != theirs.shape:
             return 0.0, scale
-        apart = _moved(ours, theirs, _size(ours, scale)).mean()
+        apart = _compute_shift(ours, theirs, _compute_size(ours, scale)).mean()
         return scale * float(apart), scale * self.average[output]
 
 
@@ -78,9 +80,9 @@ def measure(answers: Answers, others: Sequence[Answers], extreme: np.ndarray) ->
         if not np.issubdtype(values.dtype, np.floating):
             continue
         as_it_is = ~extreme[: len(values)]
-        scale = _scale(output, values[as_it_is])
-        size = _size(values, scale)
-        shares = [_moved(values, other[output], size) for other in others]
+        scale = _choose_scale(output, values[as_it_is])
+        size = _compute_size(values, scale)
+        shares = [_compute_shift(values, other[output], size) for other in others]
         usual = [share[as_it_is[: len(share)]] for share in shares]
         of_rows = float(np.max([share.max(initial=0.0) for share in usual], initial=0.0))
         of_all = float(np.max([share.max(initial=0.0) for share in shares], initial=0.0))
@@ -100,7 +102,7 @@ def measure(answers: Answers, others: Sequence[Answers], extreme: np.ndarray) ->
     return known
 
 
-def ties(answers: Answers, rounding: Rounding, extreme: np.ndarray) -> np.ndarray:
+def find_ties(answers: Answers, rounding: Rounding, extreme: np.ndarray) -> np.ndarray:
     """Returns `[rows]` bool, whether two classes of a row are so equally likely that rounding
     decides which of them comes first."""
     found = np.zeros(len(extreme), bool)
@@ -109,7 +111,7 @@ def ties(answers: Answers, rounding: Rounding, extreme: np.ndarray) -> np.ndarra
         if values.ndim != 2 or values.shape[1] < 2:
             continue
         first = np.sort(np.nan_to_num(values.astype(float)), axis=1)[:, -2:]
-        limit = rounding.limit(output, values, extreme).max(axis=1)
+        limit = rounding.compute_limit(output, values, extreme).max(axis=1)
         found |= first[:, 1] - first[:, 0] <= 2 * limit
     return found
 
@@ -118,7 +120,7 @@ def _is_probability(output: str) -> bool:
     return output.rpartition("/")[2] in _PROBABILITIES  # of one of several labels, too
 
 
-def _scale(output: str, values: np.ndarray) -> float:
+def _choose_scale(output: str, values: np.ndarray) -> float:
     if _is_probability(output):
         return 1.0
     finite = np.abs(values[np.isfinite(values)].astype(float))
@@ -134,12 +136,12 @@ def _narrow(output: str, values: np.ndarray, scale: float) -> float:
     return float(min(1.0, spread / (_NARROW * scale)))
 
 
-def _size(values: np.ndarray, scale: float) -> np.ndarray:
+def _compute_size(values: np.ndarray, scale: float) -> np.ndarray:
     known = np.where(np.isfinite(values), values, 0).astype(float)
     return np.maximum(np.abs(known), scale)
 
 
-def _moved(values: np.ndarray, other: np.ndarray, size: np.ndarray) -> np.ndarray:
+def _compute_shift(values: np.ndarray, other: np.ndarray, size: np.ndarray) -> np.ndarray:
     """Returns `[rows]`, the largest share by which a value of each row of `other` has moved."""
     values, size = values[: len(other)], size[: len(other)]
     both = np.isfinite(values) & np.isfinite(other)

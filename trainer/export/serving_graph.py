@@ -20,17 +20,17 @@ _SCOPE = "pipeline.serving_input"
 _MODE = tf.estimator.ModeKeys.PREDICT
 
 
-def in_scope(receiver: Callable[[], Any]) -> Callable[[], Any]:
+def put_in_scope(receiver: Callable[[], Any]) -> Callable[[], Any]:
     """Returns a `serving_input_fn` with all of its ops in a name scope of their own."""
 
-    def scoped() -> Any:
+    def receive_in_scope() -> Any:
         with tf.name_scope(_SCOPE):
             return receiver()
 
-    return scoped
+    return receive_in_scope
 
 
-def serving_input_fn(transforms: Transforms) -> Any:
+def build_serving_input_fn(transforms: Transforms) -> Any:
     """Returns the receiver of the exported model: one tensor of raw values a column, or serialized
     Examples.
 
@@ -40,7 +40,7 @@ def serving_input_fn(transforms: Transforms) -> Any:
 
     def receiver() -> Any:
         columns = transforms.serving_columns
-        serialized, raw = parsing.serving_inputs(columns, transforms.serving_parts)
+        serialized, raw = parsing.build_serving_inputs(columns, transforms.serving_parts)
         decoded = {n: parsing.decode(t, columns[n]) for n, t in raw.items()}
         features = transforms.features(decoded)
         feature_differences.note(features)
@@ -54,7 +54,7 @@ def serving_input_fn(transforms: Transforms) -> Any:
 
 
 @contextlib.contextmanager
-def untrained_refused(
+def refuse_untrained(
     estimator: Any, receiver: Callable[[], Any], checkpoint: str
 ) -> Iterator[None]:
     """Raises `ModelError` for an export that fails because it has variables that its checkpoint
@@ -62,18 +62,20 @@ def untrained_refused(
     try:
         yield
     except ValueError as error:
-        if lacking := isinstance(error.__context__, tf.errors.NotFoundError) and _lacking(
-            estimator, receiver, checkpoint
-        ):
+        if lacking := isinstance(
+            error.__context__, tf.errors.NotFoundError
+        ) and _list_missing_variables(estimator, receiver, checkpoint):
             raise errors.ModelError(
-                f"export of step {checkpoint_files.step_of(checkpoint)}: model_fn in mode "
+                f"export of step {checkpoint_files.read_step(checkpoint)}: model_fn in mode "
                 f"{_MODE!r} has variables that were not trained ({', '.join(lacking)}); its "
                 "variables must have the same names in every mode. Nothing was published"
             ) from error
         raise
 
 
-def _lacking(estimator: Any, receiver: Callable[[], Any], checkpoint: str) -> list[str]:
+def _list_missing_variables(
+    estimator: Any, receiver: Callable[[], Any], checkpoint: str
+) -> list[str]:
     """Returns the names of what an export restores and its checkpoint does not have."""
     with tf.Graph().as_default() as graph:
         tf.compat.v1.train.create_global_step()

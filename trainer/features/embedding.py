@@ -9,7 +9,7 @@ import tensorflow as tf
 v1 = tf.compat.v1
 
 
-def column(
+def build_column(
     ids: Any, width: int, *, combiner: str, table: str | None = None, one: bool = False
 ) -> Any:
     """Returns the column of a network that is a vector for each row of a categorical column.
@@ -25,15 +25,15 @@ def column(
     # Only this is another; the class has no public name.
     methods: dict[str, Any] = {"_var_scope_name": _SCOPE}
     if one:
-        methods[_LOOKUP] = _of_one
+        methods[_LOOKUP] = _look_up_one
     elif largest:
-        methods[_LOOKUP] = _largest
+        methods[_LOOKUP] = _take_largest
     if table is not None:
-        methods |= {make: _shared(type(plain), make, table) for make in _MAKE}
+        methods |= {make: _share_table(type(plain), make, table) for make in _MAKE}
     return type("OwnEmbeddingColumn", (type(plain),), methods)(**plain._asdict())
 
 
-def weighted(ids: Any, weights: str) -> Any:
+def weight_ids(ids: Any, weights: str) -> Any:
     """Returns a categorical column whose ids count by the feature `weights`; it keeps its name, and
     with it those of its variables."""
     plain = tf.feature_column.weighted_categorical_column(ids, weights)
@@ -54,10 +54,10 @@ _AS_FED = {
 }
 
 
-def _shared(kind: Any, make: str, table: str) -> Any:
+def _share_table(kind: Any, make: str, table: str) -> Any:
     """Returns the method that makes the table, or takes it if another column has made it."""
 
-    def of_table(self: Any, *args: Any) -> Any:
+    def make_in_table(self: Any, *args: Any) -> Any:
         # In an input layer each column has a scope within that of the layer.
         here = v1.get_variable_scope()
         layer = here.name.rpartition("/")[0]
@@ -71,15 +71,15 @@ def _shared(kind: Any, make: str, table: str) -> Any:
         with v1.variable_scope(scope):
             return getattr(kind, make)(self, *args)
 
-    return of_table
+    return make_in_table
 
 
-def _of_one(self: Any, given: Any, embedding_weights: Any) -> tf.Tensor:
+def _look_up_one(self: Any, given: Any, embedding_weights: Any) -> tf.Tensor:
     ids = tf.reshape(given.id_tensor, [-1])
-    return of_one(embedding_weights, ids, tf.range(tf.size(ids)))
+    return look_up_one(embedding_weights, ids, tf.range(tf.size(ids)))
 
 
-def of_one(table: Any, ids: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
+def look_up_one(table: Any, ids: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
     """Returns the vector of each of the `ids`, `[batch]`; of ids that are equal it is looked up
     once, as TensorFlow's columns do. `rows` are 0 to one less than there are."""
     different, places = tf.unique(ids)
@@ -88,7 +88,7 @@ def of_one(table: Any, ids: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
     return tf.sparse.segment_sum(found, places, rows)
 
 
-def summed(table: Any, ids: tf.Tensor, weights: tf.Tensor | None = None) -> tf.Tensor:
+def sum_vectors(table: Any, ids: tf.Tensor, weights: tf.Tensor | None = None) -> tf.Tensor:
     """Returns the sum of the vectors of each row of `ids`, `[batch, any]` with -1 where there is
     none; each times its weight, of the same shape, if they have any."""
     count = tf.shape(ids)[0]
@@ -102,12 +102,12 @@ def summed(table: Any, ids: tf.Tensor, weights: tf.Tensor | None = None) -> tf.T
     return tf.math.unsorted_segment_sum(vectors, where[:, 0], count)
 
 
-def _largest(self: Any, sparse_tensors: Any, embedding_weights: Any) -> tf.Tensor:
+def _take_largest(self: Any, sparse_tensors: Any, embedding_weights: Any) -> tf.Tensor:
     ids = sparse_tensors.id_tensor
-    return largest(embedding_weights, ids.values, ids.indices[:, 0], count=ids.dense_shape[0])
+    return take_largest(embedding_weights, ids.values, ids.indices[:, 0], count=ids.dense_shape[0])
 
 
-def largest(table: Any, ids: tf.Tensor, rows: tf.Tensor, *, count: tf.Tensor) -> tf.Tensor:
+def take_largest(table: Any, ids: tf.Tensor, rows: tf.Tensor, *, count: tf.Tensor) -> tf.Tensor:
     """Returns the largest of each component of the vectors of each row, `[count, width]`; zeros of
     a row without an id. `rows` says whose each of the `ids` is, both `[ids]`."""
     different, places = tf.unique(ids)

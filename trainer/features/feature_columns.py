@@ -18,9 +18,9 @@ from trainer.features import embedding, packing, positions
 _NUMERIC, _INDICATOR = "NumericColumn", "IndicatorColumn"
 
 
-def deep(features: Iterable[Planned]) -> list[Any]:
+def build_deep_columns(features: Iterable[Planned]) -> list[Any]:
     """Returns columns of a network: numbers, and ids as vectors."""
-    return [column for feature in features for column in _columns(feature)]
+    return [column for feature in features for column in _build_columns(feature)]
 
 
 def has_one_id(feature: Planned) -> bool:
@@ -39,7 +39,7 @@ class PackedFeature(NamedTuple):
 Packed = dict[str, tuple[PackedFeature, ...]]
 
 
-def packed(features: Iterable[Planned]) -> tuple[list[Any], Packed]:
+def pack_columns(features: Iterable[Planned]) -> tuple[list[Any], Packed]:
     """Returns the columns of a network, with those that are one number each, or one of a few
     categories, and follow each other as one; and what each of these new ones is made of, in order.
 
@@ -54,9 +54,9 @@ def packed(features: Iterable[Planned]) -> tuple[list[Any], Packed]:
     }
     found: list[Any] = []
     made: Packed = {}
-    ordered = sorted(deep(features), key=lambda column: column.name)
+    ordered = sorted(build_deep_columns(features), key=lambda column: column.name)
     names = {column.name for column in ordered}
-    parts = {column.name: _part(column, one_each) for column in ordered}
+    parts = {column.name: _pack_column(column, one_each) for column in ordered}
     for single, run in itertools.groupby(
         ordered, key=lambda column: parts[column.name] is not None
     ):
@@ -74,12 +74,12 @@ def packed(features: Iterable[Planned]) -> tuple[list[Any], Packed]:
 def pack(
     features: Mapping[str, Any], made: Mapping[str, Sequence[PackedFeature]]
 ) -> dict[str, Any]:
-    """Returns the features, `[batch]` or `[batch, 1]` each, with those that `packed` has made,
+    """Returns the features, `[batch]` or `[batch, 1]` each, with those that `pack_columns` made,
     `[batch, width]`."""
-    return {**features, **{name: _together(features, parts) for name, parts in made.items()}}
+    return {**features, **{name: _join_parts(features, parts) for name, parts in made.items()}}
 
 
-def needed(features: Mapping[str, Any], columns: Iterable[Any]) -> dict[str, Any]:
+def select_needed(features: Mapping[str, Any], columns: Iterable[Any]) -> dict[str, Any]:
     """Returns the features that columns are made of: a layer of Keras looks at each it is given,
     and at all that this is made of, unless it is marked: of a wide table, for seconds."""
     wanted = tf.feature_column.make_parse_example_spec(list(columns))
@@ -91,14 +91,14 @@ def needed(features: Mapping[str, Any], columns: Iterable[Any]) -> dict[str, Any
     return found
 
 
-def _together(features: Mapping[str, Any], parts: Sequence[PackedFeature]) -> tf.Tensor:
+def _join_parts(features: Mapping[str, Any], parts: Sequence[PackedFeature]) -> tf.Tensor:
     widths = np.array([part.ids or 1 for part in parts])
     is_number = np.array([part.ids is None for part in parts])
     made = []
     if is_number.any():
-        made.append(_stacked(features, [part for part in parts if part.ids is None]))
+        made.append(_stack_parts(features, [part for part in parts if part.ids is None]))
     if not is_number.all():
-        ids = _stacked(features, [part for part in parts if part.ids is not None])
+        ids = _stack_parts(features, [part for part in parts if part.ids is not None])
         of_ids = widths[~is_number]
         values = np.concatenate([np.arange(width) for width in of_ids])
         repeated = tf.gather(ids, np.repeat(np.arange(len(of_ids)), of_ids), axis=1)
@@ -110,11 +110,11 @@ def _together(features: Mapping[str, Any], parts: Sequence[PackedFeature]) -> tf
     return tf.gather(tf.concat(made, axis=1), np.argsort(behind), axis=1)
 
 
-def _stacked(features: Mapping[str, Any], parts: Iterable[PackedFeature]) -> tf.Tensor:
-    return packing.side_by_side([flat(features[part.feature]) for part in parts])
+def _stack_parts(features: Mapping[str, Any], parts: Iterable[PackedFeature]) -> tf.Tensor:
+    return packing.stack_tensors([flatten_values(features[part.feature]) for part in parts])
 
 
-def with_weights(features: Mapping[str, Any], planned: Iterable[Planned]) -> dict[str, Any]:
+def add_weights(features: Mapping[str, Any], planned: Iterable[Planned]) -> dict[str, Any]:
     """Returns the features as the columns look for them, by `name_of`: ids that have weights, and
     these, sparse and at the same places, because dense weights of 0 would be dropped."""
     found = dict(features)
@@ -132,57 +132,57 @@ def with_weights(features: Mapping[str, Any], planned: Iterable[Planned]) -> dic
     return found
 
 
-def of_part(features: Sequence[Planned], part: str) -> list[Planned]:
+def select_part(features: Sequence[Planned], part: str) -> list[Planned]:
     """Returns the features of one part, `wide` or `deep`, of a model that has both."""
     return [one for one in features if part in one.feature.parts(of_ids=one.ids is not None)]
 
 
-def scope_of(feature: str) -> str:
+def name_scope(feature: str) -> str:
     """Returns the scope of a feature's variables within that of a layer of feature columns, which
     has no slashes: `_sanitize_column_name_for_variable_scope` of `feature_column_v2`."""
     return re.sub(r"[\\/]", "_", feature_check.make_plain_name(feature))
 
 
-def renamed(features: Mapping[str, Any]) -> dict[str, Any]:
+def rename_features(features: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the features as columns look for them."""
     return {feature_check.make_plain_name(name): x for name, x in features.items()}
 
 
-def embedding_width(feature: Planned) -> int:
+def choose_embedding_width(feature: Planned) -> int:
     """Returns the width of the vectors of ids, 0 for one-hot."""
     return feature.feature.width(feature.ids or 0)
 
 
-def table_of(feature: Planned) -> str:
+def name_table(feature: Planned) -> str:
     """Returns the name of the table that holds the vectors of ids."""
     return f"{feature.table or feature.name}_embedding"
 
 
-def position_scope(feature: Planned) -> str:
+def name_position_scope(feature: Planned) -> str:
     """Returns the scope of the vectors of places, within that of a layer of feature columns: that
     of the feature, whose table it is or not."""
-    return scope_of(f"{feature.name}_embedding")
+    return name_scope(f"{feature.name}_embedding")
 
 
-def tables(features: Iterable[Planned]) -> tuple[dict[str, int], set[str]]:
+def list_tables(features: Iterable[Planned]) -> tuple[dict[str, int], set[str]]:
     """Returns the ids of tables, by the scope of their vectors, and the scopes of tables of which
     an example may have several ids, those of linear models too."""
     ids: dict[str, int] = {}
     lists: set[str] = set()
     for feature in features:
         if feature.ids:
-            scope = scope_of(table_of(feature))
+            scope = name_scope(name_table(feature))
             ids[scope] = feature.ids
-            lists |= set() if has_one_id(feature) else {scope, scope_of(feature.name)}
+            lists |= set() if has_one_id(feature) else {scope, name_scope(feature.name)}
     return ids, lists
 
 
-def flat(x: tf.Tensor) -> tf.Tensor:
+def flatten_values(x: tf.Tensor) -> tf.Tensor:
     """Returns one value a row, `[batch]` or `[batch, 1]`, as `[batch]`."""
     return x if x.shape.rank == 1 else tf.reshape(x, [-1])
 
 
-def _part(column: Any, one_each: Collection[str]) -> PackedFeature | None:
+def _pack_column(column: Any, one_each: Collection[str]) -> PackedFeature | None:
     """Returns what a column of a network is in a packed one; `None` if it cannot be packed.
     `one_each` are the features with one category in each row."""
     kind = type(column).__name__
@@ -193,7 +193,7 @@ def _part(column: Any, one_each: Collection[str]) -> PackedFeature | None:
     return None
 
 
-def _columns(feature: Planned) -> list[Any]:
+def _build_columns(feature: Planned) -> list[Any]:
     columns = tf.feature_column
     found: list[Any] = []
     name = feature_check.make_plain_name(feature.name)
@@ -207,12 +207,12 @@ def _columns(feature: Planned) -> list[Any]:
         return [*found, columns.numeric_column(name, feature.shape or (1,))]
     ids = columns.categorical_column_with_identity(name, feature.ids)
     if feature.weights is not None:
-        ids = embedding.weighted(ids, feature_check.make_plain_name(feature.weights.name))
-    width = embedding_width(feature)
+        ids = embedding.weight_ids(ids, feature_check.make_plain_name(feature.weights.name))
+    width = choose_embedding_width(feature)
     if not width:
         return [*found, columns.indicator_column(ids)]
-    table = None if feature.table is None else scope_of(table_of(feature))
+    table = None if feature.table is None else name_scope(name_table(feature))
     combiner, one = feature.feature.combiner, has_one_id(feature)
-    vectors = embedding.column(ids, width, combiner=combiner, table=table, one=one)
+    vectors = embedding.build_column(ids, width, combiner=combiner, table=table, one=one)
     places = positions.find_positions(feature)
-    return [*found, vectors if places is None else positions.added(vectors, places)]
+    return [*found, vectors if places is None else positions.add_positions(vectors, places)]

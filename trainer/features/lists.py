@@ -17,12 +17,12 @@ def is_item(padded: tf.Tensor, stand_in: float | int | str | None) -> tf.Tensor:
     return ~missing
 
 
-def ragged(padded: tf.Tensor, stand_in: float | int | str | None) -> tf.RaggedTensor:
+def make_ragged(padded: tf.Tensor, stand_in: float | int | str | None) -> tf.RaggedTensor:
     """Returns the items of lists, `[batch, any]`, without the places that hold `stand_in`."""
     return tf.ragged.boolean_mask(padded, is_item(padded, stand_in))
 
 
-def of_each(ids: Any) -> Any:
+def merge_ids(ids: Any) -> Any:
     """Returns one list a row of several ids of each value: of `[batch, several]`, ragged `[batch,
     items, several]`, or in a Keras model `[batch, items, several]`."""
     if isinstance(ids, tf.RaggedTensor):
@@ -32,6 +32,6 @@ def of_each(ids: Any) -> Any:
     return tf.RaggedTensor.from_tensor(ids)
 
 
-def repeated(padded: tf.Tensor, several: int) -> tf.Tensor:
+def repeat_items(padded: tf.Tensor, several: int) -> tf.Tensor:
     """Returns what holds for each item `[batch, items]` for each of its several ids."""
     return padded if several == 1 else tf.repeat(padded, several, axis=1)

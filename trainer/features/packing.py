@@ -35,7 +35,7 @@ class Packing:
         they are."""
         rest = dict(values)
         return {
-            name: side_by_side([rest.pop(part) for part in parts])
+            name: stack_tensors([rest.pop(part) for part in parts])
             for name, parts in self.parts.items()
         } | rest
 
@@ -50,7 +50,7 @@ class Packing:
         return found
 
 
-def side_by_side(values: Sequence[tf.Tensor]) -> tf.Tensor:
+def stack_tensors(values: Sequence[tf.Tensor]) -> tf.Tensor:
     """Returns tensors `[records, ...]` of one type and shape as one, `[records, tensors, ...]`.
 
     In a graph or a Keras model, those that have been taken apart are taken as they lie together: of
@@ -59,13 +59,13 @@ def side_by_side(values: Sequence[tf.Tensor]) -> tf.Tensor:
     """
     places: dict[Any, tuple[tf.Tensor, list[int], list[int]]] = {}
     for place, value in enumerate(values):
-        part = part_of(value)
+        part = find_slice(value)
         if part is None:
             return tf.stack(values, axis=1)
         _, columns, taken = places.setdefault(part.source, (part.whole, [], []))
         columns.append(part.column)
         taken.append(place)
-    parts = [_columns(whole, columns) for whole, columns, _ in places.values()]
+    parts = [_take_columns(whole, columns) for whole, columns, _ in places.values()]
     if len(parts) == 1:
         return parts[0]
     behind = np.concatenate([taken for _, _, taken in places.values()])
@@ -81,7 +81,7 @@ class TensorSlice(NamedTuple):
     column: int
 
 
-def part_of(value: tf.Tensor) -> TensorSlice | None:
+def find_slice(value: tf.Tensor) -> TensorSlice | None:
     """Returns what `tf.unstack(…, axis=1)` took a symbolic tensor from; `None` for any other."""
     if tf.is_symbolic_tensor(value):
         op = value.op
@@ -95,12 +95,12 @@ def part_of(value: tf.Tensor) -> TensorSlice | None:
     return None
 
 
-def _columns(whole: tf.Tensor, columns: Sequence[int]) -> tf.Tensor:
+def _take_columns(whole: tf.Tensor, columns: Sequence[int]) -> tf.Tensor:
     as_it_is = list(columns) == list(range(whole.shape[1] or 0))
     return whole if as_it_is else tf.gather(whole, list(columns), axis=1)
 
 
-def of_columns(columns: Mapping[str, Column]) -> Packing:
+def build_packing(columns: Mapping[str, Column]) -> Packing:
     """Returns the packing of columns of one value a record."""
     return Packing(
         {

@@ -26,13 +26,13 @@ class Positions:
     items: int
     ids_of_each: int = 1
 
-    def of_dense(self, there: Any) -> Any:
+    def locate_dense(self, there: Any) -> Any:
         """Returns the place of each id that is `there`, `[batch, ids]`; elsewhere that of the next.
         Works on tensors of Keras models, too."""
         before = tf.cumsum(tf.cast(there, tf.int64), axis=1, exclusive=True)
         return before // self.ids_of_each
 
-    def of_sparse(self, ids: tf.SparseTensor) -> tf.SparseTensor:
+    def locate_sparse(self, ids: tf.SparseTensor) -> tf.SparseTensor:
         """Returns the place of each of the ids, at their places in the tensor."""
         rows = ids.indices[:, 0]
         order = tf.range(tf.size(rows, tf.int64))
@@ -48,24 +48,24 @@ def find_positions(planned: Planned) -> Positions | None:
     return Positions(planned.positions, planned.ids_of_each)
 
 
-def looked_up(there: tf.Tensor, positions: Positions, size: int) -> tf.Tensor:
+def look_up(there: tf.Tensor, positions: Positions, size: int) -> tf.Tensor:
     """Returns the vector of the place of each item that is `there`, and zeros elsewhere, `[batch,
     items, size]`. The table is made in the scope that is open."""
     table = v1.get_variable(VARIABLE, [positions.items, size], initializer=v1.zeros_initializer())
     # Only of places that the batch has, so that no other gets a gradient.
     found = v1.nn.embedding_lookup(table, tf.range(tf.shape(there)[1]), partition_strategy="div")
-    return tf.where(there[:, :, tf.newaxis], tf.gather(found, positions.of_dense(there)), 0.0)
+    return tf.where(there[:, :, tf.newaxis], tf.gather(found, positions.locate_dense(there)), 0.0)
 
 
-def added(column: Any, positions: Positions) -> Any:
+def add_positions(column: Any, positions: Positions) -> Any:
     """Returns a column of the vectors of ids that adds those of their places, combined alike."""
     kind = type(column)
     shape, start = (positions.items, column.dimension), v1.zeros_initializer()
 
-    def with_places(self: Any, vectors: tf.Tensor, given: Any, table: Any) -> tf.Tensor:
+    def add_places(self: Any, vectors: tf.Tensor, given: Any, table: Any) -> tf.Tensor:
         return vectors + v1.nn.safe_embedding_lookup_sparse(
             table,
-            positions.of_sparse(given.id_tensor),
+            positions.locate_sparse(given.id_tensor),
             given.weight_tensor,
             combiner=self.combiner,
         )
@@ -76,19 +76,19 @@ def added(column: Any, positions: Positions) -> Any:
             self, name=VARIABLE, shape=shape, dtype=tf.float32, initializer=start
         )
 
-    def of_keras(self: Any, given: Any, manager: Any) -> tf.Tensor:
+    def compute_in_keras(self: Any, given: Any, manager: Any) -> tf.Tensor:
         vectors = kind._get_dense_tensor_internal(self, given, manager)
-        return with_places(self, vectors, given, table=manager.get_variable(self, VARIABLE))
+        return add_places(self, vectors, given, table=manager.get_variable(self, VARIABLE))
 
-    def of_others(self: Any, given: Any, *args: Any) -> tf.Tensor:
+    def compute_elsewhere(self: Any, given: Any, *args: Any) -> tf.Tensor:
         vectors = kind._old_get_dense_tensor_internal(self, given, *args)
         table = v1.get_variable(VARIABLE, shape, initializer=start)
-        return with_places(self, vectors, given, table=table)
+        return add_places(self, vectors, given, table=table)
 
     # What input layers of Keras call, which canned networks have, and what others call.
     methods = {
         "create_state": create_state,
-        "_get_dense_tensor_internal": of_keras,
-        "_old_get_dense_tensor_internal": of_others,
+        "_get_dense_tensor_internal": compute_in_keras,
+        "_old_get_dense_tensor_internal": compute_elsewhere,
     }
     return type("PlacesColumn", (kind,), methods)(**column._asdict())

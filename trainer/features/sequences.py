@@ -27,7 +27,7 @@ class Sequence:
     there: Any
 
 
-def looked_up(ids: tf.Tensor, shape: tuple[int, int], table: str) -> Sequence:
+def look_up(ids: tf.Tensor, shape: tuple[int, int], table: str) -> Sequence:
     """Returns the rows of a table `[ids, size]`, which is made as those of other features are if
     the graph does not have it yet. `table` is the scope of its variable."""
     there = tf.not_equal(ids, lists.NO_ID)
@@ -47,16 +47,16 @@ def looked_up(ids: tf.Tensor, shape: tuple[int, int], table: str) -> Sequence:
     return Sequence(vectors, there)
 
 
-def positioned(sequence: Sequence, items: int, scope: str) -> Sequence:
+def add_positions(sequence: Sequence, items: int, scope: str) -> Sequence:
     """Returns the sequence with a learned vector of its place added to each vector, in lists of at
     most so many `items`. `scope` is that of the variable."""
     with v1.variable_scope(scope, reuse=v1.AUTO_REUSE):
         size = int(sequence.vectors.shape[-1])
-        places = positions.looked_up(sequence.there, Positions(items), size)
+        places = positions.look_up(sequence.there, Positions(items), size)
     return Sequence(sequence.vectors + places, sequence.there)
 
 
-def weighted(sequence: Sequence, weights: Any) -> Any:
+def sum_weighted(sequence: Sequence, weights: Any) -> Any:
     """Returns the sum of the vectors, each times its weight `[batch, items]`: `[batch, size]`."""
     return tf.reduce_sum(sequence.vectors * weights[:, :, tf.newaxis], axis=1)
 
@@ -65,17 +65,17 @@ def mean(sequence: Sequence) -> Any:
     """Returns the mean of the vectors, `[batch, size]`."""
     there = tf.cast(sequence.there, tf.float32)
     count = tf.reduce_sum(there, axis=1, keepdims=True)
-    return tf.math.divide_no_nan(weighted(sequence, there), count)
+    return tf.math.divide_no_nan(sum_weighted(sequence, there), count)
 
 
-def last(sequence: Sequence) -> Any:
+def take_last(sequence: Sequence) -> Any:
     """Returns the vector of the last item, `[batch, size]`."""
     there = tf.cast(sequence.there, tf.int32)
     behind = tf.cumsum(there, axis=1, reverse=True, exclusive=True)
-    return weighted(sequence, tf.cast(there * tf.cast(behind < 1, tf.int32), tf.float32))
+    return sum_weighted(sequence, tf.cast(there * tf.cast(behind < 1, tf.int32), tf.float32))
 
 
-def compared(sequence: Sequence, candidate: Any) -> Any:
+def compare(sequence: Sequence, candidate: Any) -> Any:
     """Returns each vector next to that of the candidate `[batch, size]`, their difference and their
     product: `[batch, items, 4 * size]`."""
     items = sequence.vectors

@@ -36,7 +36,7 @@ def make(
     found: dict[str, Tensors] = {}
     for group in alike.values():
         if len(group) >= _MANY:
-            found |= _of_group(group, columns, training=training, layers=layers)
+            found |= _transform_group(group, columns, training=training, layers=layers)
     return found
 
 
@@ -50,11 +50,11 @@ def _fits(planned: Planned, *, layers: bool) -> bool:
     )
 
 
-def _of_group(
+def _transform_group(
     group: list[Planned], columns: Mapping[str, tf.Tensor], *, training: bool, layers: bool
 ) -> dict[str, Tensors]:
     made: dict[str, Tensors] = {planned.name: {} for planned in group}
-    x = packing.side_by_side([columns[planned.inputs[0]] for planned in group])
+    x = packing.stack_tensors([columns[planned.inputs[0]] for planned in group])
 
     def put(names: Iterable[str | None], values: tf.Tensor) -> None:
         for planned, name, value in zip(

@@ -25,7 +25,7 @@ Tensors = dict[str, tf.Tensor]
 WEIGHT = "input/weight"
 
 
-def weight_of(goal: int) -> str:
+def name_weight(goal: int) -> str:
     """Returns the same for one of several labels, by its number."""
     return f"{WEIGHT}/{goal}"
 
@@ -99,17 +99,17 @@ class Transforms:
         sampled = training if sampled is None else sampled
         label: Any
         if not self.plan.goals:
-            label, weight = self._label(self.plan.label, columns, sampled=sampled)
+            label, weight = self._compute_label(self.plan.label, columns, sampled=sampled)
             rest |= {} if weight is None else {WEIGHT: weight}
         else:
             label = {}
             for number, goal in enumerate(self.plan.goals):
-                label[goal.name], weight = self._goal(goal, columns, sampled=sampled)
-                rest |= {} if weight is None else {weight_of(number): weight}
+                label[goal.name], weight = self._compute_goal(goal, columns, sampled=sampled)
+                rest |= {} if weight is None else {name_weight(number): weight}
         return {**self.features(columns, training=training), **rest}, label
 
     @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
-    def packed(self, columns: Mapping[str, tf.Tensor], *, training: bool) -> tuple[Tensors, Any]:
+    def pack(self, columns: Mapping[str, tf.Tensor], *, training: bool) -> tuple[Tensors, Any]:
         """Returns the same with features in few tensors, as `trainer.model_function` takes them."""
         features, label = self.examples(columns, training=training)
         return self.packing.pack(features), label
@@ -118,7 +118,7 @@ class Transforms:
     def packing(self) -> packing.Packing:
         """Of features, on their way from an input pipeline to the model."""
         if not self.plan.features:
-            return packing.of_columns(self.serving_columns)
+            return packing.build_packing(self.serving_columns)
         types: dict[str, tf.DType] = {}
         for planned in self.plan.features:
             if planned.indicator and planned.indicator_shape == () and not planned.listed:
@@ -137,9 +137,9 @@ class Transforms:
         made: Tensors = {}
         for part in self._parts:
             made |= make(part, columns, training=training)
-        return as_fed(self.plan.features, made)
+        return cast_features(self.plan.features, made)
 
-    def there(self, columns: Mapping[str, tf.Tensor], label: str) -> tf.Tensor:
+    def find_present(self, columns: Mapping[str, tf.Tensor], label: str) -> tf.Tensor:
         """Returns where one of several labels is not missing, `[batch]` bool."""
         [goal] = (goal for goal in self.plan.goals if goal.name == label)
         given = columns[goal.label.column]
@@ -147,39 +147,39 @@ class Transforms:
             return tf.ones_like(given, tf.bool)
         return is_labelled(given, goal.stand_in)
 
-    def _goal(
+    def _compute_goal(
         self, goal: feature_plan.PlannedGoal, columns: Mapping[str, tf.Tensor], *, sampled: bool
     ) -> tuple[tf.Tensor, tf.Tensor | None]:
         """Returns one of several labels, 0 where it is missing, and what the examples weigh."""
-        label, weight = self._label(goal.label, columns, sampled=sampled)
+        label, weight = self._compute_label(goal.label, columns, sampled=sampled)
         if goal.stand_in is None:
             return label, weight
-        there = self.there(columns, goal.name)
+        there = self.find_present(columns, goal.name)
         mask = tf.cast(there, tf.float32)
         label = tf.where(there, label, tf.zeros_like(label))
         return label, mask if weight is None else weight * mask
 
-    def _label(
+    def _compute_label(
         self, plan: feature_plan.PlannedLabel, columns: Mapping[str, tf.Tensor], *, sampled: bool
     ) -> tuple[tf.Tensor, tf.Tensor | None]:
-        label, weight = self._own_label(plan, columns)
-        return label, self._as_sampled(plan, columns, weight) if sampled else weight
+        label, weight = self._read_label(plan, columns)
+        return label, self._weight_sampled(plan, columns, weight) if sampled else weight
 
-    def _own_label(
+    def _read_label(
         self, plan: feature_plan.PlannedLabel, columns: Mapping[str, tf.Tensor]
     ) -> tuple[tf.Tensor, tf.Tensor | None]:
         label = columns[plan.column]
         if plan.threshold is not None:
-            label = tf.cast(_above(label, plan.threshold), tf.int64)
+            label = tf.cast(_is_above(label, plan.threshold), tf.int64)
         elif plan.values is not None:
             label = _place(label, plan.values)
         if plan.weight is not None:
             return label, tf.cast(columns[plan.weight], tf.float32)
         if plan.class_weights is not None:
-            return label, _class_weight(label, plan.class_weights)
+            return label, _look_up_class_weight(label, plan.class_weights)
         return label, None
 
-    def _as_sampled(
+    def _weight_sampled(
         self,
         plan: feature_plan.PlannedLabel,
         columns: Mapping[str, tf.Tensor],
@@ -222,20 +222,20 @@ def make(
         if first.listed and layers:
             there = lists.is_item(value, first.stand_in)
         elif first.listed:
-            value = lists.ragged(value, first.stand_in)
-        weights = _weights(planned, value, columns, layers=layers)
+            value = lists.make_ragged(value, first.stand_in)
+        weights = _compute_weights(planned, value, columns, layers=layers)
         for number, step in enumerate(planned.steps):
             if planned.indicator and number == planned.indicated_by:
                 made[planned.indicator] = step.indicate(value)
             if training or not step.in_training_only:
                 kind = planned.points[number + 1].kind
-                value = _applied(planned.name, step, kind, x=value, layers=layers, there=there)
+                value = _apply_step(planned.name, step, kind, x=value, layers=layers, there=there)
             if not planned.points[number + 1].listed:
                 there = None
             elif there is not None:
-                there = lists.repeated(there, step.ids_of_each)
+                there = lists.repeat_items(there, step.ids_of_each)
             if weights is not None:
-                weights = lists.repeated(weights, step.ids_of_each)
+                weights = lists.repeat_items(weights, step.ids_of_each)
         if isinstance(value, tf.RaggedTensor):
             value = value.to_tensor(lists.NO_ID)
         elif there is not None:
@@ -268,18 +268,18 @@ def _check_infinite(planned: feature_plan.Planned) -> None:
             )
 
 
-def as_fed(features: Iterable[feature_plan.Planned], made: Tensors) -> Tensors:
+def cast_features(features: Iterable[feature_plan.Planned], made: Tensors) -> Tensors:
     """Returns features as models get them: ids as they are, all others as float32."""
     ids = {planned.name for planned in features if planned.kind in _IDS}
-    return {name: x if name in ids else _as_float(x) for name, x in made.items()}
+    return {name: x if name in ids else _cast_to_float(x) for name, x in made.items()}
 
 
-def _as_float(x: tf.Tensor) -> tf.Tensor:
+def _cast_to_float(x: tf.Tensor) -> tf.Tensor:
     # A cast to what it is would be an op of a graph and a layer of a Keras model, all the same.
     return x if x.dtype == tf.float32 else tf.cast(x, tf.float32)
 
 
-def _weights(
+def _compute_weights(
     planned: feature_plan.Planned, items: Any, columns: Mapping[str, tf.Tensor], *, layers: bool
 ) -> tf.Tensor | None:
     """Returns a number for each of the items, 0 behind the last; `None` if they have none.
@@ -291,7 +291,7 @@ def _weights(
     given, stand_in = columns[planned.weights.column], planned.weights.stand_in
     if layers:
         return tf.where(lists.is_item(given, stand_in), tf.cast(given, tf.float32), 0.0)
-    found = lists.ragged(given, stand_in)
+    found = lists.make_ragged(given, stand_in)
     alike = tf.debugging.assert_equal(
         found.row_lengths(),
         items.row_lengths(),
@@ -301,7 +301,7 @@ def _weights(
         return tf.cast(found, tf.float32).to_tensor(0.0)
 
 
-def _applied(
+def _apply_step(
     feature: str, step: Step, kind: Kind, *, x: Any, layers: bool, there: tf.Tensor | None
 ) -> tf.Tensor:
     """Returns what a step makes of a batch; of lists in a Keras model items are `there`. Raises
@@ -315,7 +315,7 @@ def _applied(
         else:
             found = step.layer(x) if layers else step.apply(x)
         if step.ids_of_each > 1:
-            found = lists.of_each(found)
+            found = lists.merge_ids(found)
     except (TypeError, ValueError) as error:
         said = (str(error).splitlines() or [""])[0]
         raise errors.UsageError(f"{where}: {type(error).__name__}: {said}") from error
@@ -326,7 +326,7 @@ def _applied(
     return found
 
 
-def _above(label: tf.Tensor, threshold: float) -> tf.Tensor:
+def _is_above(label: tf.Tensor, threshold: float) -> tf.Tensor:
     """Where a label is greater; `serving.batch.agreement` says the same."""
     if label.dtype.is_integer:
         return label > whole.round_down(threshold)
@@ -339,7 +339,7 @@ def _place(label: tf.Tensor, values: tuple[int | str, ...]) -> tf.Tensor:
     return tf.where(tf.reduce_any(hits, axis=1), tf.argmax(hits, axis=1), -1)
 
 
-def _class_weight(label: tf.Tensor, weights: tuple[tuple[int, float], ...]) -> tf.Tensor:
+def _look_up_class_weight(label: tf.Tensor, weights: tuple[tuple[int, float], ...]) -> tf.Tensor:
     classes = tf.constant([value for value, _ in weights], tf.int64)
     of_class = tf.constant([weight for _, weight in weights], tf.float32)
     hits = tf.cast(tf.equal(tf.cast(label, tf.int64)[:, tf.newaxis], classes), tf.float32)

@@ -12,7 +12,7 @@ from pipeline.config import model_config
 from pipeline.records import feature_plan
 from pipeline.steps import whole
 from trainer import optimizers
-from trainer.features.transforms import WEIGHT, weight_of
+from trainer.features.transforms import WEIGHT, name_weight
 from trainer.heads import means, of_numbers
 from trainer.heads.area import AreaUnderRoc
 from trainer.heads.of_positives import Precision, Recall
@@ -47,18 +47,18 @@ class Head:
     def widths(self) -> list[int]:
         """Of each label, how many logits it needs."""
         of_each = self._params.get(model_config.GOALS, {"": self._params}).values()
-        return list(map(width, of_each))
+        return list(map(count_logits, of_each))
 
     def create_estimator_spec(
         self, features: Any, mode: str, logits: Any, labels: Any = None, **_: Any
     ) -> Any:
         """Returns the spec; the canned Estimator's optimizer is not used."""
         if model_config.GOALS in self._params:
-            return of_goals(logits, features, labels, mode=mode, params=self._params)
-        return estimator_spec(logits, features, labels, mode=mode, params=self._params)
+            return build_goals_spec(logits, features, labels, mode=mode, params=self._params)
+        return build_estimator_spec(logits, features, labels, mode=mode, params=self._params)
 
 
-def params_of(plan: feature_plan.FeaturePlan) -> dict[str, Any]:
+def collect_params(plan: feature_plan.FeaturePlan) -> dict[str, Any]:
     """Returns the params of a model's head that are not in `model.params`."""
     found: dict[str, Any] = {}
     if plan.label.offset is not None:
@@ -69,23 +69,23 @@ def params_of(plan: feature_plan.FeaturePlan) -> dict[str, Any]:
     return found
 
 
-def width(params: Mapping[str, Any]) -> int:
+def count_logits(params: Mapping[str, Any]) -> int:
     """Returns how many logits one label needs."""
-    classes = _classes(params)
+    classes = _count_classes(params)
     return 1 if classes == 2 else classes
 
 
-def regression(params: Mapping[str, Any]) -> bool:
+def is_regression(params: Mapping[str, Any]) -> bool:
     """True if numbers are predicted, not classes."""
     return bool(params.get("task") == "regression")
 
 
-def scaling(params: Mapping[str, Any]) -> tuple[float, float]:
+def get_scaling(params: Mapping[str, Any]) -> tuple[float, float]:
     """Returns the offset and scale of what a canned regressor gives."""
     return float(params.get("offset", 0.0)), float(params.get("scale", 1.0))
 
 
-def offsets(params: Mapping[str, Any]) -> list[float] | None:
+def compute_offsets(params: Mapping[str, Any]) -> list[float] | None:
     """Returns what is added to each logit of a model that has learned from a sample, to give the
     probabilities of all rows; of two classes there is one logit. `None` adds nothing.
 
@@ -95,16 +95,16 @@ def offsets(params: Mapping[str, Any]) -> list[float] | None:
     if model_config.OFFSET not in params:
         return None
     index, offset = params[model_config.OFFSET]
-    if _classes(params) == 2:
+    if _count_classes(params) == 2:
         return [offset if index == 1 else -offset]
-    return [offset if n == index else 0.0 for n in range(_classes(params))]
+    return [offset if n == index else 0.0 for n in range(_count_classes(params))]
 
 
-def _classes(params: Mapping[str, Any]) -> int:
-    return 1 if regression(params) else int(params.get("classes", 2))
+def _count_classes(params: Mapping[str, Any]) -> int:
+    return 1 if is_regression(params) else int(params.get("classes", 2))
 
 
-def estimator_spec(
+def build_estimator_spec(
     logits: Any, features: Any, labels: Any, *, mode: str, params: Mapping[str, Any]
 ) -> Any:
     """Returns the spec of a classifier over `params["classes"]` classes, or of a regressor.
@@ -117,15 +117,15 @@ def estimator_spec(
     optimizer that squares them. Other metrics are in units of the label. What a model learned from
     a sample is corrected but in training.
     """
-    classes = _classes(params)
+    classes = _count_classes(params)
     # Of two classes tf.estimator wants one logit; softmax of two is the sigmoid of this.
     if classes == 2 and logits.shape[-1] == 2:
         logits = logits[:, 1:] - logits[:, :1]
-    if (added := offsets(params)) is not None and mode != tf.estimator.ModeKeys.TRAIN:
+    if (added := compute_offsets(params)) is not None and mode != tf.estimator.ModeKeys.TRAIN:
         logits = logits + tf.constant(added, logits.dtype)
     if classes == 1 and mode == tf.estimator.ModeKeys.PREDICT:
         tf.compat.v1.add_to_collection(UNSCALED, logits)
-    made = head(classes, weight=_weight(features, WEIGHT), scaled=scaling(params))
+    made = build_head(classes, weight=_find_weight(features, WEIGHT), scaled=get_scaling(params))
     spec = made.create_estimator_spec(
         features=features,
         mode=mode,
@@ -142,11 +142,11 @@ def estimator_spec(
     return spec
 
 
-def _weight(features: Any, name: str) -> str | None:
+def _find_weight(features: Any, name: str) -> str | None:
     return name if isinstance(features, Mapping) and name in features else None
 
 
-def head(
+def build_head(
     classes: int, *, weight: str | None, scaled: tuple[float, float], name: str | None = None
 ) -> Any:
     """Returns a head of `tf.estimator` for classes, of which 1 stands for a number, `scaled` by
@@ -159,7 +159,7 @@ def head(
     return _Classes(classes, weight_column=weight, name=name)
 
 
-def of_goals(
+def build_goals_spec(
     logits: Any, features: Any, labels: Any, *, mode: str, params: Mapping[str, Any]
 ) -> Any:
     """Returns the spec of several labels, `labels` by name: their losses are added up by weight,
@@ -171,15 +171,17 @@ def of_goals(
     """
     goals: Mapping[str, Mapping[str, Any]] = params[model_config.GOALS]
     names = {f"label{number}": goal for number, goal in enumerate(goals)}
-    parts = tf.split(logits, [width(goals[goal]) for goal in names.values()], axis=1)
+    parts = tf.split(logits, [count_logits(goals[goal]) for goal in names.values()], axis=1)
     given, made = {}, []
     for number, ((name, goal), part) in enumerate(zip(names.items(), parts, strict=True)):
-        if regression(goals[goal]) and mode == tf.estimator.ModeKeys.PREDICT:
+        if is_regression(goals[goal]) and mode == tf.estimator.ModeKeys.PREDICT:
             tf.compat.v1.add_to_collection(f"{UNSCALED}{number}", part)
         given[name] = part
-        weight = _weight(features, weight_of(number))
-        scaled = scaling(goals[goal])
-        made.append(head(_classes(goals[goal]), weight=weight, scaled=scaled, name=name))
+        weight = _find_weight(features, name_weight(number))
+        scaled = get_scaling(goals[goal])
+        made.append(
+            build_head(_count_classes(goals[goal]), weight=weight, scaled=scaled, name=name)
+        )
     spec = tf.estimator.MultiHead(
         made, [goal["weight"] for goal in goals.values()]
     ).create_estimator_spec(
@@ -196,10 +198,10 @@ def of_goals(
     spec = spec._replace(predictions=predictions)
     if mode == tf.estimator.ModeKeys.PREDICT:
         return spec._replace(export_outputs=export_outputs(predictions))
-    return spec._replace(eval_metric_ops=_renamed(spec.eval_metric_ops, names))
+    return spec._replace(eval_metric_ops=_rename_metrics(spec.eval_metric_ops, names))
 
 
-def _renamed(metrics: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+def _rename_metrics(metrics: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
     """Returns metrics by `<label>/<metric>`, of which tf.estimator says `<metric>/<head>`."""
     found = {}
     for key, value in metrics.items():
@@ -216,7 +218,7 @@ class _Number(means.OfSome, tf.estimator.RegressionHead):
     def __init__(self, scaled: tuple[float, float], **settings: Any) -> None:
         super().__init__(
             loss_fn=lambda labels, logits: tf.math.squared_difference(
-                labels, tf.cast(self._served(logits), tf.float64)
+                labels, tf.cast(self._rescale(logits), tf.float64)
             ),
             **settings,
         )
@@ -225,12 +227,12 @@ class _Number(means.OfSome, tf.estimator.RegressionHead):
         )
         self._offset, self._scale = float(np.float32(scaled[0])), scaled[1]
 
-    def _served(self, logits: Any) -> Any:
+    def _rescale(self, logits: Any) -> Any:
         return logits * self._scale + self._offset
 
     def predictions(self, logits: Any) -> dict[str, Any]:
         """Returns what is predicted."""
-        return dict(super().predictions(self._served(logits)))
+        return dict(super().predictions(self._rescale(logits)))
 
     def loss(self, labels: Any, logits: Any, *args: Any, **kwargs: Any) -> Any:
         """Returns the loss, in training and in evaluations."""
@@ -298,7 +300,7 @@ def answer(predictions: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def servable(spec: Any) -> Any:
+def make_servable(spec: Any) -> Any:
     """Returns the spec of predictions with the signatures that take columns.
 
     Those for classification and regression, which TensorFlow's own Estimators have, take nothing
@@ -332,12 +334,14 @@ def is_unscaled(output: str) -> bool:
     return output.rstrip("0123456789") == UNSCALED
 
 
-def _unscaled() -> dict[str, Any]:
+def _collect_unscaled() -> dict[str, Any]:
     names = tf.compat.v1.get_default_graph().get_all_collection_keys()
     return {name: tf.compat.v1.get_collection(name)[0] for name in filter(is_unscaled, names)}
 
 
-def answering(estimator: Any, keep: Sequence[str] = (), *, with_unscaled: bool = False) -> Any:
+def build_answering_estimator(
+    estimator: Any, keep: Sequence[str] = (), *, with_unscaled: bool = False
+) -> Any:
     """Returns an Estimator whose `predict` gives what the exported model serves; on request also
     what regressors give before `scale` and `offset`, as `UNSCALED`.
 
@@ -347,7 +351,7 @@ def answering(estimator: Any, keep: Sequence[str] = (), *, with_unscaled: bool =
     def model_fn(features: Any, mode: str) -> Any:
         kept = {name: features.pop(name) for name in keep}
         spec = estimator.model_fn(features, None, mode, estimator.config)
-        kept |= _unscaled() if with_unscaled else {}
+        kept |= _collect_unscaled() if with_unscaled else {}
         return spec._replace(predictions={**spec.export_outputs[SERVING].outputs, **kept})
 
     settings = tf.compat.v1.ConfigProto(allow_soft_placement=True, device_count={"GPU": 0})

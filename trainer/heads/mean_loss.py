@@ -14,18 +14,18 @@ import tensorflow as tf
 from trainer.heads import means
 
 
-def added(spec: Any, features: Any, labels: Any) -> Any:
+def add_mean_loss(spec: Any, features: Any, labels: Any) -> Any:
     """Returns the `EstimatorSpec` of an evaluation with the mean of its loss, unless the model has
     one of its own. Where all that is known of the loss of a batch is its value, it is taken for a
     mean, and counts as often as the batch has examples."""
     known: Mapping[str, Any] = spec.eval_metric_ops or {}
     if means.LOSS in known:
         return spec
-    ours = means.of_batches(spec.loss, _examples(features, labels))
+    ours = means.average_batches(spec.loss, _count_examples(features, labels))
     return spec._replace(eval_metric_ops={**known, means.LOSS: ours})
 
 
-def _examples(features: Any, labels: Any) -> Any:
+def _count_examples(features: Any, labels: Any) -> Any:
     """Returns how many examples a batch has: rows of its labels, or of features without labels; 1
     if neither has rows."""
     given = [x for x in tf.nest.flatten((labels, features)) if x is not None]

@@ -31,7 +31,7 @@ class Accuracy(in_graph.Updated, tf.keras.metrics.Accuracy):
 LOSS, REPORTED = "loss_of_examples", "loss"
 
 
-def of_batches(loss: Any, count: Any) -> Mean:
+def average_batches(loss: Any, count: Any) -> Mean:
     """Returns the mean of a loss over all examples of an evaluation, of the mean over each batch;
     `count` are those of a batch. The mean over none may be NaN."""
     made = Mean(name=LOSS, dtype=tf.float64)
@@ -78,7 +78,7 @@ class OfSome:
         found: dict[str, Any] = head.update_metrics(eval_metrics, *given)
         if self.name is not None:  # type: ignore[attr-defined]
             loss = self.loss(labels, logits, features)  # type: ignore[attr-defined]
-            mean = of_batches(loss, tf.shape(logits)[0])
+            mean = average_batches(loss, tf.shape(logits)[0])
             found[self._summary_key(REPORTED)] = mean  # type: ignore[attr-defined]
         losses, weights = self._unweighted_loss_and_weights(  # type: ignore[attr-defined]
             logits,

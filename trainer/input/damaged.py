@@ -85,7 +85,7 @@ def _check_found(
     data, contents = records.job.data, records.manifest
     if run is None:
         data = data.model_copy(update={"on_corrupt": "fail"})
-    check = parses(records.transforms.columns)
+    check = build_check(records.transforms.columns)
     walked = scan.walk(records.folder, contents, check=check, progress=progress, known=known)
     excluded = quarantine.decide(walked, contents, data, folder=records.folder)
     if run is not None and data.on_corrupt != "fail":
@@ -93,37 +93,37 @@ def _check_found(
     return excluded
 
 
-def _what(error: Any) -> str:
+def _extract_problem(error: Any) -> str:
     """Returns the one line of TensorFlow's message that says what is wrong."""
     lines = [line.strip() for line in str(error.message).splitlines() if line.strip()]
     after = next((n for n, line in enumerate(lines[:-1]) if line.startswith("Node: ")), -1)
     return lines[after + 1] if lines else _NO_EXAMPLE
 
 
-def parses(columns: Mapping[str, config.Column]) -> scan.Check:
+def build_check(columns: Mapping[str, config.Column]) -> scan.Check:
     """Returns a check that payloads are examples of `columns`, by the parser of the input."""
     with tf.Graph().as_default() as graph:
         serialized = tf.compat.v1.placeholder(tf.string, [None])
         # Fetched, as the graph's optimizer removes unused ops.
         parsed = parsing.parse(serialized, columns)
     # The first session of a process sets up its threads: as those that train would.
-    settings = sessions.session_config(topology.Task(topology.CHIEF, 0))
+    settings = sessions.build_session_config(topology.Task(topology.CHIEF, 0))
     session = tf.compat.v1.Session(graph=graph, config=settings)
 
-    def problem(payloads: Sequence[bytes]) -> str | None:
+    def find_problem(payloads: Sequence[bytes]) -> str | None:
         try:
             session.run(parsed, {serialized: list(payloads)})
         except tf.errors.InvalidArgumentError as error:
-            return _what(error)
+            return _extract_problem(error)
         except UnicodeDecodeError:
             return _NO_EXAMPLE
         return None
 
     def check(payloads: Sequence[bytes]) -> tuple[int, str] | None:
-        if problem(payloads) is None:
+        if find_problem(payloads) is None:
             return None
         for number, payload in enumerate(payloads):
-            what = problem([payload])
+            what = find_problem([payload])
             if what is not None:
                 return number, what
         return None

@@ -68,7 +68,7 @@ class RecordDataset:
         """How many records there were more, by split and cause; see `quarantine.count_left_out`."""
         return quarantine.count_left_out(self.excluded, self.manifest)
 
-    def identity(self, split: str) -> str:
+    def identify(self, split: str) -> str:
         """Names the records of a split that are read: equal for the same bytes only. Raises
         `DataError` if it has none."""
         left_out = sorted(self.excluded.get(split, ()))
@@ -78,12 +78,12 @@ class RecordDataset:
         ]
         return config.digest({"shards": shards, "left_out": left_out})[:16]
 
-    def blocks(self, split: str) -> epoch_order.Blocks:
+    def list_blocks(self, split: str) -> epoch_order.Blocks:
         """Returns the seekable blocks of a split. Raises `DataError` if it has no records."""
         excluded = self.excluded.get(split, frozenset())
-        return epoch_order.blocks_in(self.manifest, split, self.folder, excluded=excluded)
+        return epoch_order.list_blocks(self.manifest, split, self.folder, excluded=excluded)
 
-    def train_input_fn(self, feed: Feed, num_readers: int, *, timed: bool = False) -> InputFn:
+    def build_train_input_fn(self, feed: Feed, num_readers: int, *, timed: bool = False) -> InputFn:
         """Returns the endless training input of one reader, of the block ranges that `feed` hands
         out.
 
@@ -93,12 +93,12 @@ class RecordDataset:
         reading. If `timed` batches come with when they were ready, as `ready_times` adds it. Raises
         `UsageError` if there is not a block for each reader, which would wait for ever.
         """
-        transforms, columns = self.transforms, packing.of_columns(self.transforms.columns)
+        transforms, columns = self.transforms, packing.build_packing(self.transforms.columns)
         batch_size = topology.batch_per_replica(self.job)
-        blocks = self.blocks("train")
-        at_once = parallel.calls(os.environ)
+        blocks = self.list_blocks("train")
+        at_once = parallel.count_calls(os.environ)
         random = parallel.are_random(transforms.plan.features)
-        there = len(epoch_order.readable(blocks))
+        there = len(epoch_order.list_readable(blocks))
         if there < num_readers:
             raise errors.UsageError(
                 f"{num_readers} processes train, but there are only {there} blocks of records to "
@@ -110,25 +110,27 @@ class RecordDataset:
             return columns.pack(parsing.parse(serialized, transforms.columns))
 
         @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
-        def examples(batch: parsing.Tensors) -> Any:
-            return transforms.packed(columns.unpack(batch), training=True)
+        def build_examples(batch: parsing.Tensors) -> Any:
+            return transforms.pack(columns.unpack(batch), training=True)
 
         kept = self._are_kept(blocks, num_readers)
 
         def input_fn() -> tf.data.Dataset:
             windows = tf.data.Dataset.from_generator(
-                feed.windows, args=(feed.pipeline(),), output_signature=window_feed.WINDOW
+                feed.read_windows,
+                args=(feed.number_pipeline(),),
+                output_signature=window_feed.WINDOW,
             )
             if kept:
-                windows = _of_memory(windows, blocks, parse, calls=at_once)
+                windows = _read_from_memory(windows, blocks, parse, calls=at_once)
             else:
-                windows = windows.flat_map(_window_reader(blocks, parse, at_once))
+                windows = windows.flat_map(_build_window_reader(blocks, parse, at_once))
             # A single reader may prefetch a window, as no other reader waits for its records.
             batches = (
                 (windows.prefetch(1) if num_readers == 1 else windows)
-                .flat_map(_mixed)
+                .flat_map(_mix)
                 .rebatch(batch_size, drop_remainder=True)
-                .map(examples, num_parallel_calls=None if random else at_once)
+                .map(build_examples, num_parallel_calls=None if random else at_once)
             )
             batches = ready_times.add(batches) if timed else batches
             return batches.prefetch(2).with_options(autotuner.OPTIONS)
@@ -141,24 +143,24 @@ class RecordDataset:
         train = self.job.train
         examples = topology.examples_per_step(self.job) * (train.planned_steps or 0)
         twice = examples >= 2 * num_readers * int(blocks.due.sum())
-        return twice and self._parsed_bytes(blocks) <= train.cache_bytes
+        return twice and self._estimate_parsed_bytes(blocks) <= train.cache_bytes
 
-    def _parsed_bytes(self, blocks: epoch_order.Blocks) -> int:
+    def _estimate_parsed_bytes(self, blocks: epoch_order.Blocks) -> int:
         """Returns how many bytes the parsed records take at most."""
         columns = self.transforms.columns
         values = sum(
             math.prod(shape) * (_OF_STRING if dtype == tf.string else dtype.size)
-            for shape, dtype in map(parsing.parsed, columns.values())
+            for shape, dtype in map(parsing.get_parsed_type, columns.values())
         )
-        if any(parsing.parsed(column)[1] == tf.string for column in columns.values()):
+        if any(parsing.get_parsed_type(column)[1] == tf.string for column in columns.values()):
             names = sum(_OF_FEATURE + len(name.encode()) for name in columns)
             return int(blocks.due.sum()) * (values - names) + int(blocks.bytes.sum())
         return int(blocks.due.sum()) * values
 
-    def eval_input_fn(self, split: str, slices: Sequence[str] | None = None) -> InputFn:
+    def build_eval_input_fn(self, split: str, slices: Sequence[str] | None = None) -> InputFn:
         """Returns one pass over a split: each record once, the last batch as short as it is. With
-        the features come those of `slicing.extras`, which are not for the model; `slices` are those
-        of `eval.slices` unless given.
+        the features come those of `slicing.build_extras`, which are not for the model; `slices`
+        are those of `eval.slices` unless given.
 
         For several evaluating replicas the batches are a multiple of them, and equal but for one
         record: one replica without a batch would end the evaluation of all
@@ -166,11 +168,11 @@ class RecordDataset:
         for each.
         """
         transforms = self.transforms
-        blocks = self.blocks(split)
-        rows = epoch_order.readable(blocks)
+        blocks = self.list_blocks(split)
+        rows = epoch_order.list_readable(blocks)
         total = int(rows[:, 2].sum())
         replicas = topology.count_evaluating_replicas(self.job.cluster)
-        sizes = even_batches(total, self.job.eval.batch_size, replicas)
+        sizes = split_evenly(total, self.job.eval.batch_size, replicas)
         if not sizes[-1]:
             raise errors.UsageError(
                 f"{replicas} replicas evaluate, but split {split!r} has only "
@@ -179,34 +181,34 @@ class RecordDataset:
 
         grouping.check(self.job, split, total)
         by = self.job.eval.slices if slices is None else slices
-        extra = slicing.columns(self.job, by)
+        extra = slicing.list_columns(self.job, by)
 
-        def examples(batch: tf.Tensor) -> Any:
+        def build_examples(batch: tf.Tensor) -> Any:
             # In one function: the graph of each costs seconds where there are many columns.
             values = parsing.parse(batch, {**transforms.columns, **extra})
             read = {name: values[name] for name in transforms.columns}
-            read |= slicing.extras(values, self.job, transforms, slices=by)
-            return transforms.packed(read, training=False)
+            read |= slicing.build_extras(values, self.job, transforms, slices=by)
+            return transforms.pack(read, training=False)
 
         def input_fn() -> tf.data.Dataset:
             return (
-                self.serialized(split)
+                self.read_serialized(split)
                 .rebatch(self.job.eval.batch_size if replicas == 1 else sizes)
-                .map(examples, num_parallel_calls=parallel.calls(os.environ))
+                .map(build_examples, num_parallel_calls=parallel.count_calls(os.environ))
                 .prefetch(2)
             )
 
         return input_fn
 
-    def serialized(self, split: str) -> tf.data.Dataset:
+    def read_serialized(self, split: str) -> tf.data.Dataset:
         """Returns the records of a split in order, those of a block at a time, without what has
         been left out: `[records]` strings."""
-        blocks = self.blocks(split)
-        rows = tf.data.Dataset.from_tensor_slices(epoch_order.readable(blocks))
-        return _each_block(rows, _block_reader(blocks)).with_options(autotuner.OPTIONS)
+        blocks = self.list_blocks(split)
+        rows = tf.data.Dataset.from_tensor_slices(epoch_order.list_readable(blocks))
+        return _read_blocks(rows, _build_block_reader(blocks)).with_options(autotuner.OPTIONS)
 
 
-def even_batches(records: int, largest: int, replicas: int) -> list[int]:
+def split_evenly(records: int, largest: int, replicas: int) -> list[int]:
     """Returns sizes of batches that hold all records: a multiple of `replicas`, as equal as can
     be, the larger ones first."""
     count = -(-records // (largest * replicas)) * replicas
@@ -215,27 +217,27 @@ def even_batches(records: int, largest: int, replicas: int) -> list[int]:
 
 @dataclasses.dataclass(frozen=True)
 class _BlockReader:
-    """`read` makes of a row of `epoch_order.readable` the records of that block, `[records]`
+    """`read` makes of a row of `epoch_order.list_readable` the records of that block, `[records]`
     strings; `at_once` rows are read at a time."""
 
     read: Callable[[tf.Tensor], tf.data.Dataset]
     at_once: int
 
 
-def _block_reader(blocks: epoch_order.Blocks) -> _BlockReader:
+def _build_block_reader(blocks: epoch_order.Blocks) -> _BlockReader:
     remote = any(storage.is_remote(path) for path in blocks.paths)
     plain = min(_READ_BUFFER, blocks.longest)
 
     def read(row: tf.Tensor) -> tf.data.Dataset:
         shard, offset, records = tf.unstack(row)
-        buffer = bytes_at(blocks, shard, offset) if remote else plain
+        buffer = choose_read_size(blocks, shard, offset) if remote else plain
         path = tf.gather(tf.constant(blocks.paths), shard)
-        return records_at(path, offset, buffer).batch(records).take(1)
+        return read_records(path, offset, buffer).batch(records).take(1)
 
     return _BlockReader(read, _AT_ONCE if remote else 1)
 
 
-def bytes_at(blocks: epoch_order.Blocks, shard: tf.Tensor, offset: tf.Tensor) -> tf.Tensor:
+def choose_read_size(blocks: epoch_order.Blocks, shard: tf.Tensor, offset: tf.Tensor) -> tf.Tensor:
     """Returns how many bytes to ask for at once of the block there: TensorFlow's client fetches
     just as many as a read asks for, if they are more than `gcs_client.LEAST_READ`."""
     places = blocks.shard * _LARGEST_SHARD + blocks.offset
@@ -243,7 +245,7 @@ def bytes_at(blocks: epoch_order.Blocks, shard: tf.Tensor, offset: tf.Tensor) ->
     return tf.gather(np.minimum(blocks.bytes, _LARGEST_REQUEST), block)
 
 
-def _each_block(rows: tf.data.Dataset, reader: _BlockReader) -> tf.data.Dataset:
+def _read_blocks(rows: tf.data.Dataset, reader: _BlockReader) -> tf.data.Dataset:
     """Returns the blocks of rows, one after the other in their order."""
     if reader.at_once == 1:
         return rows.flat_map(reader.read)
@@ -255,7 +257,7 @@ def _each_block(rows: tf.data.Dataset, reader: _BlockReader) -> tf.data.Dataset:
     )
 
 
-def _window_reader(
+def _build_window_reader(
     blocks: epoch_order.Blocks, parse: Callable[[tf.Tensor], parsing.Tensors], calls: int | None
 ) -> Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tf.data.Dataset]:
     """Returns a function from a `shuffle.MixingWindow` to its parsed records, all in one piece.
@@ -266,11 +268,11 @@ def _window_reader(
     Parsing whole blocks before they are mixed costs less than parsing batches after: what is mixed
     then are dense tensors, not strings.
     """
-    reader = _block_reader(blocks)
+    reader = _build_block_reader(blocks)
 
     def read(where: tf.Tensor, index: tf.Tensor, marks: tf.Tensor) -> tf.data.Dataset:
         parsed = (
-            _each_block(tf.data.Dataset.from_tensor_slices(where), reader)
+            _read_blocks(tf.data.Dataset.from_tensor_slices(where), reader)
             .prefetch(2)  # one is read while another is parsed
             .map(parse, num_parallel_calls=calls)
             .rebatch(tf.maximum(tf.reduce_sum(where[:, 2]), 1))
@@ -281,17 +283,17 @@ def _window_reader(
     return read
 
 
-def _of_memory(
+def _read_from_memory(
     windows: tf.data.Dataset,
     blocks: epoch_order.Blocks,
     parse: Callable[[tf.Tensor], parsing.Tensors],
     *,
     calls: int | None,
 ) -> tf.data.Dataset:
-    """Returns what `_window_reader` makes of each window, of records that are read and parsed once,
-    before the first, and kept."""
-    rows = epoch_order.readable(blocks)
-    read = _each_block(tf.data.Dataset.from_tensor_slices(rows), _block_reader(blocks))
+    """Returns what `_build_window_reader` makes of each window, of records that are read and parsed
+    once, before the first, and kept."""
+    rows = epoch_order.list_readable(blocks)
+    read = _read_blocks(tf.data.Dataset.from_tensor_slices(rows), _build_block_reader(blocks))
     parsed = read.prefetch(2).map(parse, num_parallel_calls=calls).rebatch(int(rows[:, 2].sum()))
     first = np.cumsum(blocks.due) - blocks.due
 
@@ -302,17 +304,17 @@ def _of_memory(
     return tf.data.Dataset.zip((parsed.cache().repeat(), windows.map(order)))
 
 
-def _mixed(parsed: parsing.Tensors, order: tuple[tf.Tensor, tf.Tensor]) -> tf.data.Dataset:
+def _mix(parsed: parsing.Tensors, order: tuple[tf.Tensor, tf.Tensor]) -> tf.data.Dataset:
     """Returns the records of a window as they are to be used, in parts of any size."""
     return (
         tf.data.Dataset.from_tensors(order)
         .rebatch(_PICKED)
-        .map(lambda at, marks: _picked(parsed, at, marks))
+        .map(lambda at, marks: _pick_records(parsed, at, marks))
     )
 
 
 @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
-def _picked(parsed: parsing.Tensors, at: tf.Tensor, marks: tf.Tensor) -> parsing.Tensors:
+def _pick_records(parsed: parsing.Tensors, at: tf.Tensor, marks: tf.Tensor) -> parsing.Tensors:
     block, record, place = tf.unstack(marks, axis=1)
     picked = {name: tf.gather(values, at) for name, values in parsed.items()}
     return {
@@ -323,7 +325,7 @@ def _picked(parsed: parsing.Tensors, at: tf.Tensor, marks: tf.Tensor) -> parsing
     }
 
 
-def records_at(
+def read_records(
     path: tf.Tensor, offset: tf.Tensor, buffer: int | tf.Tensor = _READ_BUFFER
 ) -> tf.data.Dataset:
     """Reads a TFRecord file from a byte offset on, which `TFRecordDataset` cannot.

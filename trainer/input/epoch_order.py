@@ -50,16 +50,16 @@ class Blocks:
         return int(self.records.sum())
 
 
-def blocks_in(
+def list_blocks(
     contents: manifest.Manifest, split: str, folder: str, *, excluded: Iterable[int] = ()
 ) -> Blocks:
     """Lists the blocks of a split of the records in `folder`. Raises `DataError` if it has none."""
     found = contents.split(split)
     paths = [storage.join(folder, shard.path) for shard in found.shards]
-    return blocks_of(found, contents.block_records, paths, excluded=excluded)
+    return list_split_blocks(found, contents.block_records, paths, excluded=excluded)
 
 
-def blocks_of(
+def list_split_blocks(
     split: manifest.Split, block_records: int, paths: list[str], *, excluded: Iterable[int] = ()
 ) -> Blocks:
     """Lists the blocks of a split whose shards lie at `paths`; those `excluded` are never read."""
@@ -76,46 +76,48 @@ def blocks_of(
         np.array(offset, np.int64),
         np.array(records, np.int64),
         np.isin(np.arange(len(records)), list(excluded)) if excluded else None,
-        _identity(split),
-        np.concatenate([np.empty(0, np.int64), *(_bytes(s) for s in split.shards if s.blocks)]),
+        _compute_identity(split),
+        np.concatenate(
+            [np.empty(0, np.int64), *(_compute_block_bytes(s) for s in split.shards if s.blocks)]
+        ),
     )
 
 
-def _bytes(shard: manifest.Shard) -> np.ndarray:
+def _compute_block_bytes(shard: manifest.Shard) -> np.ndarray:
     return np.diff(np.array([*shard.blocks, shard.bytes], np.int64))
 
 
-def _identity(split: manifest.Split) -> int:
+def _compute_identity(split: manifest.Split) -> int:
     """Returns a number of 60 bits that depends on every record and block, not on where they lie."""
     shards = [shard.model_dump(exclude={"path"}) for shard in split.shards]
     return int(config.digest({"shards": shards})[:15], 16)
 
 
-def readable(blocks: Blocks) -> np.ndarray:
+def list_readable(blocks: Blocks) -> np.ndarray:
     """Returns the blocks that can be read, `[blocks, 3]` int64: shard, byte offset, records."""
     rows = np.stack([blocks.shard, blocks.offset, blocks.records], axis=1)
     return rows if blocks.excluded is None else rows[~blocks.excluded]
 
 
-def distance(num_blocks: int) -> int:
+def compute_distance(num_blocks: int) -> int:
     """Returns how many blocks at least are read between one and its next turn, an epoch later."""
     return num_blocks // 5
 
 
-def epoch_order(num_blocks: int, seed: int, epoch: int) -> np.ndarray:
+def order_blocks(num_blocks: int, seed: int, epoch: int) -> np.ndarray:
     """Returns the block indices of one epoch, `[num_blocks]` int64.
 
     A permutation, but that the last blocks of the epoch before do not come first: what is still
-    being read is not begun again (`distance`), also if the epoch before is continued with near its
-    end.
+    being read is not begun again (`compute_distance`), also if the epoch before is continued with
+    near its end.
     """
-    order = _permutation(num_blocks, seed, epoch)
-    return behind(order, _permutation(num_blocks, seed, epoch - 1)) if epoch else order
+    order = _permute(num_blocks, seed, epoch)
+    return move_behind(order, _permute(num_blocks, seed, epoch - 1)) if epoch else order
 
 
-def behind(order: np.ndarray, before: np.ndarray) -> np.ndarray:
+def move_behind(order: np.ndarray, before: np.ndarray) -> np.ndarray:
     """Returns `order` with the last blocks of `before`, which are read before it, not at first."""
-    near = distance(len(order))
+    near = compute_distance(len(order))
     if near:
         late = np.zeros(len(order), bool)
         late[before[-2 * near :]] = True
@@ -125,7 +127,7 @@ def behind(order: np.ndarray, before: np.ndarray) -> np.ndarray:
     return order
 
 
-def _permutation(num_blocks: int, seed: int, epoch: int) -> np.ndarray:
+def _permute(num_blocks: int, seed: int, epoch: int) -> np.ndarray:
     """Philox is counter-based: epoch 1000 costs no more than epoch 0."""
     bits = np.random.Philox(key=[seed % 2**64, epoch % 2**64])
     return np.random.Generator(bits).permutation(num_blocks).astype(np.int64)
@@ -145,7 +147,7 @@ def open_blocks(blocks: Blocks, wanted: int, num_readers: int) -> int:
         # While the longest blocks are read, the others continue, at worst to the shortest ones.
         longest = np.cumsum(records[::-1])[:most]
         meanwhile = np.searchsorted(np.cumsum(records), longest) + 1
-        fitting = int((num_readers * meanwhile <= distance(len(records))).sum())
+        fitting = int((num_readers * meanwhile <= compute_distance(len(records))).sum())
         most = max(1, fitting)
     windows = -(-share // most)
     return -(-share // windows)
@@ -198,7 +200,7 @@ class BlockSchedule:
         else:
             later, at = divmod(position - self._starts[-1], len(self._records))
             epoch = self._first_epoch + len(self._orders) + later
-            block = int(self._order(epoch)[at])
+            block = int(self._order_epoch(epoch)[at])
         done = int(self._applied[block] - epoch * self._records[block])
         return BlockRange(int(self._blocks[block]), epoch, max(0, done))
 
@@ -211,12 +213,12 @@ class BlockSchedule:
         own = min(count, self._own_epochs)
         return self._starts[own] + (count - own) * len(self._records)
 
-    def _order(self, epoch: int) -> np.ndarray:
+    def _order_epoch(self, epoch: int) -> np.ndarray:
         """Returns the order of a whole epoch. Readers go from one to the next, and for a while
         ask for both; few are kept, as each has an entry a block."""
         order = self._whole.get(epoch)
         if order is None:
-            order = epoch_order(len(self._records), self._seed, epoch).astype(np.int32)
+            order = order_blocks(len(self._records), self._seed, epoch).astype(np.int32)
             self._whole[epoch] = order
             for old in list(self._whole)[:-_KEPT]:
                 self._whole.pop(old, None)
@@ -232,9 +234,9 @@ class BlockSchedule:
     def _lay_out_next(self) -> None:
         """Appends the next epoch of which something may be done, or that comes behind such."""
         epoch = self._first_epoch + len(self._orders)
-        order = epoch_order(len(self._records), self._seed, epoch)
+        order = order_blocks(len(self._records), self._seed, epoch)
         # Any blocks may be left of the epoch before. If they are its last, this changes nothing.
-        order = behind(order, self._epoch_before)
+        order = move_behind(order, self._epoch_before)
         is_left = self._applied[order] < (epoch + 1) * self._records[order]
         done, left = order[~is_left], order[is_left]
         self._epoch_before = np.concatenate([done, left])
@@ -264,7 +266,7 @@ class Epoch:
         return self.once + self.skipped == self.due
 
 
-def ledger(blocks: Blocks, applied: np.ndarray, reached: np.ndarray) -> list[Epoch]:
+def build_ledger(blocks: Blocks, applied: np.ndarray, reached: np.ndarray) -> list[Epoch]:
     """Returns what has been trained on, by epoch; processes that do not wait for each other may
     have begun one before the one before is complete.
 
@@ -277,12 +279,12 @@ def ledger(blocks: Blocks, applied: np.ndarray, reached: np.ndarray) -> list[Epo
     records = blocks.records
     applied, reached = np.asarray(applied, np.int64), np.asarray(reached, np.int64)
     epochs = max(int((-(-reached // records)).max(initial=0)), int(applied.any()))
-    more = _booked(np.maximum(applied - reached, 0), reached, records, epochs=epochs)
-    never = _booked(np.maximum(reached - applied, 0), reached, records, epochs=epochs)
+    more = _spread_over_epochs(np.maximum(applied - reached, 0), reached, records, epochs=epochs)
+    never = _spread_over_epochs(np.maximum(reached - applied, 0), reached, records, epochs=epochs)
     due = blocks.total_records
     bad = np.zeros(len(records), bool) if blocks.excluded is None else blocks.excluded
-    behind = _unread(reached[~bad], records[~bad], epochs)
-    skipped = _unread(reached[bad], records[bad], epochs)
+    behind = _count_unread(reached[~bad], records[~bad], epochs)
+    skipped = _count_unread(reached[bad], records[bad], epochs)
     return [
         Epoch(
             epoch,
@@ -297,7 +299,7 @@ def ledger(blocks: Blocks, applied: np.ndarray, reached: np.ndarray) -> list[Epo
     ]
 
 
-def _unread(reached: np.ndarray, records: np.ndarray, epochs: int) -> list[int]:
+def _count_unread(reached: np.ndarray, records: np.ndarray, epochs: int) -> list[int]:
     """Returns how many records of each epoch the reading of blocks is not past."""
     epoch, past = np.divmod(reached, records)  # the one each block is in, and how far
     # Of whole numbers below 2**53, which sums of them as floats are exact for.
@@ -306,12 +308,12 @@ def _unread(reached: np.ndarray, records: np.ndarray, epochs: int) -> list[int]:
     return [int(number) for number in under_way + begun]
 
 
-def records_past(reached: np.ndarray, records: np.ndarray, epoch: int) -> np.ndarray:
+def count_records_past(reached: np.ndarray, records: np.ndarray, epoch: int) -> np.ndarray:
     """Returns how many of the `records` of each block lie behind, in one epoch."""
     return np.clip(reached - epoch * records, 0, records)
 
 
-def _booked(
+def _spread_over_epochs(
     amounts: np.ndarray, reached: np.ndarray, records: np.ndarray, *, epochs: int
 ) -> list[int]:
     """Spreads the amounts of blocks over epochs, from the one each is in backwards: no more than
@@ -322,6 +324,6 @@ def _booked(
     for epoch in reversed(range(epochs)):
         if not rest.any():
             break
-        here = np.minimum(rest, records_past(reached, records, epoch))
+        here = np.minimum(rest, count_records_past(reached, records, epoch))
         found[epoch], rest = int(here.sum()), rest - here
     return found

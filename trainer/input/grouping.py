@@ -18,7 +18,7 @@ NEEDS = "metrics by group need 'probabilities' of two classes"
 MISSING = tf.int64.min
 
 
-def ids(values: tf.Tensor, column: config.Column) -> tf.Tensor:
+def compute_ids(values: tf.Tensor, column: config.Column) -> tf.Tensor:
     """Returns `[batch]` int64, equal for equal values of a column of whole numbers or texts. Texts
     become 63-bit fingerprints: of a million, two share one with a chance of 1 in 10 million."""
     found = values

@@ -69,11 +69,11 @@ class OwnInput:
         """True for what the function is asked for: to train and to evaluate."""
         return split in ("train", "eval")
 
-    def identity(self, split: str) -> str:
+    def identify(self, split: str) -> str:
         """Names what the function gives for a split, as far as anyone can know: by its name."""
         return config.digest({"input_fn": self.job.data.input_fn, "split": split})[:16]
 
-    def train_input_fn(self, *, timed: bool = False) -> InputFn:
+    def build_train_input_fn(self, *, timed: bool = False) -> InputFn:
         """Returns the training input of this process, one of `num_readers`. If `timed` batches come
         with when they were ready, as `ready_times` adds it."""
         context = tf.distribute.InputContext(
@@ -83,32 +83,32 @@ class OwnInput:
         )
 
         def input_fn() -> tf.data.Dataset:
-            found = self._dataset(_MODES.TRAIN, topology.batch_per_replica(self.job), context)
+            found = self._build_dataset(_MODES.TRAIN, topology.batch_per_replica(self.job), context)
             return ready_times.add(found).prefetch(tf.data.AUTOTUNE) if timed else found
 
         return input_fn
 
-    def eval_input_fn(self, split: str) -> InputFn:
+    def build_eval_input_fn(self, split: str) -> InputFn:
         """Returns one pass over the examples to evaluate."""
         replicas = topology.count_evaluating_replicas(self.job.cluster)
         context = tf.distribute.InputContext(1, 0, replicas)
 
-        return lambda: self._dataset(_MODES.EVAL, self.job.eval.batch_size, context)
+        return lambda: self._build_dataset(_MODES.EVAL, self.job.eval.batch_size, context)
 
     def check(self) -> None:
         """Calls the function once for each mode, and reads nothing. Raises `UsageError` if it
         returns something else than it must, or if examples to evaluate have no end."""
         with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-            self.train_input_fn()()
-            size = session.run(self.eval_input_fn("eval")().cardinality())
+            self.build_train_input_fn()()
+            size = session.run(self.build_eval_input_fn("eval")().cardinality())
         if size == tf.data.INFINITE_CARDINALITY:
             raise errors.UsageError(
                 f"{self.name}: its examples of mode {_MODES.EVAL!r} have no end, so no "
                 "evaluation would; repeat() them for training only"
             )
 
-    def _dataset(self, mode: str, batch_size: int, context: Any) -> tf.data.Dataset:
-        offered, function = self._offered(mode, batch_size, context), self._functions[mode]
+    def _build_dataset(self, mode: str, batch_size: int, context: Any) -> tf.data.Dataset:
+        offered, function = self._list_arguments(mode, batch_size, context), self._functions[mode]
         takes = inspect.signature(function).parameters
         # No op of an input may have the name of a variable, which would rename that in this mode.
         with tf.name_scope(_SCOPE):
@@ -123,13 +123,13 @@ class OwnInput:
             )
         return found
 
-    def _offered(self, mode: str, batch_size: int, context: Any) -> dict[str, Any]:
+    def _list_arguments(self, mode: str, batch_size: int, context: Any) -> dict[str, Any]:
         """Returns the arguments that a function may take, by name."""
         params = {**self.job.model.params, "batch_size": batch_size}
         return {"mode": mode, "params": params, "input_context": context}
 
     def _check_arguments(self) -> None:
-        known = (*self._offered(_MODES.TRAIN, 0, None),)
+        known = (*self._list_arguments(_MODES.TRAIN, 0, None),)
         for mode, function in self._functions.items():
             for name, parameter in inspect.signature(function).parameters.items():
                 given = name in known and parameter.kind is not parameter.POSITIONAL_ONLY

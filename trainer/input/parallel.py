@@ -14,7 +14,7 @@ from pipeline.records import feature_plan
 _MOST = 16
 
 
-def calls(variables: Mapping[str, str]) -> int | None:
+def count_calls(variables: Mapping[str, str]) -> int | None:
     """Returns how many there are in a process with these environment variables: its share of the
     processors. `None` for one after the other, without threads of their own."""
     given = variables.get(environment.THREADS, "")

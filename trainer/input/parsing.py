@@ -22,7 +22,7 @@ _STORED = {
 }
 
 
-def parsing_spec(columns: Mapping[str, Column]) -> dict[str, Any]:
+def build_parsing_spec(columns: Mapping[str, Column]) -> dict[str, Any]:
     """Returns what `tf.io.parse_example` needs to read the columns.
 
     A uint8 column is stored as one string of bytes, whatever its shape. A column that may be
@@ -31,36 +31,37 @@ def parsing_spec(columns: Mapping[str, Column]) -> dict[str, Any]:
     """
     # One for all that have the same: as many constants as columns would be most of a wide graph.
     defaults: dict[Any, tf.Tensor] = {}
-    return {name: _feature(column, defaults) for name, column in columns.items()}
+    return {name: _build_feature(column, defaults) for name, column in columns.items()}
 
 
-def stored_specs(columns: Mapping[str, Column]) -> dict[str, tf.TensorSpec]:
+def build_stored_specs(columns: Mapping[str, Column]) -> dict[str, tf.TensorSpec]:
     """Returns the shape and type of each column as a caller of an exported model feeds it: lists
     `[batch, any]`, padded with `Column.stands_for_missing`."""
     return {
         name: tf.TensorSpec(
-            [None, None] if column.list else [None, *_shape(column)], _STORED[column.type]
+            [None, None] if column.list else [None, *_get_stored_shape(column)],
+            _STORED[column.type],
         )
         for name, column in columns.items()
     }
 
 
-def parsed(column: Column) -> tuple[tuple[int, ...], tf.DType]:
+def get_parsed_type(column: Column) -> tuple[tuple[int, ...], tf.DType]:
     """Returns shape and type of a value of the column, as `parse` gives it."""
     if column.list:
         return (column.max_items or 0,), _STORED[column.type]
     return column.shape, tf.uint8 if column.type == "uint8" else _STORED[column.type]
 
 
-def _shape(column: Column) -> tuple[int, ...]:
+def _get_stored_shape(column: Column) -> tuple[int, ...]:
     return () if column.type == "uint8" else column.shape
 
 
-def _feature(column: Column, defaults: dict[Any, tf.Tensor]) -> Any:
+def _build_feature(column: Column, defaults: dict[Any, tf.Tensor]) -> Any:
     dtype = _STORED[column.type]
     if column.list:
         return tf.io.RaggedFeature(dtype)
-    shape, stand_in = _shape(column), None
+    shape, stand_in = _get_stored_shape(column), None
     if column.missing == "allow":
         stand_in = column.stands_for_missing
     # NaN is equal to nothing, its text is.
@@ -75,7 +76,7 @@ def _feature(column: Column, defaults: dict[Any, tf.Tensor]) -> Any:
 @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
 def parse(serialized: tf.Tensor, columns: Mapping[str, Column]) -> Tensors:
     """Parses a batch of serialized `tf.train.Example`, `[batch]` strings, in one op."""
-    stored = tf.io.parse_example(serialized, parsing_spec(columns))
+    stored = tf.io.parse_example(serialized, build_parsing_spec(columns))
     return {name: decode(stored[name], column) for name, column in columns.items()}
 
 
@@ -87,23 +88,23 @@ def decode(stored: tf.Tensor, column: Column) -> tf.Tensor:
     `InvalidArgumentError` when run, if bytes do not have the length the shape asks for.
     """
     if column.list:
-        return _padded(stored, column)
+        return _pad(stored, column)
     if column.type != "uint8":
         return stored
     # Not -1: two strings of half the length would pass for one value.
     return tf.reshape(tf.io.decode_raw(stored, tf.uint8), [tf.size(stored), *column.shape])
 
 
-def _padded(stored: tf.Tensor | tf.RaggedTensor, column: Column) -> tf.Tensor:
+def _pad(stored: tf.Tensor | tf.RaggedTensor, column: Column) -> tf.Tensor:
     stand_in = column.stands_for_missing
     if not isinstance(stored, tf.RaggedTensor):
-        stored = lists.ragged(stored, stand_in)
+        stored = lists.make_ragged(stored, stand_in)
     if column.on_longer == "keep_last":
         stored = stored[:, -(column.max_items or 0) :]
     return stored.to_tensor(stand_in, shape=[None, column.max_items])
 
 
-def serving_inputs(
+def build_serving_inputs(
     columns: Mapping[str, Column], parts: Iterable[Mapping[str, Column]] | None = None
 ) -> tuple[tf.Tensor, Tensors]:
     """Returns what callers of the exported model feed: serialized Examples, or stored columns.
@@ -114,14 +115,14 @@ def serving_inputs(
     serialized = tf.compat.v1.placeholder(tf.string, [None], name="input/examples")
     stored: dict[str, Any] = {}
     for part in [columns] if parts is None else parts:
-        stored |= tf.io.parse_example(serialized, parsing_spec(part))
-    specs = stored_specs({name: column for name, column in columns.items() if column.list})
+        stored |= tf.io.parse_example(serialized, build_parsing_spec(part))
+    specs = build_stored_specs({name: column for name, column in columns.items() if column.list})
     fed = {name: decode(x, columns[name]) if name in specs else x for name, x in stored.items()}
     shapes = {name: specs[name].shape if name in specs else x.shape for name, x in fed.items()}
-    return serialized, _placeholders(fed, shapes)
+    return serialized, _build_placeholders(fed, shapes)
 
 
-def _placeholders(defaults: Tensors, shapes: Mapping[str, tf.TensorShape]) -> Tensors:
+def _build_placeholders(defaults: Tensors, shapes: Mapping[str, tf.TensorShape]) -> Tensors:
     """Returns a placeholder for each column, which is as its default where it is not fed.
 
     All are added as one graph: one by one those of 10,000 columns took two seconds.
@@ -129,7 +130,7 @@ def _placeholders(defaults: Tensors, shapes: Mapping[str, tf.TensorShape]) -> Te
     graph = tf.compat.v1.get_default_graph()
     # Without its versions they would be taken for ops of the first TensorFlow.
     added = tf.compat.v1.GraphDef(versions=graph.graph_def_versions)
-    ops = {name: graph.unique_name(names.of_op(name)) for name in defaults}
+    ops = {name: graph.unique_name(names.name_op(name)) for name in defaults}
     for name, default in defaults.items():
         node = added.node.add(name=ops[name], op="PlaceholderWithDefault", input=[default.name])
         node.attr["dtype"].type = default.dtype.as_datatype_enum

@@ -28,7 +28,7 @@ class ScriptSpecs:
     @property
     def model(self) -> models.BuiltModel:
         """The `model_fn` of the Estimator, and what it starts from."""
-        return models.of_estimator(self.estimator)
+        return models.wrap_estimator(self.estimator)
 
     @property
     def strategy(self) -> Any:
@@ -38,7 +38,7 @@ class ScriptSpecs:
     @property
     def serving_input_fn(self) -> Callable[[], Any] | None:
         """What says what an exported model takes: that of its first exporter that has one."""
-        found = map(serving_input_fn_of, self.eval_spec.exporters or ())
+        found = map(get_serving_input_fn, self.eval_spec.exporters or ())
         return next((function for function in found if function is not None), None)
 
 
@@ -58,10 +58,10 @@ class ScriptInput(OwnInput):
         """Hooks of each evaluation."""
         return tuple(self.script.eval_spec.hooks or ())
 
-    def identity(self, split: str) -> str:
+    def identify(self, split: str) -> str:
         """Names what a function gives, by the name of that."""
         spec = self.script.train_spec if split == "train" else self.script.eval_spec
-        given = {"input_fn": name_of(spec.input_fn), "split": split}
+        given = {"input_fn": get_name(spec.input_fn), "split": split}
         return config.digest({**given, "steps": spec.steps} if split == "eval" else given)[:16]
 
     def _find_functions(self) -> tuple[Mapping[str, Callable[..., Any]], Callable[[], Any] | None]:
@@ -71,31 +71,31 @@ class ScriptInput(OwnInput):
 
     def _describe_function(self, mode: str) -> str:
         spec = "train_spec" if mode == tf.estimator.ModeKeys.TRAIN else "eval_spec"
-        return f"{spec}.input_fn {name_of(self._functions[mode])!r}"
+        return f"{spec}.input_fn {get_name(self._functions[mode])!r}"
 
-    def _offered(self, mode: str, batch_size: int, context: Any) -> dict[str, Any]:
+    def _list_arguments(self, mode: str, batch_size: int, context: Any) -> dict[str, Any]:
         estimator = self.script.estimator
         given = {"mode": mode, "params": estimator.params, "config": estimator.config}
         return {**given, "input_context": context}
 
-    def _dataset(self, mode: str, batch_size: int, context: Any) -> tf.data.Dataset:
-        found = super()._dataset(mode, batch_size, context)
+    def _build_dataset(self, mode: str, batch_size: int, context: Any) -> tf.data.Dataset:
+        found = super()._build_dataset(mode, batch_size, context)
         steps = self.script.eval_spec.steps
         return found.take(steps) if mode == tf.estimator.ModeKeys.EVAL and steps else found
 
-    def batch_size(self) -> int | None:
+    def find_batch_size(self) -> int | None:
         """Returns how many examples there are in a batch to train on; `None` if nothing tells."""
         with tf.Graph().as_default():
-            return _batch_size(self.train_input_fn()())
+            return _find_batch_size(self.build_train_input_fn()())
 
 
-def serving_input_fn_of(exporter: Any) -> Callable[[], Any] | None:
+def get_serving_input_fn(exporter: Any) -> Callable[[], Any] | None:
     """Returns the function of one of TensorFlow's exporters, which keep it to themselves."""
     of_models = getattr(exporter, "_saved_model_exporter", exporter)
     return getattr(of_models, "_serving_input_receiver_fn", None)
 
 
-def name_of(function: Any) -> str:
+def get_name(function: Any) -> str:
     """Returns what a function is called, for people and in identities."""
     while isinstance(function, functools.partial):
         function = function.func
@@ -103,7 +103,7 @@ def name_of(function: Any) -> str:
     return f"{getattr(function, '__module__', '__main__')}.{name}".removeprefix("__main__.")
 
 
-def _batch_size(dataset: Any) -> int | None:
+def _find_batch_size(dataset: Any) -> int | None:
     """Finds the last `batch` that made a dataset, which TensorFlow tells by a private name."""
     tensors = tf.nest.flatten(dataset.element_spec)
     shape = tf.TensorShape(getattr(tensors[-1], "shape", None) if tensors else None)

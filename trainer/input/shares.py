@@ -27,7 +27,7 @@ class End:
     batch_size: int
 
 
-def assigned(
+def assign_block_ranges(
     schedule: BlockSchedule, rank: int, num_readers: int, *, end: End | None = None
 ) -> Iterator[BlockRange | None]:
     """Yields the block ranges of one reader: each is whose records are the fewest so far. So
@@ -53,7 +53,7 @@ def assigned(
     assert end is not None
     rest = _Rest(schedule, position)
     yield from _come_level(rest, sorted(had), rank, batch_size=end.batch_size)
-    yield from _by_batches(rest, rank, num_readers, batch_size=end.batch_size)
+    yield from _assign_by_batches(rest, rank, num_readers, batch_size=end.batch_size)
 
 
 class _Rest:
@@ -67,31 +67,31 @@ class _Rest:
 
     def take(self, records: int) -> tuple[BlockRange, int]:
         """Returns a block range of at most so many records, and how many it has."""
-        block_range = self._later.pop(0) if self._later else self._next()
+        block_range = self._later.pop(0) if self._later else self._take_next()
         first, rest = self._cut(block_range, records)
         if rest is not None:
             self._later.insert(0, rest)
-        return first, self._size(first)
+        return first, self._count_records(first)
 
     def take_apart(self, records: int) -> tuple[BlockRange, int]:
         """As `take`, but of a block that no reader has a part of; the rest of it is taken last."""
         blocks = {block_range.block for block_range in self._later}
-        while (block_range := self._next()).block in blocks:
+        while (block_range := self._take_next()).block in blocks:
             self._later.append(block_range)
         first, rest = self._cut(block_range, records)
         if rest is not None:
             self._later.append(rest)
-        return first, self._size(first)
+        return first, self._count_records(first)
 
-    def _next(self) -> BlockRange:
+    def _take_next(self) -> BlockRange:
         self._position += 1
         return self._schedule[self._position - 1]
 
-    def _size(self, block_range: BlockRange) -> int:
+    def _count_records(self, block_range: BlockRange) -> int:
         return self._schedule.count_left(block_range)
 
     def _cut(self, block_range: BlockRange, records: int) -> tuple[BlockRange, BlockRange | None]:
-        if self._size(block_range) <= records:
+        if self._count_records(block_range) <= records:
             return block_range, None
         at = block_range.skip + records
         return dataclasses.replace(block_range, until=at), dataclasses.replace(block_range, skip=at)
@@ -111,7 +111,7 @@ def _come_level(
     yield None
 
 
-def _by_batches(
+def _assign_by_batches(
     rest: _Rest, rank: int, num_readers: int, *, batch_size: int
 ) -> Iterator[BlockRange | None]:
     """Assigns a batch to each in turn, for ever."""

@@ -28,14 +28,15 @@ class MixingWindow(NamedTuple):
     marks: np.ndarray
 
 
-def window(rows: Sequence[np.ndarray], seed: int) -> MixingWindow:
-    """Mixes what rows of `window_feed.Feed.rows` say, all of one epoch and each of another block.
+def build_window(rows: Sequence[np.ndarray], seed: int) -> MixingWindow:
+    """Mixes what rows of `window_feed.Feed.read_rows` say, all of one epoch and each of another
+    block.
 
     None at all make a window without records.
     """
     table = np.array(rows, np.int64).reshape(-1, 7)
     records, skip, epoch, block, until = table[:, 2:].T
-    orders = [_own_order(row, seed) for row in table[:, 2:]]
+    orders = [_shuffle_block(row, seed) for row in table[:, 2:]]
     used = until - skip
     block_range = np.repeat(np.arange(len(table)), used)
     number = np.concatenate([np.empty(0, np.int64), *orders])
@@ -43,19 +44,19 @@ def window(rows: Sequence[np.ndarray], seed: int) -> MixingWindow:
     place = (epoch * records + skip + 1)[block_range] + nth
     marks = np.stack([block[block_range], number, place], axis=1).astype(np.int32)
     first = np.cumsum(records) - records
-    turns = _turns(block_range, seed, table)
+    turns = _choose_turns(block_range, seed, table)
     return MixingWindow(
         table[:, :3], (first[block_range] + number)[turns].astype(np.int32), marks[turns]
     )
 
 
-def _own_order(row: np.ndarray, seed: int) -> np.ndarray:
+def _shuffle_block(row: np.ndarray, seed: int) -> np.ndarray:
     """Returns the numbers of a block's records in the order of this epoch, those to be used."""
     records, skip, epoch, block, until = row
-    return _generator(seed, epoch, block + 1, which=0).permutation(int(records))[skip:until]
+    return _build_generator(seed, epoch, block + 1, which=0).permutation(int(records))[skip:until]
 
 
-def _turns(block_range: np.ndarray, seed: int, table: np.ndarray) -> np.ndarray:
+def _choose_turns(block_range: np.ndarray, seed: int, table: np.ndarray) -> np.ndarray:
     """Returns which record comes when: a random one of those that are next in their block
     ranges."""
     if not len(block_range):
@@ -63,12 +64,12 @@ def _turns(block_range: np.ndarray, seed: int, table: np.ndarray) -> np.ndarray:
     epoch, block = table[0, 4:6]
     # A few bits are sorted faster.
     small = block_range.astype(np.min_scalar_type(len(table)))
-    mixed = _generator(seed, epoch, _WHOSE_TURN, which=block).permutation(small)
+    mixed = _build_generator(seed, epoch, _WHOSE_TURN, which=block).permutation(small)
     turns = np.empty_like(block_range)
     turns[np.argsort(mixed, kind="stable")] = np.arange(len(block_range))
     return turns
 
 
-def _generator(seed: int, epoch: int, block: int, *, which: int) -> np.random.Generator:
+def _build_generator(seed: int, epoch: int, block: int, *, which: int) -> np.random.Generator:
     key, counter = [seed % 2**64, int(epoch)], [0, 0, int(which), int(block)]
     return np.random.Generator(np.random.Philox(key=key, counter=counter))

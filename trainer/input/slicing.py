@@ -16,13 +16,13 @@ SLICE = "input/slice/"
 THERE = "input/there/"
 
 
-def columns(job: config.Config, slices: Sequence[str]) -> dict[str, config.Column]:
+def list_columns(job: config.Config, slices: Sequence[str]) -> dict[str, config.Column]:
     """Returns the columns to read for slices and groups, by name."""
     group = job.eval.group
     return {name: job.data.columns[name] for name in (*slices, *([group] if group else []))}
 
 
-def extras(
+def build_extras(
     values: Mapping[str, tf.Tensor],
     job: config.Config,
     transforms: Transforms,
@@ -32,13 +32,13 @@ def extras(
     """Returns the features of a batch that are not for the model; `values` are those of all columns
     that were read."""
     found = {SLICE + name: values[name] for name in slices}
-    found |= {THERE + label: transforms.there(values, label) for label in job.labels}
+    found |= {THERE + label: transforms.find_present(values, label) for label in job.labels}
     if (group := job.eval.group) is not None:
-        found[grouping.FEATURE] = grouping.ids(values[group], job.data.columns[group])
+        found[grouping.FEATURE] = grouping.compute_ids(values[group], job.data.columns[group])
     return found
 
 
-def names(job: config.Config, slices: Sequence[str]) -> list[str]:
+def list_names(job: config.Config, slices: Sequence[str]) -> list[str]:
     """Returns the names of these features."""
     group = [grouping.FEATURE] if job.eval.group is not None else []
     return [*(SLICE + name for name in slices), *(THERE + label for label in job.labels), *group]

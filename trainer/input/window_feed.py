@@ -49,7 +49,7 @@ class Feed:
         """Sets what is read from now on; `block_ranges` yields `None` for nothing yet."""
         self._begun = (self._started, block_ranges)
 
-    def pipeline(self) -> tf.Tensor:
+    def number_pipeline(self) -> tf.Tensor:
         """Returns the number of a pipeline, a scalar int64 that is new each time it is started."""
         if self._begun is not None:
             return tf.constant(self._started, tf.int64)
@@ -59,16 +59,16 @@ class Feed:
         self._started += 1
         return np.int64(self._started)
 
-    def _reads(self, pipeline: int) -> Iterator[epoch_order.BlockRange | None]:
+    def _read_block_ranges(self, pipeline: int) -> Iterator[epoch_order.BlockRange | None]:
         while self._begun is None or self._begun[0] != pipeline:
             yield None
         yield from self._begun[1]()
 
-    def rows(self, pipeline: int = 0) -> Iterator[np.ndarray]:
+    def read_rows(self, pipeline: int = 0) -> Iterator[np.ndarray]:
         """Yields a row of seven int64 a block range; one without records if there is no block range
         yet. Ends when another pipeline has been started."""
         b = self._blocks
-        for p in self._reads(pipeline):
+        for p in self._read_block_ranges(pipeline):
             if pipeline != self._started:
                 return
             if p is None:
@@ -79,7 +79,7 @@ class Feed:
             until = where[-1] if p.until is None else p.until
             yield np.array([*where, p.skip, p.epoch, p.block, until], np.int64)
 
-    def windows(self, pipeline: int = 0) -> Iterator[shuffle.MixingWindow]:
+    def read_windows(self, pipeline: int = 0) -> Iterator[shuffle.MixingWindow]:
         """Yields what is to be read next, mixed, for `tf.data.Dataset.from_generator`.
 
         A window ends with its epoch, so that it has no block twice. It never waits for block
@@ -87,14 +87,14 @@ class Feed:
         between steps. It hands out what there is, or nothing, and is asked again.
         """
         group: list[np.ndarray] = []
-        for row in self.rows(int(pipeline)):
+        for row in self.read_rows(int(pipeline)):
             if group and (not row[_RECORDS] or row[_EPOCH] != group[0][_EPOCH]):
-                yield shuffle.window(group, self._seed)
+                yield shuffle.build_window(group, self._seed)
                 group = []
             elif not row[_RECORDS]:
-                yield shuffle.window([], self._seed)
+                yield shuffle.build_window([], self._seed)
             if row[_RECORDS]:
                 group.append(row)
             if len(group) == self._open_blocks:
-                yield shuffle.window(group, self._seed)
+                yield shuffle.build_window(group, self._seed)
                 group = []

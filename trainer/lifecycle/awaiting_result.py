@@ -42,7 +42,7 @@ def is_written(
     looks, seen = 0, clock()
     while True:
         fatal.reraise(run, submission)
-        there, state = _is_there(run), _evaluator(run)
+        there, state = _is_there(run), _describe_evaluator(run)
         if there and state == "done":
             return True
         if state not in (None, *liveness.OVER):
@@ -50,7 +50,7 @@ def is_written(
         elif clock() - seen >= (min(patience, _SETTLED) if there else patience):
             return there
         looks += 1
-        reporter.progress("waiting for the evaluator", looks)
+        reporter.report_progress("waiting for the evaluator", looks)
         if wait(poll):
             raise errors.StoppedError(
                 "stopped while waiting for the evaluator; training is over, and saved. Run the "
@@ -64,6 +64,6 @@ def _is_there(run: RunFolder) -> bool:
     return None not in (result, done) and result["final_step"] == done["final_step"]  # type: ignore[index]
 
 
-def _evaluator(run: RunFolder) -> str | None:
+def _describe_evaluator(run: RunFolder) -> str | None:
     found = run_folder.read_status(run, _EVALUATOR)
     return None if found is None else liveness.find_process_state(run, found, time.time())

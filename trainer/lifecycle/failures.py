@@ -25,7 +25,7 @@ def report_failures(reporter: Reporter) -> Iterator[None]:
         try:
             yield
         except Exception as error:
-            raise _as_ours(error) from error
+            raise _translate(error) from error
     except errors.PipelineError as error:
         asked = isinstance(error, errors.RetryableError) and signals.stop_requested.is_set()
         state = "stopped" if asked else "failed"
@@ -35,21 +35,23 @@ def report_failures(reporter: Reporter) -> Iterator[None]:
         reporter.report("stopped", error="stopped", exit_code=errors.RetryableError.exit_code)
         raise
     except Exception as error:
-        reporter.report("failed", error=errors.describe(error), exit_code=1, **reporter.reached())
+        reporter.report(
+            "failed", error=errors.describe(error), exit_code=1, **reporter.describe_reached()
+        )
         raise
 
 
 @contextlib.contextmanager
-def of_reading(records: RecordDataset) -> Iterator[None]:
+def translate_reading(records: RecordDataset) -> Iterator[None]:
     """Turns TensorFlow's failures into ours in a command that reads the records of a run; those
     that are damaged are named."""
     try:
         yield
     except Exception as error:
-        raise _as_ours(damaged.explain(error, records)) from error
+        raise _translate(damaged.explain(error, records)) from error
 
 
-def _as_ours(error: Exception) -> Exception:
+def _translate(error: Exception) -> Exception:
     of_storage = (
         gcs_errors.translate_tensorflow_error(error)
         if isinstance(error, tf.errors.OpError)
@@ -62,7 +64,7 @@ def _as_ours(error: Exception) -> Exception:
     )
     if known is not None:
         return known
-    if (variable := checkpoint_files.lacking_variable(error)) is not None:
+    if (variable := checkpoint_files.find_missing_variable(error)) is not None:
         return errors.ModelError(
             f"the checkpoint lacks the variable {variable!r}, which model_fn makes in one mode "
             "only, or did not make when the checkpoint was saved; its variables must have the same "
@@ -75,7 +77,7 @@ def _as_ours(error: Exception) -> Exception:
         (tf.errors.ResourceExhaustedError, errors.RetryableError, "out of memory or disk"),
     ]
     if isinstance(error, session_manager.LOST_PEER):
-        return session_manager.lost_peer(error)
+        return session_manager.build_lost_peer_error(error)
     for kind, ours, meaning in kinds:
         if isinstance(error, kind):
             return ours(f"{meaning}: {first_line}")

@@ -37,11 +37,11 @@ def decide(
     """
     if job.train.epochs is None:
         return job
-    checkpoint = checkpoint_files.newest(run.path)
-    step = 0 if checkpoint is None else checkpoint_files.step_of(checkpoint)
+    checkpoint = checkpoint_files.find_newest(run.path)
+    step = 0 if checkpoint is None else checkpoint_files.read_step(checkpoint)
     # Blocks that are left out from now on have no part in what is left.
     included = blocks.due > 0
-    read = int(saved_counts.counts_in(checkpoint, blocks).reached[included].sum(dtype=np.int64))
+    read = int(saved_counts.read_counts(checkpoint, blocks).reached[included].sum(dtype=np.int64))
     records = int(blocks.due.sum(dtype=np.int64))
     found = epochs.length(job, records, step=step, read=read)
     run.write(epochs.LENGTH, dataclasses.asdict(found))
@@ -58,7 +58,7 @@ def decide(
     return resolved
 
 
-def decided(
+def read_decided(
     job: config.Config,
     run: RunFolder,
     *,

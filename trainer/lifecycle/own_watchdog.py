@@ -28,7 +28,7 @@ _SUSPENDED = 3.0
 _CONNECT = 2.0  # seconds
 
 
-def _unreachable(task: topology.Task) -> str:
+def _describe_unreachable(task: topology.Task) -> str:
     """Says which process that `task` makes its steps with cannot be reached, if one cannot."""
     servers = topology.PS in task.cluster
     for role in (topology.PS,) if servers else topology.TRAINING_ROLES:
@@ -83,7 +83,7 @@ class OwnWatchdog:
         own = self._reporter.status
         if own.state in run_folder.ENDED:
             return
-        statuses = {own.task: own, **self._of_chief()}
+        statuses = {own.task: own, **self._read_chief_status()}
         pids = {name: status.pid for name, status in statuses.items()}
         try:
             hang = self._watchdog.look(statuses, pids, self._now)
@@ -97,11 +97,11 @@ class OwnWatchdog:
             f"{hang.cause}, which cluster.watchdog_seconds, watchdog_start_seconds and, before the "
             "first step, start_wait_seconds limit"
         )
-        if lost := _unreachable(self._task):
+        if lost := _describe_unreachable(self._task):
             return f"{said}. {lost}. Start it there, or give every role its right address"
         return f"{said}. Run the same command to resume."
 
-    def _of_chief(self) -> dict[str, Status]:
+    def _read_chief_status(self) -> dict[str, Status]:
         """Returns the status of a chief that others of its cluster may be waiting for."""
         if self._task.job_name != topology.WORKER:
             return {}

@@ -37,7 +37,7 @@ _REPLICAS = "replicas"
 _OF_HOST = ("inputs", "download")
 
 
-def identity(job: config.Config) -> dict[str, str]:
+def identify(job: config.Config) -> dict[str, str]:
     """Returns what must be equal in all processes of a run.
 
     Not where the raw data lies: hosts may have that and the config in other places, and training
@@ -56,7 +56,7 @@ class PreflightServer:
 
     def __init__(self, run: RunFolder, job: config.Config) -> None:
         self._run = run
-        self._identity = {**identity(job), _REPLICAS: job.cluster.replicas or 1}
+        self._identity = {**identify(job), _REPLICAS: job.cluster.replicas or 1}
         self._answering = Tolerance("answering the roles that start")
 
     def start(self) -> None:
@@ -130,12 +130,12 @@ def check(
             )
         sleep(pause)
         pause = min(_LAST, pause * _GROWTH)
-    for what, own in identity(job).items():
+    for what, own in identify(job).items():
         if answer[what] != own:
             raise errors.UsageError(
                 f"{task.name}: its {what} is {own}, the chief's is {answer[what]}"
-                f"{_differences(run, job) if what == 'config' else ''}. Start every role with the "
-                f"same {what}"
+                f"{_describe_differences(run, job) if what == 'config' else ''}. Start every role "
+                f"with the same {what}"
             )
     replicas = job.cluster.replicas or 1
     if task.job_name in topology.TRAINING_ROLES and replicas != answer[_REPLICAS]:
@@ -146,7 +146,7 @@ def check(
         )
 
 
-def _differences(run: RunFolder, job: config.Config) -> str:
+def _describe_differences(run: RunFolder, job: config.Config) -> str:
     """Says in which keys the chief's config, as it has written it, differs from our own."""
     if not storage.exists(run.config_path):
         return ""

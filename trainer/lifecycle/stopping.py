@@ -175,7 +175,7 @@ class Watch:
         stopping = signals.stop_requested.is_set()
         chief = run_folder.read_status(self._run, f"{topology.CHIEF}-0") if stopping else None
         self._chief_saves = chief is not None and chief.is_saving
-        failure = None if stopping else failure_of_chief(self._run)
+        failure = None if stopping else read_chief_failure(self._run)
         if failure is not None:
             # A launcher ends this process meanwhile, and tells of the chief alone.
             self._leave(self._after_failure, failure)
@@ -240,12 +240,12 @@ class Watch:
         leaving.leave(self._reporter, error)
 
 
-def failure_of_chief(run: RunFolder) -> errors.PipelineError | None:
+def read_chief_failure(run: RunFolder) -> errors.PipelineError | None:
     """Returns the error of a chief that has failed for good; no process need wait for it."""
-    return failure_of(run_folder.read_status(run, "chief-0"))
+    return get_failure(run_folder.read_status(run, "chief-0"))
 
 
-def failure_of(chief: run_folder.Status | None) -> errors.PipelineError | None:
+def get_failure(chief: run_folder.Status | None) -> errors.PipelineError | None:
     """Returns the error in a chief's status if it has failed for good."""
     if chief is None or chief.exit_code not in errors.FINAL_CODES:
         return None

@@ -58,13 +58,13 @@ class VariablesHook(tf.compat.v1.train.SessionRunHook):
         """Notes what a step touches. Raises `UsageError` if variables that are needed are not
         trained, or are larger than the memory that is there for them."""
         trained = [_describe(variable) for variable in _v1.trainable_variables()]
-        if line := touched(self._how, trained):
+        if line := describe_changes(self._how, trained):
             self._reporter.add_note(line)
         every = [_describe(variable) for variable in _v1.global_variables()]
         _check_needed(self._needed(), {one.name for one in every})
-        check_memory(every, self._memory_of_servers(sum(one.bytes for one in every)))
+        check_memory(every, self._read_server_memory(sum(one.bytes for one in every)))
 
-    def _memory_of_servers(self, needed: int) -> Mapping[int | None, tuple[str, int]]:
+    def _read_server_memory(self, needed: int) -> Mapping[int | None, tuple[str, int]]:
         """Returns host and bytes of the memory of each server; `None` stands for this process."""
         count = len(self._task.cluster.get(topology.PS, ()))
         if not count:
@@ -72,7 +72,7 @@ class VariablesHook(tf.compat.v1.train.SessionRunHook):
             return {} if here is None else {None: (_LOCAL, here)}
         names = {f"{topology.PS}-{index}": index for index in range(count)}
 
-        def known() -> dict[int | None, tuple[str, int]]:
+        def read_known() -> dict[int | None, tuple[str, int]]:
             statuses = run_folder.read_statuses(self._run)
             return {
                 index: (statuses[name].host, statuses[name].memory or 0)
@@ -80,7 +80,7 @@ class VariablesHook(tf.compat.v1.train.SessionRunHook):
                 if name in statuses and statuses[name].memory is not None
             }
 
-        return _awaited(known, count, patience=_PATIENCE if needed > _LITTLE else 0.0)
+        return _await_known(read_known, count, patience=_PATIENCE if needed > _LITTLE else 0.0)
 
 
 def _check_needed(needed: Mapping[str, Iterable[str]], saved: set[str]) -> None:
@@ -93,7 +93,7 @@ def _check_needed(needed: Mapping[str, Iterable[str]], saved: set[str]) -> None:
             )
 
 
-def touched(how: str, variables: Iterable[_Variable]) -> str | None:
+def describe_changes(how: str, variables: Iterable[_Variable]) -> str | None:
     """Returns one line on what a step changes of the trained variables; `None` if it changes all of
     each, and none is a table."""
     by_row: dict[bool, list[_Variable]] = {True: [], False: []}
@@ -106,8 +106,8 @@ def touched(how: str, variables: Iterable[_Variable]) -> str | None:
     tables = f"{len(names)} table{'s' if len(names) > 1 else ''}"
     held, whole = (sum(one.bytes for one in by_row[kind]) for kind in (True, False))
     return (
-        f"{how}: of {tables} with {rows:,} rows in all ({_size(held)}), a step changes only the "
-        f"rows its batch asks for; of the other parameters ({_size(whole)}) it changes all"
+        f"{how}: of {tables} with {rows:,} rows in all ({_format_size(held)}), a step changes only "
+        f"the rows its batch asks for; of the other parameters ({_format_size(whole)}) it changes all"
     )
 
 
@@ -140,21 +140,23 @@ def check_memory(
         of = ", ".join(f"ps-{server}" for server in sorted(servers[host]))
         raise errors.UsageError(
             f"{of + ' on ' if of else ''}{host}: the variables of the model take "
-            f"{_size(held[host])}, up to {_size(bytes_)} while they are saved, and "
-            f"{_size(available[host])} of memory are free; "
-            f"{_arithmetic(name, shapes[name], total)}. Use a smaller embedding, fewer ids (hash: "
-            "buckets), train.optimizer.name=sgd, which remembers nothing, or cluster.ps on more "
+            f"{_format_size(held[host])}, up to {_format_size(bytes_)} while they are saved, and "
+            f"{_format_size(available[host])} of memory are free; "
+            f"{_explain_size(name, shapes[name], total)}. Use a smaller embedding, fewer ids "
+            "(hash: buckets), train.optimizer.name=sgd, which remembers nothing, or cluster.ps on more "
             "hosts"
         )
 
 
-def _arithmetic(name: str, shape: tuple[int, ...], total: Mapping[str, int]) -> str:
+def _explain_size(name: str, shape: tuple[int, ...], total: Mapping[str, int]) -> str:
     """Returns how the size of a variable, and of what an optimizer remembers of it, comes about."""
     like = [other for other in total if other == name or other.startswith(f"{name}/")]
     each = total[name] // max(1, _count(shape))
     product = " x ".join(f"{length:,}" for length in (*shape, each))
     copies = f" x {len(like)} (with what the optimizer remembers)" if len(like) > 1 else ""
-    return f"{name!r} alone is {product} bytes{copies} = {_size(sum(total[o] for o in like))}"
+    return (
+        f"{name!r} alone is {product} bytes{copies} = {_format_size(sum(total[o] for o in like))}"
+    )
 
 
 def _describe(variable: Any) -> _Variable:
@@ -175,7 +177,7 @@ def _describe(variable: Any) -> _Variable:
     )
 
 
-def _awaited(
+def _await_known(
     known: Callable[[], dict[int | None, tuple[str, int]]], count: int, *, patience: float
 ) -> dict[int | None, tuple[str, int]]:
     until = time.monotonic() + patience
@@ -188,7 +190,7 @@ def _count(shape: Any) -> int:
     return int(tf.TensorShape(shape).num_elements() or 0)
 
 
-def _size(count: float) -> str:
+def _format_size(count: float) -> str:
     for unit, one in (("GB", 1e9), ("MB", 1e6)):
         if count >= one:
             return f"{count / one:,.1f} {unit}"

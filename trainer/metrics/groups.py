@@ -69,12 +69,12 @@ def rank(groups: np.ndarray, positive: np.ndarray, scores: np.ndarray, *, top: i
         groups, positive, scores = groups[inside], positive[inside], scores[inside]
     order = np.lexsort([-scores, groups])
     groups, positive, scores = groups[order], positive[order], scores[order]
-    first = _begins(groups)
+    first = _mark_beginnings(groups)
     number = np.cumsum(first) - 1
     sizes = np.bincount(number) if len(number) else np.zeros(0, int)
     positives = np.bincount(number, positive, len(sizes)).astype(int)
     usable = (positives > 0) & (positives < sizes)
-    blocks = _blocks(first | _begins(scores), number, positive, sizes=sizes)
+    blocks = _build_blocks(first | _mark_beginnings(scores), number, positive, sizes=sizes)
     counts = GroupCounts(
         groups=len(sizes),
         usable=int(np.count_nonzero(usable)),
@@ -84,14 +84,14 @@ def rank(groups: np.ndarray, positive: np.ndarray, scores: np.ndarray, *, top: i
         short=int(np.count_nonzero(usable & (sizes <= top))),
         without=without,
     )
-    reciprocal, hit = _first_hit(blocks, len(sizes), top)
+    reciprocal, hit = _find_first_hit(blocks, len(sizes), top)
     area, ndcg = _area(blocks, sizes, positives), _ndcg(blocks, sizes, positives, top=top)
     return Ranked(
         sizes[usable], area[usable], ndcg[usable], reciprocal[usable], hit[usable], counts
     )
 
 
-def _begins(values: np.ndarray) -> np.ndarray:
+def _mark_beginnings(values: np.ndarray) -> np.ndarray:
     """Returns where a value differs from the one before; NaN are equal to each other."""
     differs = np.ones(len(values), bool)
     now, before = values[1:], values[:-1]
@@ -99,7 +99,7 @@ def _begins(values: np.ndarray) -> np.ndarray:
     return differs
 
 
-def _blocks(
+def _build_blocks(
     first: np.ndarray, number: np.ndarray, positive: np.ndarray, *, sizes: np.ndarray
 ) -> _Blocks:
     at = np.flatnonzero(first)
@@ -132,11 +132,11 @@ def _ndcg(blocks: _Blocks, sizes: np.ndarray, positives: np.ndarray, *, top: int
     return np.asarray(found / np.maximum(up_to(positives), 1))
 
 
-def _first_hit(blocks: _Blocks, groups: int, top: int) -> tuple[np.ndarray, np.ndarray]:
+def _find_first_hit(blocks: _Blocks, groups: int, top: int) -> tuple[np.ndarray, np.ndarray]:
     """Returns one over the place of the first positive of each group, and the chance that it is
     among the first `top`; 0 if it is not."""
     hits = np.flatnonzero(blocks.positives)
-    hits = hits[_begins(blocks.group[hits])]
+    hits = hits[_mark_beginnings(blocks.group[hits])]
     reciprocal, hit = np.zeros(groups), np.zeros(groups)
     group, start = blocks.group[hits], blocks.start[hits]
     size, positives = blocks.size[hits], blocks.positives[hits]
@@ -151,15 +151,15 @@ def _first_hit(blocks: _Blocks, groups: int, top: int) -> tuple[np.ndarray, np.n
     return reciprocal, hit
 
 
-def metrics(ranked: Ranked, top: int) -> dict[str, MetricEstimate]:
+def compute_metrics(ranked: Ranked, top: int) -> dict[str, MetricEstimate]:
     """Returns the metrics with their intervals, by name: the area as a mean weighted by examples,
     the others as plain means of groups. Nothing if no group holds both labels."""
     if not len(ranked.sizes):
         return {}
     plain = (ranked.ndcg, ranked.reciprocal_rank, ranked.hit)
     estimates = [
-        intervals.fraction(ranked.area, weights=ranked.sizes),
-        *map(intervals.fraction, plain),
+        intervals.estimate_fraction(ranked.area, weights=ranked.sizes),
+        *map(intervals.estimate_fraction, plain),
     ]
     told_of = [dataclasses.replace(one, units=describe(ranked)) for one in estimates]
     return dict(zip(metrics_of_groups(top), told_of, strict=True))

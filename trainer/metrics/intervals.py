@@ -59,7 +59,7 @@ _CARRYING_SHARE = 1 / 6
 _NORMAL_FROM = 28
 
 
-def by_influence(
+def estimate_by_influence(
     value: float,
     influence: np.ndarray,
     scale: Scale,
@@ -102,14 +102,14 @@ def by_influence(
     error = math.sqrt((units - 1) / units * float(np.sum(np.square(left)))) / len(influence)
     step = point * error * slope(value)
     low, high = step_from(value, -step), step_from(value, step)
-    down, up = _points_of_skewed(left, point)
+    down, up = _compute_skewed_points(left, point)
     if value - down * error > least:
         low = min(low, value - down * error)
     if value + up * error < most:
         high = max(high, value + up * error)
     few = min(units, units if fewest is None else fewest) < FEW
     few_carry = not few and _do_few_carry(left, carriers)
-    return checked(MetricEstimate(value, low, high, few, few_carry=few_carry, units=told))
+    return mark_if_alike(MetricEstimate(value, low, high, few, few_carry=few_carry, units=told))
 
 
 def _do_few_carry(influence: np.ndarray, carriers: int) -> bool:
@@ -121,7 +121,7 @@ def _do_few_carry(influence: np.ndarray, carriers: int) -> bool:
     return effective < min(carriers, _CARRYING_SHARE * len(influence))
 
 
-def _points_of_skewed(influence: np.ndarray, point: float) -> tuple[float, float]:
+def _compute_skewed_points(influence: np.ndarray, point: float) -> tuple[float, float]:
     """Returns how many standard errors the ends of an interval are below and above its value, from
     the `point` of a normal estimate: those of Hall (On the removal of skewness by transformation,
     1992), whose cubic transform of Student's t has no skewness."""
@@ -150,13 +150,15 @@ def describe_units(
     return f"{GROUPS}: {units:,}{which}, of {examples:,} {RECORDS}"
 
 
-def checked(found: MetricEstimate) -> MetricEstimate:
+def mark_if_alike(found: MetricEstimate) -> MetricEstimate:
     """Returns an estimate whose interval has no width as one of examples that are all alike. That
     those seen do not vary, whose variance was estimated, is no proof that others do not."""
-    return found if found.high - found.low > _NO_WIDTH * abs(found.value) else unknown(found)
+    return (
+        found if found.high - found.low > _NO_WIDTH * abs(found.value) else remove_interval(found)
+    )
 
 
-def unknown(found: MetricEstimate) -> MetricEstimate:
+def remove_interval(found: MetricEstimate) -> MetricEstimate:
     """Returns an estimate without an interval, of examples that are all alike."""
     alike = (found.alike or not found.few) and math.isfinite(found.value)
     value = found.value
@@ -168,11 +170,11 @@ def are_alike(values: np.ndarray) -> bool:
     return bool(np.ptp(values) <= _NO_WIDTH * np.max(np.abs(values)))
 
 
-def wider(one: MetricEstimate, other: MetricEstimate) -> MetricEstimate:
+def widen(one: MetricEstimate, other: MetricEstimate) -> MetricEstimate:
     """Returns `one` with an interval that covers that of `other` too, and the units of that."""
     low, high = min(one.low, other.low), max(one.high, other.high)
     few = any(each.few and not each.alike for each in (one, other))
-    return checked(MetricEstimate(one.value, low, high, few, units=other.units))
+    return mark_if_alike(MetricEstimate(one.value, low, high, few, units=other.units))
 
 
 def count_units(groups: np.ndarray | None, chosen: np.ndarray) -> int:
@@ -181,9 +183,9 @@ def count_units(groups: np.ndarray | None, chosen: np.ndarray) -> int:
     return int(np.count_nonzero(chosen)) if groups is None else len(np.unique(groups[chosen]))
 
 
-def share(hits: np.ndarray, groups: np.ndarray | None = None) -> MetricEstimate:
+def estimate_share(hits: np.ndarray, groups: np.ndarray | None = None) -> MetricEstimate:
     """Returns the share of true `hits`, `[examples]` bool, with Wilson's interval (1927), or that
-    of `by_influence` if its `groups` make that wider. Where all hits are alike, nothing tells how
+    of `estimate_by_influence` if its `groups` make that wider. Where all hits are alike, nothing tells how
     alike examples of a group are: each group then counts once."""
     found = wilson(int(np.count_nonzero(hits)), len(hits))
     if groups is None:
@@ -191,7 +193,9 @@ def share(hits: np.ndarray, groups: np.ndarray | None = None) -> MetricEstimate:
     if not 0 < found.value < 1:
         units = len(np.unique(groups))
         return wilson(round(found.value) * units, units, examples=len(hits))
-    return wider(found, by_influence(found.value, hits - found.value, LOGIT, groups=groups))
+    return widen(
+        found, estimate_by_influence(found.value, hits - found.value, LOGIT, groups=groups)
+    )
 
 
 def wilson(hits: int, n: int, *, examples: int | None = None) -> MetricEstimate:
@@ -206,7 +210,7 @@ def wilson(hits: int, n: int, *, examples: int | None = None) -> MetricEstimate:
     return MetricEstimate(p, low, high, n < FEW, units=describe_units(n, examples=examples))
 
 
-def fraction(
+def estimate_fraction(
     values: np.ndarray,
     *,
     weights: np.ndarray | None = None,
@@ -220,23 +224,23 @@ def fraction(
         units = count_units(groups, np.ones(len(values), bool))
         return wilson(round(value * units), units, examples=None if groups is None else len(values))
     influence = (values - value) * (1.0 if share_of is None else share_of)
-    return by_influence(value, influence, LOGIT, groups=groups, weights=share_of)
+    return estimate_by_influence(value, influence, LOGIT, groups=groups, weights=share_of)
 
 
-def mean(values: np.ndarray) -> MetricEstimate:
+def estimate_mean(values: np.ndarray) -> MetricEstimate:
     """Returns the mean of `[examples]` values that are 0 or more, with the interval of its
     logarithm by the delta method, so that it ends above zero; one example has none, nor have
     examples that are all alike."""
     n, value = len(values), float(np.mean(values))
     if not value:
-        return checked(MetricEstimate(value, value, value, n < FEW, units=describe_units(n)))
-    return by_influence(value, values - value, LOG, carriers=CARRIERS)
+        return mark_if_alike(MetricEstimate(value, value, value, n < FEW, units=describe_units(n)))
+    return estimate_by_influence(value, values - value, LOG, carriers=CARRIERS)
 
 
-def plain_mean(values: np.ndarray) -> MetricEstimate:
+def estimate_plain_mean(values: np.ndarray) -> MetricEstimate:
     """Returns the mean of `[examples]` values of any sign, with its interval."""
     value = float(np.mean(values))
-    return by_influence(value, values - value, PLAIN)
+    return estimate_by_influence(value, values - value, PLAIN)
 
 
 def student_t(freedom: float) -> float:
@@ -254,7 +258,7 @@ def student_t(freedom: float) -> float:
     return z + sum(term / freedom**power for power, term in enumerate(terms, 1))
 
 
-def half_of_means(*samples: np.ndarray) -> float:
+def compute_half_width(*samples: np.ndarray) -> float:
     """Returns half the width of the interval of a sum or difference of the means of independent
     samples, each of two or more: by the t of Welch (1947)."""
     parts = [(float(np.var(one, ddof=1)) / len(one), len(one) - 1) for one in samples]
@@ -264,21 +268,21 @@ def half_of_means(*samples: np.ndarray) -> float:
     return student_t(variance**2 / sum(part**2 / n for part, n in parts)) * math.sqrt(variance)
 
 
-def root_mean_square(values: np.ndarray) -> MetricEstimate:
+def estimate_root_mean_square(values: np.ndarray) -> MetricEstimate:
     """Returns the root of the mean square, with the roots of the ends of its interval."""
-    square = mean(np.square(values))
+    square = estimate_mean(np.square(values))
     low, value, high = (math.sqrt(x) for x in (square.low, square.value, square.high))
     return dataclasses.replace(square, value=value, low=low, high=high)
 
 
-def area_under_roc(
+def estimate_area_under_roc(
     labels: np.ndarray, scores: np.ndarray, groups: np.ndarray | None = None
 ) -> MetricEstimate | None:
     """Returns how likely a positive example scores above a negative one, ties counting half.
 
     `labels` is `[examples]` of 0 and 1. The interval covers two: that of Newcombe (2006, method 5),
     which holds its promise for few examples and for areas near 1, and DeLong's (1988), of the
-    logit, which follows how the scores really lie, and with `groups` that of `by_influence` too.
+    logit, which follows how the scores really lie, and with `groups` that of `estimate_by_influence` too.
     Of an area of 0 or 1 only Newcombe's has a width, in which each group then counts once.
     `None` if only one label is there.
     """
@@ -288,11 +292,14 @@ def area_under_roc(
         return None
     units = count_units(groups, labels == 1), count_units(groups, labels != 1)
     # How often each positive example is above the negative ones, and each negative one below.
-    above, below = share_below(of_positive, of_negative), 1 - share_below(of_negative, of_positive)
+    above, below = (
+        compute_share_below(of_positive, of_negative),
+        1 - compute_share_below(of_negative, of_positive),
+    )
     area = float(np.mean(above))
     low, high = _newcombe(area, *(counts if 0 < area < 1 else units))
     if min(counts) > 1 and 0 < area < 1:
-        half = half_of_means(above, below) / (area * (1 - area))
+        half = compute_half_width(above, below) / (area * (1 - area))
         middle = math.log(area / (1 - area))
         low, high = min(low, _logistic(middle - half)), max(high, _logistic(middle + half))
     every = count_units(groups, np.ones(len(labels), bool))
@@ -303,8 +310,8 @@ def area_under_roc(
     influence = np.empty(len(labels))
     influence[labels == 1] = (above - area) * len(labels) / counts[0]
     influence[labels != 1] = (below - area) * len(labels) / counts[1]
-    clustered = by_influence(area, influence, LOGIT, groups=groups, fewest=min(units))
-    return wider(found, clustered)
+    clustered = estimate_by_influence(area, influence, LOGIT, groups=groups, fewest=min(units))
+    return widen(found, clustered)
 
 
 def narrow(found: MetricEstimate, every: int, value: float) -> MetricEstimate:
@@ -315,7 +322,7 @@ def narrow(found: MetricEstimate, every: int, value: float) -> MetricEstimate:
     return dataclasses.replace(found, value=value, low=low, high=high)
 
 
-def share_below(scores: np.ndarray, others: np.ndarray) -> np.ndarray:
+def compute_share_below(scores: np.ndarray, others: np.ndarray) -> np.ndarray:
     """Returns `[scores]`, the share of `others` that are below each score."""
     ordered = np.sort(others)
     left, right = (np.searchsorted(ordered, scores, side) for side in ("left", "right"))

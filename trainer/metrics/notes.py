@@ -13,7 +13,7 @@ from trainer.metrics.groups import GroupCounts
 _NAMED = 5
 
 
-def undefined(
+def describe_undefined(
     rows: Iterable[tuple[str, Mapping[str, object]]],
     metrics: Sequence[str],
     cause: str = "Only one label occurs in",
@@ -26,13 +26,13 @@ def undefined(
         if missing:
             absent.setdefault(missing, []).append(slice_name)
     return [
-        f"{cause} {enumerated(slices)}: {', '.join(missing)} "
+        f"{cause} {enumerate_slices(slices)}: {', '.join(missing)} "
         f"{'is' if len(missing) == 1 else 'are'} not defined there."
         for missing, slices in absent.items()
     ]
 
 
-def sampled(contents: manifest.Manifest) -> tuple[str, ...]:
+def describe_sample(contents: manifest.Manifest) -> tuple[str, ...]:
     """Returns a sentence on metrics of train, if its records are a sample."""
     found = contents.sampled
     if found is None:
@@ -41,7 +41,7 @@ def sampled(contents: manifest.Manifest) -> tuple[str, ...]:
     return (f"{of_rows} So calibration, log loss and others of train are not those of all rows.",)
 
 
-def groups(counts: GroupCounts, column: str, top: int) -> Iterator[str]:
+def describe_groups(counts: GroupCounts, column: str, top: int) -> Iterator[str]:
     """Yields what the groups by a column are, and which of them do not count."""
     area, *firsts = metrics_of_groups(top)
     left_out = [
@@ -74,7 +74,7 @@ def groups(counts: GroupCounts, column: str, top: int) -> Iterator[str]:
         yield f"Records without {column}, in no group: {counts.without:,}."
 
 
-def enumerated(slices: Sequence[str]) -> str:
+def enumerate_slices(slices: Sequence[str]) -> str:
     """Returns names of slices as text; of many, the first and how many more."""
     named = ", ".join("all records" if name == "all" else name for name in slices[:_NAMED])
     return named + (f" and {len(slices) - _NAMED} more" if len(slices) > _NAMED else "")

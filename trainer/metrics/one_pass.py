@@ -35,13 +35,13 @@ def watch(predictions: Any, labels: Any, extras: Mapping[str, tf.Tensor]) -> Non
     known = (_CLASS, _CHANCES, _NUMBER)
     given = served.items() if isinstance(served, Mapping) else ()
     found = {name: values for name, values in given if name.rpartition("/")[2] in known}
-    by_label = slice_metrics.of_labels(labels)
+    by_label = slice_metrics.name_labels(labels)
     for name, label in by_label.items():
         prefix = name.removeprefix(slice_metrics.LABEL).removeprefix("/")
         prefix += "/" if prefix else ""
         if _is_of_many(found.get(prefix + _CHANCES), label):
-            found[prefix + _LIKELIHOOD] = _likelihood(found.pop(prefix + _CHANCES), label)
-    entry = replicas.index(), {**found, **by_label, **extras}
+            found[prefix + _LIKELIHOOD] = _look_up_likelihood(found.pop(prefix + _CHANCES), label)
+    entry = replicas.get_index(), {**found, **by_label, **extras}
     tf.compat.v1.add_to_collection(_PREDICTED, entry)
 
 
@@ -57,7 +57,7 @@ def _is_of_many(chances: Any, label: Any) -> bool:
     return bool(label.dtype.is_integer and label.shape.rank == 1)
 
 
-def _likelihood(chances: tf.Tensor, label: tf.Tensor) -> tf.Tensor:
+def _look_up_likelihood(chances: tf.Tensor, label: tf.Tensor) -> tf.Tensor:
     number = tf.clip_by_value(tf.cast(label, tf.int64), 0, chances.shape[1] - 1)
     return tf.gather(chances, number, batch_dims=1)
 
@@ -81,11 +81,11 @@ class SliceHook(tf.compat.v1.train.SessionRunHook):
         is_enough = all(_is_enough(tensors, labels) for tensors in of_each)
         self._fetched = of_each if is_enough else []
         self._by_label = (
-            slice_metrics.evaluations(self._records, self._slices, every=self._every)
+            slice_metrics.build_evaluations(self._records, self._slices, every=self._every)
             if is_enough
             else {}
         )
-        label = next(iter(slice_metrics.of_labels(dict.fromkeys(labels) or None)))
+        label = next(iter(slice_metrics.name_labels(dict.fromkeys(labels) or None)))
         self._sizes = [tf.shape(tensors[label])[0] for tensors in of_each]
 
     def before_run(self, run_context: Any) -> Any:
@@ -100,7 +100,7 @@ class SliceHook(tf.compat.v1.train.SessionRunHook):
                 one.add(batch)
         work.advance(int(sum(sizes)))
 
-    def results(self) -> dict[str | None, SliceResult] | None:
+    def get_results(self) -> dict[str | None, SliceResult] | None:
         """Returns the last evaluation, by each label; `None` if its graph does not predict
         what the model serves."""
         return {label: one.result() for label, one in self._by_label.items()} or None
@@ -120,11 +120,11 @@ def _is_enough(tensors: Mapping[str, Any], labels: Sequence[str]) -> bool:
             for name in (_CLASS, _NUMBER)
             if prefix + name in tensors
         )
-        for prefix, label in _parts(labels)
+        for prefix, label in _list_parts(labels)
     )
 
 
-def _parts(labels: Sequence[str]) -> list[tuple[str, str]]:
+def _list_parts(labels: Sequence[str]) -> list[tuple[str, str]]:
     """Returns what predictions of each label begin with, and the name of its values."""
     several = [(f"{label}/", f"{slice_metrics.LABEL}/{label}") for label in labels]
     return several or [("", slice_metrics.LABEL)]
@@ -160,9 +160,9 @@ def evaluate(
     `name`, and evaluated by slices in the same pass."""
     hook = SliceHook(records, slices)
     found = estimator.evaluate(
-        records.eval_input_fn(split, slices),
+        records.build_eval_input_fn(split, slices),
         hooks=[hook],
         checkpoint_path=checkpoint,
         name=name,
     )
-    return Evaluated({of: float(value) for of, value in found.items()}, hook.results())
+    return Evaluated({of: float(value) for of, value in found.items()}, hook.get_results())

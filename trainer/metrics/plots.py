@@ -24,10 +24,10 @@ _BAND = "The band is the 95 % interval at each threshold."
 def draw(summary: Summary, names: Sequence[str] = ()) -> str:
     """Returns the plots as HTML; `names` are those of classes, if they have any."""
     if isinstance(summary, Binary):
-        return document.figures(*_binary(summary, names))
+        return document.figures(*_draw_binary(summary, names))
     if isinstance(summary, Classes):
-        return document.figures(*_classes(summary, names))
-    return document.figures(*_numbers(summary))
+        return document.figures(*_draw_classes(summary, names))
+    return document.figures(*_draw_numbers(summary))
 
 
 def format_estimate(one: MetricEstimate | None) -> str:
@@ -35,19 +35,19 @@ def format_estimate(one: MetricEstimate | None) -> str:
     return "" if one is None else f"{one.value:.3f} [{one.low:.3f}, {one.high:.3f}]"
 
 
-def _binary(found: Binary, names: Sequence[str]) -> list[str]:
+def _draw_binary(found: Binary, names: Sequence[str]) -> list[str]:
     if not found.has_both_labels:
-        return [document.figure("Confusion at 0.5", _confusion(found, names))]
+        return [document.figure("Confusion at 0.5", _draw_confusion(found, names))]
     thresholds = found.thresholds()
     return [
-        _roc(thresholds),
-        _precision_recall(thresholds),
-        _calibration(found),
-        document.figure("Confusion at 0.5", _confusion(found, names), "Rows add up to 100 %."),
+        _draw_roc(thresholds),
+        _draw_precision_recall(thresholds),
+        _draw_calibration(found),
+        document.figure("Confusion at 0.5", _draw_confusion(found, names), "Rows add up to 100 %."),
     ]
 
 
-def _thinned(
+def _thin_out(
     thresholds: Sequence[Threshold], at: Callable[[Threshold], Point]
 ) -> list[tuple[Threshold, Point]]:
     """Leaves out points that fall on the one before."""
@@ -61,9 +61,9 @@ def _thinned(
     return found if found[-1][0] == last else [*found, (last, at(last))]
 
 
-def _roc(thresholds: Sequence[Threshold]) -> str:
+def _draw_roc(thresholds: Sequence[Threshold]) -> str:
     frame = Frame(_UNIT, _UNIT, "false positive rate", "true positive rate")
-    points = _thinned(thresholds, lambda one: (one.false_positive_rate, one.recall.value))
+    points = _thin_out(thresholds, lambda one: (one.false_positive_rate, one.recall.value))
     band = [(x, one.recall.low, one.recall.high) for one, (x, _) in points]
     drawn = frame.draw(
         frame.line([(0, 0), (1, 1)], "#999", dashed=True),
@@ -73,9 +73,9 @@ def _roc(thresholds: Sequence[Threshold]) -> str:
     return document.figure("ROC", drawn, f"{_BAND} Dashed: chance.")
 
 
-def _precision_recall(thresholds: Sequence[Threshold]) -> str:
+def _draw_precision_recall(thresholds: Sequence[Threshold]) -> str:
     frame = Frame(_UNIT, _UNIT, "recall", "precision")
-    points = _thinned(thresholds[1:], lambda one: (one.recall.value, one.precision.value))
+    points = _thin_out(thresholds[1:], lambda one: (one.recall.value, one.precision.value))
     band = [(x, one.precision.low, one.precision.high) for one, (x, _) in points]
     rate = thresholds[0].positives / (thresholds[0].positives + thresholds[0].negatives)
     drawn = frame.draw(
@@ -87,18 +87,18 @@ def _precision_recall(thresholds: Sequence[Threshold]) -> str:
     return document.figure("Precision and recall", drawn, note)
 
 
-def _calibration(found: Binary) -> str:
+def _draw_calibration(found: Binary) -> str:
     frame = Frame(_UNIT, _UNIT, "predicted probability", "share of positives")
     bins = found.calibration()
     below = Frame(_UNIT, _UNIT, "predicted probability", "share of records", height=120)
     total = sum(one.count for one in bins)
-    shares = [(_tenth(one.predicted), one.count / total) for one in bins]
+    shares = [(_find_tenth(one.predicted), one.count / total) for one in bins]
     drawn = frame.draw(
         frame.line([(0, 0), (1, 1)], "#999", dashed=True),
         frame.intervals([(b.predicted, b.observed.low, b.observed.high) for b in bins]),
         frame.dots([(b.predicted, b.observed.value) for b in bins]),
     ) + below.draw(below.boxes([(x + 0.005, x + 0.095, 0, share) for x, share in shares]))
-    predicted, observed = found.predicted_and_observed()
+    predicted, observed = found.compute_means()
     ratio = f"{predicted / observed.value:.3f}" if observed.value else "none"
     note = (
         f"Mean of the probabilities {predicted:.4f}, share of positives "
@@ -108,16 +108,16 @@ def _calibration(found: Binary) -> str:
     return document.figure("Calibration", drawn, note)
 
 
-def _tenth(probability: float) -> float:
+def _find_tenth(probability: float) -> float:
     """Returns where the tenth of the scale begins."""
     return min(int(probability * 10), 9) / 10
 
 
-def _name(one: int, names: Sequence[str]) -> str:
+def _get_name(one: int, names: Sequence[str]) -> str:
     return names[one] if 0 <= one < len(names) else str(one)
 
 
-def _confusion(found: Binary, names: Sequence[str]) -> str:
+def _draw_confusion(found: Binary, names: Sequence[str]) -> str:
     counts = found.confusion
     sizes = counts.sum(axis=1)
     shares = [[n / max(1, of) for n in row] for row, of in zip(counts.tolist(), sizes, strict=True)]
@@ -125,7 +125,7 @@ def _confusion(found: Binary, names: Sequence[str]) -> str:
     shares_drawn = charts.matrix(
         shares,
         [[f"{100 * share:.0f}" for share in row] for row in shares],
-        [_name(0, names), _name(1, names)],
+        [_get_name(0, names), _get_name(1, names)],
         notes=[f"{of:,}" for of in sizes],
         labels=("label", "predicted, %"),
     )
@@ -142,7 +142,7 @@ def _confusion(found: Binary, names: Sequence[str]) -> str:
     return shares_drawn + document.table(("", "records", "", "95 % interval"), cells, right={1})
 
 
-def _classes(found: Classes, names: Sequence[str]) -> list[str]:
+def _draw_classes(found: Classes, names: Sequence[str]) -> list[str]:
     of = found.choose(_CLASSES)
     counts, sizes = found.matrix(of), [found.size(one) for one in of]
     shares = [
@@ -150,8 +150,8 @@ def _classes(found: Classes, names: Sequence[str]) -> list[str]:
     ]
     drawn = charts.matrix(
         shares,
-        [[_percent(share) for share in row] for row in shares],
-        [_name(one, names) for one in of],
+        [[_format_percent(share) for share in row] for row in shares],
+        [_get_name(one, names) for one in of],
         notes=[f"{size:,}" for size in sizes],
         labels=("label", "predicted, %"),
     )
@@ -160,7 +160,7 @@ def _classes(found: Classes, names: Sequence[str]) -> list[str]:
         note += f" Of {found.count:,} classes, the {len(of)} with the most errors."
     classes = [
         (
-            _name(one, names),
+            _get_name(one, names),
             f"{size:,}",
             format_estimate(found.recall(one)),
             format_estimate(found.precision(one)),
@@ -168,7 +168,12 @@ def _classes(found: Classes, names: Sequence[str]) -> list[str]:
         for one, size in zip(of, sizes, strict=True)
     ]
     confusions = [
-        (_name(one.label, names), _name(one.predicted, names), f"{one.count:,}", f"{one.of:,}")
+        (
+            _get_name(one.label, names),
+            _get_name(one.predicted, names),
+            f"{one.count:,}",
+            f"{one.of:,}",
+        )
         for one in found.top_confusions(_CONFUSIONS)
     ]
     return [
@@ -184,13 +189,13 @@ def _classes(found: Classes, names: Sequence[str]) -> list[str]:
     ]
 
 
-def _percent(share: float) -> str:
+def _format_percent(share: float) -> str:
     if not share:
         return ""
     return f"{100 * share:.0f}" if share >= 0.0095 else "<1"
 
 
-def _numbers(found: PredictedNumbers) -> list[str]:
+def _draw_numbers(found: PredictedNumbers) -> list[str]:
     scale = (found.low, found.high)
     about = (
         f"Axes: the outermost percents of the labels of train, {charts.number(found.low)} to "
@@ -198,29 +203,29 @@ def _numbers(found: PredictedNumbers) -> list[str]:
         "are drawn at the edge."
     )
     return [
-        document.figure("Predicted against observed", _map(found, scale), about),
+        document.figure("Predicted against observed", _draw_map(found, scale), about),
         document.figure(
             "Residuals, predicted minus observed",
-            _residuals(found),
+            _draw_residuals(found),
             "Half the scale to each side. The upright axis ends at 0.2, 0.5 or 1; "
             f"{found.count:,} records.",
         ),
         document.figure(
             "Residuals by tenth of the predictions",
-            _deciles(found, scale),
+            _draw_deciles(found, scale),
             "Dots are means with 95 % intervals; the axes are those above, the upright one a "
             "quarter as long as the scale.",
         ),
     ]
 
 
-def _map(found: PredictedNumbers, scale: tuple[float, float]) -> str:
+def _draw_map(found: PredictedNumbers, scale: tuple[float, float]) -> str:
     frame = Frame(scale, scale, "predicted", "observed", height=320)
     cells, top = len(found.map), max(1, int(found.map.max()))
     size = (found.high - found.low) / cells
     boxes = [
         frame.boxes(
-            [_cell(found.low + x * size, found.low + y * size, size)],
+            [_build_cell(found.low + x * size, found.low + y * size, size)],
             opacity=0.08 + 0.92 * (n / top) ** 0.5,
         )
         for x, column in enumerate(found.map.tolist())
@@ -231,11 +236,11 @@ def _map(found: PredictedNumbers, scale: tuple[float, float]) -> str:
     return frame.draw(*boxes, frame.line(ends, "#999", dashed=True))
 
 
-def _cell(x: float, y: float, size: float) -> tuple[float, float, float, float]:
+def _build_cell(x: float, y: float, size: float) -> tuple[float, float, float, float]:
     return x, x + size, y, y + size
 
 
-def _residuals(found: PredictedNumbers) -> str:
+def _draw_residuals(found: PredictedNumbers) -> str:
     counts = found.residuals.tolist()
     shares = [n / max(1, found.count) for n in counts]
     top = next(end for end in _SHARES if max(shares) <= end)
@@ -249,13 +254,13 @@ def _residuals(found: PredictedNumbers) -> str:
     return frame.draw(frame.boxes(boxes), frame.mark(0.0, "#999"))
 
 
-def _ends(one: MetricEstimate) -> str:
+def _format_ends(one: MetricEstimate) -> str:
     if one.few:
         return figures.interval(one.low, one.high, few=one.few, alike=one.alike, units=one.units)
     return f"[{one.low:,.3g}, {one.high:,.3g}]"
 
 
-def _deciles(found: PredictedNumbers, scale: tuple[float, float]) -> str:
+def _draw_deciles(found: PredictedNumbers, scale: tuple[float, float]) -> str:
     deciles, reach = found.deciles(), found.reach / 4
     frame = Frame(scale, (-reach, reach), "mean prediction", "mean residual")
     drawn = frame.draw(
@@ -268,7 +273,7 @@ def _deciles(found: PredictedNumbers, scale: tuple[float, float]) -> str:
             f"{d.count:,}",
             f"{d.predicted:,.4g}",
             f"{d.observed:,.4g}",
-            f"{d.residual.value:,.3g} {_ends(d.residual)}",
+            f"{d.residual.value:,.3g} {_format_ends(d.residual)}",
             f"{d.rmse:,.4g}",
         )
         for d in deciles

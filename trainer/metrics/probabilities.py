@@ -1,7 +1,7 @@
 """Metrics of predicted probabilities of two classes, with 95 % confidence intervals.
 
 Values are those of scikit-learn's `log_loss` and `average_precision_score` on the same predictions.
-Intervals are those of `intervals.by_influence`.
+Intervals are those of `intervals.estimate_by_influence`.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ class Scored:
     @functools.cached_property
     def losses(self) -> np.ndarray:
         """The log loss of each example, in nats."""
-        return losses(self.likelihood)
+        return compute_losses(self.likelihood)
 
 
-def losses(likelihood: np.ndarray) -> np.ndarray:
+def compute_losses(likelihood: np.ndarray) -> np.ndarray:
     """Returns the log loss of each example, in nats, by the probability of its label: clipped to
     what its type can tell from 0 and 1, as scikit-learn does, 1.2e-7 and 1 - 1.2e-7 for float32."""
     eps = np.finfo(likelihood.dtype).eps
@@ -65,7 +65,7 @@ class Influenced:
 
     def estimate(self, groups: np.ndarray | None) -> MetricEstimate:
         """Returns the metric with its interval."""
-        return intervals.by_influence(
+        return intervals.estimate_by_influence(
             self.value,
             self.influence,
             self.scale,
@@ -136,7 +136,7 @@ def average_precision(scored: Scored) -> Influenced | None:
     return Influenced(value, (gain - cost) / scored.rate, intervals.LOGIT, fewest)
 
 
-def influences(scored: Scored) -> dict[str, Influenced]:
+def compute_influences(scored: Scored) -> dict[str, Influenced]:
     """Returns the metrics that are defined, by name, without their intervals."""
     computed = (f(scored) for f in (log_loss, normalized_entropy, calibration, average_precision))
     return {name: one for name, one in zip(NAMES, computed, strict=True) if one is not None}
@@ -152,17 +152,19 @@ def _estimate(name: str, one: Influenced, scored: Scored) -> MetricEstimate:
         return MetricEstimate(1.0, intervals.wilson(units, units).low, 1.0, few, units=told)
     found = one.estimate(scored.groups)
     if name == "normalized_entropy" and intervals.are_alike(scored.losses):
-        return intervals.unknown(found)  # the labels vary, the losses do not
+        return intervals.remove_interval(found)  # the labels vary, the losses do not
     return found
 
 
-def metrics(scored: Scored, rate: float) -> tuple[dict[str, MetricEstimate], dict[str, float]]:
+def compute_metrics(
+    scored: Scored, rate: float
+) -> tuple[dict[str, MetricEstimate], dict[str, float]]:
     """Returns metrics by name, and those of always saying `rate`, the share of positives of the
     whole split."""
     least, loss = entropy(scored.rate, scored.rate), entropy(scored.rate, rate)
     baselines = (loss, loss / (least or math.inf), rate / (scored.rate or math.inf), scored.rate)
     simple = dict(zip(NAMES, baselines, strict=True))
-    found = influences(scored)
+    found = compute_influences(scored)
     return (
         {name: _estimate(name, one, scored) for name, one in found.items()},
         {name: simple[name] for name in found},

@@ -36,7 +36,7 @@ RATES = (
 _WIDTH = 200
 
 
-def interval(one: MetricEstimate) -> str:
+def format_interval(one: MetricEstimate) -> str:
     """Returns the interval as text."""
     return figures.interval(
         one.low,
@@ -48,7 +48,7 @@ def interval(one: MetricEstimate) -> str:
     )
 
 
-def cells(found: Found) -> list[tuple[str, ...]]:
+def build_cells(found: Found) -> list[tuple[str, ...]]:
     """Returns the `COLUMNS` of a line for each slice: the metric, its interval, the baseline."""
     return [
         (
@@ -57,7 +57,7 @@ def cells(found: Found) -> list[tuple[str, ...]]:
             f"{row.records:,}",
             name,
             figure(one.value),
-            interval(one),
+            format_interval(one),
             figure(row.baseline[name]) if name in row.baseline else "",
         )
         for title, rows in found.items()
@@ -66,24 +66,26 @@ def cells(found: Found) -> list[tuple[str, ...]]:
     ]
 
 
-def table(found: Found) -> str:
-    """Returns the `cells` for a terminal, which has room for a mark only where few records carry a
+def format_table(found: Found) -> str:
+    """Returns the `build_cells` for a terminal, which has room for a mark only where few records carry a
     figure: a line below says what it means."""
     estimates = [one for rows in found.values() for row in rows for one in row.metrics.values()]
     shown = [
-        (*line[:5], _mark(one), *line[6:])
-        for line, one in zip(cells(found), estimates, strict=True)
+        (*line[:5], _format_marked(one), *line[6:])
+        for line, one in zip(build_cells(found), estimates, strict=True)
     ]
     marked = [figures.describe_carriers(one.units) for one in estimates if one.few_carry]
     notes = [f"* {remark}" for remark in dict.fromkeys(marked)]
     return "\n".join([*text_table.lines([COLUMNS, *shown], right={2, 4, 6}), *notes])
 
 
-def _mark(one: MetricEstimate) -> str:
-    return interval(dataclasses.replace(one, few_carry=False)) + ("*" if one.few_carry else "")
+def _format_marked(one: MetricEstimate) -> str:
+    return format_interval(dataclasses.replace(one, few_carry=False)) + (
+        "*" if one.few_carry else ""
+    )
 
 
-def content(one: SliceResult) -> dict[str, Any]:
+def build_content(one: SliceResult) -> dict[str, Any]:
     """Returns the slices and notes of a split for JSON."""
     return {"slices": list(map(dataclasses.asdict, one.rows)), "notes": list(one.notes)}
 
@@ -93,7 +95,7 @@ def describe(found: Mapping[str, SliceResult]) -> list[str]:
     return [f"{of}: {note}" for of, one in found.items() for note in one.notes]
 
 
-def page(title: str, found: Mapping[str, SliceResult]) -> str:
+def render_page(title: str, found: Mapping[str, SliceResult]) -> str:
     """Returns a page with the plots of each split, and then its slices: a dot and its interval for
     each."""
     lead = (
@@ -111,18 +113,18 @@ def page(title: str, found: Mapping[str, SliceResult]) -> str:
             of,
             plots.draw(one.summary, one.names) if one.summary is not None else "",
             *(f"<p class=note>{html.escape(note)}</p>" for note in one.notes),
-            *(_slices(one.rows, name) for name in (one.rows[0].metrics if one.rows else ())),
+            *(_render_slices(one.rows, name) for name in (one.rows[0].metrics if one.rows else ())),
         )
         for of, one in found.items()
     ]
     return document.document(title, lead, sections)
 
 
-def _slices(rows: Sequence[SliceRow], name: str) -> str:
+def _render_slices(rows: Sequence[SliceRow], name: str) -> str:
     shown = [row for row in rows if name in row.metrics]
-    top = _top(shown[0], name)
+    top = _find_top(shown[0], name)
     head = ("slice", "records", name, "", "95 % interval", "baseline")
-    cells = [_cells(row, name, top) for row in shown]
+    cells = [_build_cells(row, name, top) for row in shown]
     axis = Markup(
         charts.svg(
             _WIDTH,
@@ -135,26 +137,26 @@ def _slices(rows: Sequence[SliceRow], name: str) -> str:
     return f"<h3>{html.escape(name)}</h3>{drawn}"
 
 
-def _top(row: SliceRow, name: str) -> float:
+def _find_top(row: SliceRow, name: str) -> float:
     """Returns the upper end of the axis, whose lower end is 0: of rates 1; of errors, half as much
     again as the baseline, by which pages on the same records have the same axis."""
     simple, rate = row.baseline.get(name), name.partition("@")[0] in RATES
     return 1.0 if rate else 1.5 * (simple or row.metrics[name].high) or 1.0
 
 
-def _cells(row: SliceRow, name: str, top: float) -> tuple[str, ...]:
+def _build_cells(row: SliceRow, name: str, top: float) -> tuple[str, ...]:
     one, simple = row.metrics[name], row.baseline.get(name)
     return (
         row.slice,
         f"{row.records:,}",
         figure(one.value),
-        Markup(_drawn(one, simple, top)),
-        interval(one),
+        Markup(_draw_interval(one, simple, top)),
+        format_interval(one),
         "" if simple is None else figure(simple),
     )
 
 
-def _drawn(one: MetricEstimate, simple: float | None, top: float) -> str:
+def _draw_interval(one: MetricEstimate, simple: float | None, top: float) -> str:
     def at(value: float) -> float:
         return 5 + min(1.0, max(0.0, value / top)) * (_WIDTH - 10)
 

@@ -37,15 +37,17 @@ def find_intervals(
         prefix = f"{label}/" if label else ""
         own = {key.removeprefix(prefix): x for key, x in metrics.items() if key.startswith(prefix)}
         result = results.get(label, SliceResult([]))
-        found[name] = _ends(name.removeprefix(prefix), own, result, weighted=weighted)
+        found[name] = _find_ends(name.removeprefix(prefix), own, result, weighted=weighted)
     return found
 
 
-def _ends(name: str, metrics: Mapping[str, float], result: SliceResult, *, weighted: bool) -> Ends:
+def _find_ends(
+    name: str, metrics: Mapping[str, float], result: SliceResult, *, weighted: bool
+) -> Ends:
     value, mean = metrics[name], result.reported.get("average_loss")
     one = result.reported.get(name)
     if name == "loss" and one is None and mean is not None:
-        if not weighted and not _equal(value, metrics.get("average_loss", mean.value)):
+        if not weighted and not _are_equal(value, metrics.get("average_loss", mean.value)):
             return MORE
         one = mean
     if one is None:
@@ -54,16 +56,16 @@ def _ends(name: str, metrics: Mapping[str, float], result: SliceResult, *, weigh
         return UNDEFINED if math.isnan(value) and result.reported else OWN
     if one.few:
         return figures.interval(one.low, one.high, few=True, alike=one.alike, units=one.units)
-    if weighted and not _equal(value, one.value):
+    if weighted and not _are_equal(value, one.value):
         return WEIGHTED
     if result.every > 1:
         one = intervals.narrow(one, result.every, value)
     # A model of the user's own may call something else so.
-    inside = one.low <= value <= one.high or _equal(value, one.value)
+    inside = one.low <= value <= one.high or _are_equal(value, one.value)
     if not inside:
         return OWN
     return [one.low, one.high, *([figures.describe_carriers(one.units)] if one.few_carry else [])]
 
 
-def _equal(a: float, b: float) -> bool:
+def _are_equal(a: float, b: float) -> bool:
     return math.isclose(a, b, rel_tol=_ROUNDING)

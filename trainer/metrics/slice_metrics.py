@@ -95,8 +95,8 @@ class SliceEvaluation:
         return self._begun and self._kind is None
 
     def add(self, batch: Mapping[str, np.ndarray]) -> None:
-        """Adds what is predicted of some records, with what `scored` has next to it."""
-        batch = batch if self._label is None else _of_label(batch, self._label)
+        """Adds what is predicted of some records, with what `score_batches` has next to it."""
+        batch = batch if self._label is None else _select_label(batch, self._label)
         if not len(batch[LABEL]):
             return
         if not self._begun:
@@ -105,7 +105,7 @@ class SliceEvaluation:
             _count(self._summary, batch, self._kind)
             first = -self._seen % self._every
             self._seen += len(batch[LABEL])
-            needed = _needed(batch, self._kind)
+            needed = _select_needed(batch, self._kind)
             self._kept.append({name: x[first :: self._every].copy() for name, x in needed.items()})
 
     def _begin(self, batch: Mapping[str, np.ndarray]) -> None:
@@ -113,13 +113,13 @@ class SliceEvaluation:
         kind = next((k for k in KINDS if k in batch), None)
         if GROUP in batch and not _is_binary(batch):
             raise errors.UsageError(
-                f"eval.group: {grouping.NEEDS}; the model serves {_served(batch)}"
+                f"eval.group: {grouping.NEEDS}; the model serves {_list_served(batch)}"
             )
         if kind is not None:
-            self._summary = _summary(self._records, batch, kind, label=self._label)
+            self._summary = _build_summary(self._records, batch, kind, label=self._label)
         elif self._slices:
             raise errors.UsageError(
-                f"slices: the model serves neither 'class' nor 'prediction', but {_served(batch)}"
+                f"slices: the model serves neither 'class' nor 'prediction', but {_list_served(batch)}"
             )
         self._kind = kind
 
@@ -130,26 +130,26 @@ class SliceEvaluation:
         if self._kind is None:
             return SliceResult([])
         found = {n: np.concatenate([batch[n] for batch in self._kept]) for n in self._kept[0]}
-        masks = slice_masks(found, self._slices, self._records.job.data.columns)
+        masks = build_slice_masks(found, self._slices, self._records.job.data.columns)
         if self._kind == "prediction":
-            rows = [SliceRow(name, int(m.sum()), *of_numbers(found, m)) for name, m in masks]
-            reported = {**rows[0].metrics, **_reported_of_numbers(found)}
+            rows = [SliceRow(name, int(m.sum()), *measure_numbers(found, m)) for name, m in masks]
+            reported = {**rows[0].metrics, **_compute_reported(found)}
             result = SliceResult(rows, self._summary, reported=reported)
         else:
-            result = self._of_classes(found, masks)
+            result = self._evaluate_classes(found, masks)
         if self._every == 1:
             return result
         return dataclasses.replace(
-            result, rows=[], every=self._every, notes=(self._sampled(found),)
+            result, rows=[], every=self._every, notes=(self._describe_sample(found),)
         )
 
-    def _sampled(self, found: Mapping[str, np.ndarray]) -> str:
+    def _describe_sample(self, found: Mapping[str, np.ndarray]) -> str:
         return (
             f"Intervals are of one record in {self._every:,}, {len(found[LABEL]):,} of "
             f"{self._seen:,}, and narrower by the root of that."
         )
 
-    def _of_classes(
+    def _evaluate_classes(
         self, found: Mapping[str, np.ndarray], masks: Iterator[tuple[str, np.ndarray]]
     ) -> SliceResult:
         job = self._records.job
@@ -158,24 +158,24 @@ class SliceEvaluation:
             found["class"],
             found.get(_POSITIVE),
             found.get(_LIKELIHOOD),
-            class_metrics.grouped(found[GROUP], grouping.MISSING) if GROUP in found else None,
+            class_metrics.number_groups(found[GROUP], grouping.MISSING) if GROUP in found else None,
         )
-        metrics = class_metrics.metrics_by_mask(answers, job.eval.top_k)
+        metrics = class_metrics.build_mask_metrics(answers, job.eval.top_k)
         rows = [SliceRow(name, int(mask.sum()), *metrics(mask)) for name, mask in masks]
         by_slice = [(row.slice, row.metrics) for row in rows]
         notes = class_metrics.explain(answers, by_slice, job.eval.group, top=job.eval.top_k)
-        names = _planned(self._records, self._label).values or ()
-        reported = class_metrics.reported_metrics(answers, rows[0].metrics)
+        names = _find_label(self._records, self._label).values or ()
+        reported = class_metrics.list_reported_metrics(answers, rows[0].metrics)
         shown = tuple(map(_format_value, names))
         return SliceResult(rows, self._summary, shown, tuple(notes), reported)
 
 
 def find_stride(records: RecordDataset, split: str) -> int:
     """Returns of how many records of a split one has to be kept, for intervals without slices."""
-    return max(1, math.ceil(int(records.blocks(split).due.sum()) / _KEPT))
+    return max(1, math.ceil(int(records.list_blocks(split).due.sum()) / _KEPT))
 
 
-def evaluations(
+def build_evaluations(
     records: RecordDataset, slices: Sequence[str], *, every: int = 1
 ) -> dict[str | None, SliceEvaluation]:
     """Returns what evaluates a split by each label of the job; a single one is called `None`."""
@@ -193,8 +193,10 @@ def evaluate(
     hooks: Sequence[Any] = (),
 ) -> dict[str | None, SliceResult]:
     """Returns the split, evaluated by each label, by what the exported model would serve."""
-    by_label = evaluations(records, slices)
-    for batch in scored(records, estimator, checkpoint, split=split, slices=slices, hooks=hooks):
+    by_label = build_evaluations(records, slices)
+    for batch in score_batches(
+        records, estimator, checkpoint, split=split, slices=slices, hooks=hooks
+    ):
         for one in by_label.values():
             one.add(batch)
         work.advance(len(next(iter(batch.values()))))
@@ -203,7 +205,7 @@ def evaluate(
     return {label: one.result() for label, one in by_label.items()}
 
 
-def _served(batch: Mapping[str, np.ndarray]) -> str:
+def _list_served(batch: Mapping[str, np.ndarray]) -> str:
     ours = (n for n in batch if n.startswith(LABEL) or slicing.is_extra(n))
     return ", ".join(n for n in batch if n not in set(ours))
 
@@ -212,7 +214,7 @@ def _is_binary(batch: Mapping[str, np.ndarray]) -> bool:
     return "probabilities" in batch and batch["probabilities"].shape[1:] == (2,)
 
 
-def _needed(batch: Mapping[str, np.ndarray], kind: str) -> dict[str, np.ndarray]:
+def _select_needed(batch: Mapping[str, np.ndarray], kind: str) -> dict[str, np.ndarray]:
     ours = (LABEL, GROUP, _LIKELIHOOD, kind)
     kept = {n: x for n, x in batch.items() if n in ours or n.startswith(SLICE)}
     labels, chances = batch[LABEL], batch.get("probabilities")
@@ -225,12 +227,12 @@ def _needed(batch: Mapping[str, np.ndarray], kind: str) -> dict[str, np.ndarray]
     return kept
 
 
-def _planned(records: RecordDataset, label: str | None) -> feature_plan.PlannedLabel:
+def _find_label(records: RecordDataset, label: str | None) -> feature_plan.PlannedLabel:
     plan = records.transforms.plan
     return next((goal.label for goal in plan.goals if goal.name == label), plan.label)
 
 
-def _of_label(batch: Mapping[str, np.ndarray], label: str) -> dict[str, np.ndarray]:
+def _select_label(batch: Mapping[str, np.ndarray], label: str) -> dict[str, np.ndarray]:
     """Returns a batch by one of several labels as if it were the only one, without rows that lack
     it. There are groups only of two classes."""
     there = batch[slicing.THERE + label]
@@ -245,18 +247,20 @@ def _of_label(batch: Mapping[str, np.ndarray], label: str) -> dict[str, np.ndarr
     return found
 
 
-def _summary(
+def _build_summary(
     records: RecordDataset, batch: Mapping[str, np.ndarray], kind: str, *, label: str | None
 ) -> Summary | None:
     """Returns an empty summary of the model's kind; none for classes that are not whole numbers."""
     if kind == "prediction":
-        return PredictedNumbers(*_scale(records, batch[LABEL], label or records.manifest.label))
+        return PredictedNumbers(
+            *_choose_scale(records, batch[LABEL], label or records.manifest.label)
+        )
     if not all(batch[name].dtype.kind in "biu" for name in (LABEL, kind)):
         return None
     return Binary() if _is_binary(batch) else Classes()
 
 
-def _scale(records: RecordDataset, labels: np.ndarray, name: str) -> tuple[float, float]:
+def _choose_scale(records: RecordDataset, labels: np.ndarray, name: str) -> tuple[float, float]:
     """Returns the outermost percents of the labels of train, which all runs on these records share;
     of records without statistics, the extremes of the first batch."""
     contents = records.manifest
@@ -274,7 +278,7 @@ def _count(summary: Summary | None, batch: Mapping[str, np.ndarray], kind: str) 
         summary.add(batch[LABEL], batch[kind])
 
 
-def scored(
+def score_batches(
     records: RecordDataset,
     estimator: Any,
     checkpoint: str,
@@ -284,25 +288,25 @@ def scored(
     hooks: Sequence[Any],
 ) -> Iterator[dict[str, np.ndarray]]:
     """Yields batches of what the model serves, with labels and what slices are made by."""
-    read = records.eval_input_fn(split, slices)
+    read = records.build_eval_input_fn(split, slices)
 
     def input_fn() -> tf.data.Dataset:
-        return read().map(lambda features, labels: {**features, **of_labels(labels)})
+        return read().map(lambda features, labels: {**features, **name_labels(labels)})
 
-    keep = [*of_labels(records.job.labels or None), *slicing.names(records.job, slices)]
-    yield from heads.answering(estimator, keep).predict(
+    keep = [*name_labels(records.job.labels or None), *slicing.list_names(records.job, slices)]
+    yield from heads.build_answering_estimator(estimator, keep).predict(
         input_fn, checkpoint_path=checkpoint, hooks=hooks, yield_single_examples=False
     )
 
 
-def of_labels(labels: Any) -> dict[str, Any]:
+def name_labels(labels: Any) -> dict[str, Any]:
     """Returns the labels of a batch by the names `SliceEvaluation` knows them by."""
     if isinstance(labels, Mapping):
         return {f"{LABEL}/{name}": values for name, values in labels.items()}
     return {LABEL: labels}
 
 
-def slice_masks(
+def build_slice_masks(
     found: Mapping[str, np.ndarray],
     slices: Sequence[str],
     columns: Mapping[str, config.Column],
@@ -311,10 +315,10 @@ def slice_masks(
     yield ALL, np.ones(len(found[LABEL]), bool)
     for column in slices:
         values = found[SLICE + column]
-        missing = _missing(values, columns[column])
+        missing = _find_missing(values, columns[column])
         distinct, counts = np.unique(values[~missing], return_counts=True)
         if len(distinct) > _VALUES and values.dtype.kind in "if":
-            yield from _quarters(column, values, ~missing)
+            yield from _build_quarters(column, values, ~missing)
         else:
             frequent = distinct[np.lexsort([distinct, -counts])][:_VALUES]
             for value in frequent:
@@ -325,7 +329,7 @@ def slice_masks(
             yield f"{column} missing", missing
 
 
-def _missing(values: np.ndarray, column: config.Column) -> np.ndarray:
+def _find_missing(values: np.ndarray, column: config.Column) -> np.ndarray:
     """Returns where numbers are missing, and nothing of the config stands for them; an empty text
     is a value like others."""
     if values.dtype.kind == "f":
@@ -334,7 +338,7 @@ def _missing(values: np.ndarray, column: config.Column) -> np.ndarray:
     return values == column.stands_for_missing if stands_in else np.zeros(len(values), bool)
 
 
-def _quarters(
+def _build_quarters(
     column: str, values: np.ndarray, known: np.ndarray
 ) -> Iterator[tuple[str, np.ndarray]]:
     edges = np.unique(np.quantile(values[known], [0, 0.25, 0.5, 0.75, 1]))
@@ -348,25 +352,25 @@ def _format_value(value: Any) -> str:
     return text or "(empty)"
 
 
-def _reported_of_numbers(found: Mapping[str, np.ndarray]) -> dict[str, MetricEstimate]:
+def _compute_reported(found: Mapping[str, np.ndarray]) -> dict[str, MetricEstimate]:
     """Returns what models of numbers report besides, of all records."""
     labels, predicted = (found[name].astype(float) for name in (LABEL, "prediction"))
     means = {"label/mean": labels, "prediction/mean": predicted}
     return {
-        "average_loss": intervals.mean(np.square(predicted - labels)),
-        **{name: intervals.plain_mean(values) for name, values in means.items()},
+        "average_loss": intervals.estimate_mean(np.square(predicted - labels)),
+        **{name: intervals.estimate_plain_mean(values) for name, values in means.items()},
     }
 
 
-def of_numbers(found: Mapping[str, np.ndarray], chosen: np.ndarray) -> class_metrics.Metrics:
+def measure_numbers(found: Mapping[str, np.ndarray], chosen: np.ndarray) -> class_metrics.Metrics:
     """Returns what is measured of the chosen rows of a regression, and what the mean of all rows
     gets on them."""
     labels = found[LABEL].astype(float)  # the mean of large float32 would be off by hundreds
     of = labels[chosen]
     errors_made, simple = found["prediction"][chosen] - of, float(np.mean(labels)) - of
     metrics = {
-        "mean_absolute_error": intervals.mean(np.abs(errors_made)),
-        "rmse": intervals.root_mean_square(errors_made),
+        "mean_absolute_error": intervals.estimate_mean(np.abs(errors_made)),
+        "rmse": intervals.estimate_root_mean_square(errors_made),
     }
     return metrics, {
         "mean_absolute_error": float(np.mean(np.abs(simple))),

@@ -33,24 +33,24 @@ class Collector:
         self._ranked = None
         return np.array(len(self._batches), np.int64)
 
-    def values(self) -> np.ndarray:
+    def compute_values(self) -> np.ndarray:
         """Returns the metrics in the order of `metrics_of_groups`, `[4]`: NaN if no group has both
         labels."""
-        found = groups.metrics(self._rank(), self._top)
+        found = groups.compute_metrics(self._rank(), self._top)
         names = metrics_of_groups(self._top)
         return np.array([found[n].value if found else np.nan for n in names], np.float64)
 
-    def problem(self) -> str | None:
+    def find_problem(self) -> str | None:
         """Returns why the metrics are not defined, `None` if they are."""
         counts = self._rank().counts
         if counts.usable:
             return None
-        return " ".join(notes.groups(counts, self._column, self._top))
+        return " ".join(notes.describe_groups(counts, self._column, self._top))
 
     def _rank(self) -> groups.Ranked:
         if self._ranked is None:
             ids, positive, scores = map(np.concatenate, zip(*self._batches, strict=True))
-            of_column = class_metrics.grouped(ids, grouping.MISSING)
+            of_column = class_metrics.number_groups(ids, grouping.MISSING)
             self._ranked = groups.rank(of_column, positive, scores, top=self._top)
         return self._ranked
 
@@ -73,7 +73,7 @@ class UndefinedHook(tf.compat.v1.train.SessionRunHook):
                 self._report(f"split {self._split}: {problem}")
 
 
-def with_group_metrics(
+def add_group_metrics(
     spec: Any,
     ids: tf.Tensor,
     labels: tf.Tensor,
@@ -102,7 +102,7 @@ def with_group_metrics(
     if there is not None:
         batch = [tf.boolean_mask(x, there) for x in batch]
     update = tf.compat.v1.py_func(collector.add, batch, tf.int64)
-    values = tf.compat.v1.py_func(collector.values, [], tf.float64)
+    values = tf.compat.v1.py_func(collector.compute_values, [], tf.float64)
     values.set_shape([len(metrics_of_groups(top))])
     named = zip(metrics_of_groups(top), tf.unstack(values), strict=True)
     ours = {prefix + name: (value, update) for name, value in named}

@@ -106,7 +106,7 @@ class Binary:
             if n
         ]
 
-    def predicted_and_observed(self) -> tuple[float, MetricEstimate]:
+    def compute_means(self) -> tuple[float, MetricEstimate]:
         """Returns the mean probability, and the share of positives."""
         n, total, positives = self._calibration.sum(axis=0).tolist()
         return total / n, intervals.wilson(int(positives), int(n))
@@ -157,12 +157,12 @@ class Classes:
 
     def recall(self, label: int) -> MetricEstimate | None:
         """Returns the share of a class that is found."""
-        return _share(self._pairs[label, label], self.size(label))
+        return _estimate_share(self._pairs[label, label], self.size(label))
 
     def precision(self, predicted: int) -> MetricEstimate | None:
         """Returns the share of what is taken for a class that is of it."""
         total = sum(n for (_, one), n in self._pairs.items() if one == predicted)
-        return _share(self._pairs[predicted, predicted], total)
+        return _estimate_share(self._pairs[predicted, predicted], total)
 
     def top_confusions(self, most: int) -> list[Confused]:
         """Returns what is most often taken for something else."""
@@ -171,7 +171,7 @@ class Classes:
         return [Confused(*pair, n, self.size(pair[0])) for n, pair in ordered]
 
 
-def _share(hits: int, of: int) -> MetricEstimate | None:
+def _estimate_share(hits: int, of: int) -> MetricEstimate | None:
     return intervals.wilson(hits, of) if of else None
 
 
@@ -212,15 +212,15 @@ class PredictedNumbers:
         finite = np.isfinite(y) & np.isfinite(p)
         y, p = y[finite], p[finite]
         span, r = self.high - self.low, p - y
-        fine = _bins(p, self.low - span / 2, self.high + span / 2, count=_FINE)
+        fine = _find_bins(p, self.low - span / 2, self.high + span / 2, count=_FINE)
         for column, weights in enumerate((None, p, r, r * r)):
             self._fine[:, column] += np.bincount(fine, weights, _FINE)
-        places = [_bins(one, self.low, self.high, count=CELLS) for one in (p, y)]
+        places = [_find_bins(one, self.low, self.high, count=CELLS) for one in (p, y)]
         self.map += np.bincount(places[0] * CELLS + places[1], minlength=CELLS**2).reshape(
             CELLS, CELLS
         )
         self.residuals += np.bincount(
-            _bins(r, -self.reach, self.reach, count=RESIDUALS), minlength=RESIDUALS
+            _find_bins(r, -self.reach, self.reach, count=RESIDUALS), minlength=RESIDUALS
         )
         inside = (p >= self.low) & (p <= self.high) & (y >= self.low) & (y <= self.high)
         self.beyond += int(np.count_nonzero(~inside))
@@ -239,22 +239,24 @@ class PredictedNumbers:
         middles = np.cumsum(rows[:, 0]) - rows[:, 0] / 2
         tenths = np.minimum(middles / max(total, 1) * DECILES, DECILES - 1).astype(int)
         for tenth in np.unique(tenths):
-            found.append(_decile(rows[tenths == tenth].sum(axis=0)))
+            found.append(_build_decile(rows[tenths == tenth].sum(axis=0)))
         return found
 
 
-def _decile(sums: np.ndarray) -> Decile:
+def _build_decile(sums: np.ndarray) -> Decile:
     n, predicted, residual, square = sums.tolist()
     mean = residual / n
     half = 0.0
     if n > 1:
         variance = max(0.0, square - n * mean * mean) / (n - 1)
         half = intervals.student_t(int(n) - 1) * (variance / n) ** 0.5
-    estimate = intervals.checked(MetricEstimate(mean, mean - half, mean + half, n < intervals.FEW))
+    estimate = intervals.mark_if_alike(
+        MetricEstimate(mean, mean - half, mean + half, n < intervals.FEW)
+    )
     return Decile(int(n), predicted / n, (predicted - residual) / n, estimate, (square / n) ** 0.5)
 
 
-def _bins(values: np.ndarray, low: float, high: float, *, count: int) -> np.ndarray:
+def _find_bins(values: np.ndarray, low: float, high: float, *, count: int) -> np.ndarray:
     """Returns in which of `count` equal bins values are; those beyond are in the outermost."""
     places = np.floor((values - low) / (high - low) * count)
     return np.clip(places, 0, count - 1).astype(int)

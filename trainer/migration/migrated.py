@@ -46,7 +46,7 @@ class Migrated:
         return "\n".join([*lines, "What to do next: docs/migrate.md"])
 
 
-def folder(run: RunFolder, step: int) -> str:
+def get_folder(run: RunFolder, step: int) -> str:
     """Returns where the model of a step is published."""
     return storage.join(run.path, "migrated", str(step))
 
@@ -56,7 +56,7 @@ def find(run: RunFolder, checkpoint: str) -> Migrated | None:
 
     Raises `DataError` if a file was altered.
     """
-    target = folder(run, checkpoint_files.step_of(checkpoint))
+    target = get_folder(run, checkpoint_files.read_step(checkpoint))
     if not storage.exists(storage.join(target, LAST)):
         return None
     content = strict_json.loads(storage.read_text(storage.join(target, LAST)))

@@ -22,7 +22,7 @@ from trainer import experiment
 from trainer.checkpoints import checkpoint_files
 from trainer.checkpoints.parameters import Parameters
 from trainer.export import exporters, parity, parity_client, parity_worker
-from trainer.features.names import of_arguments
+from trainer.features.names import name_arguments
 from trainer.heads import heads
 from trainer.input import parsing
 from trainer.input.dataset import RecordDataset
@@ -44,7 +44,7 @@ class Migration:
         self._columns = KerasColumns(self._records.transforms)
         # An evaluator, as far as the Estimator is concerned: it may not start a server or train.
         task = topology.Task(topology.EVALUATOR, 0)
-        self._estimator = experiment.estimator(
+        self._estimator = experiment.build_estimator(
             self._job, run, task, transforms=self._records.transforms
         )
         self._gate = parity.Gate(self._records)
@@ -54,15 +54,17 @@ class Migration:
 
         Raises `ModelError` if the result answers otherwise than `Estimator.predict`.
         """
-        step = checkpoint_files.step_of(checkpoint)
-        target = migrated.folder(self._run, step)
-        beside = exporters.staging(storage.parent(target))
+        step = checkpoint_files.read_step(checkpoint)
+        target = migrated.get_folder(self._run, step)
+        beside = exporters.choose_staging_folder(storage.parent(target))
         storage.makedirs(beside)
         try:
-            parity_client.shared()  # is started while the model is made
-            model = self._model(checkpoint)
-            rows = self._gate.check_all(self._estimator, checkpoint, self._written(model, beside))
-            needs = tuple(sorted(_needs(model)))
+            parity_client.get_shared_server()  # is started while the model is made
+            model = self._build_model(checkpoint)
+            rows = self._gate.check_all(
+                self._estimator, checkpoint, self._write_model(model, beside)
+            )
+            needs = tuple(sorted(_list_needed_classes(model)))
             content = {
                 "step": step,
                 "rows": rows,
@@ -80,17 +82,19 @@ class Migration:
             storage.remove(beside)
         return Migrated(target, step, rows, needs, self._columns.packed, new=True)
 
-    def _model(self, checkpoint: str) -> Any:
+    def _build_model(self, checkpoint: str) -> Any:
         averaged = self._job.train.optimizer.average is not None
         parameters = Parameters(checkpoint, averaged=averaged)
         return networks.build_model(self._job.model, self._columns, parameters)
 
-    def _written(self, model: Any, folder: str) -> Iterator[str | parity.KerasFile]:
+    def _write_model(self, model: Any, folder: str) -> Iterator[str | parity.KerasFile]:
         """Writes both files, and yields each once it is there."""
         keras = storage.join(folder, migrated.KERAS)
         saved_model = storage.join(folder, migrated.SAVED_MODEL)
         model.save(keras)
-        yield parity.KerasFile(keras, self._columns.fed, tuple(sorted(_needs(model))))
+        yield parity.KerasFile(
+            keras, self._columns.prepare_inputs, tuple(sorted(_list_needed_classes(model)))
+        )
         servable = _Servable(model, self._columns, self._records)
         tf.saved_model.save(servable, saved_model, signatures=servable.signatures())
         yield saved_model
@@ -111,17 +115,17 @@ class _Servable(tf.Module):
             for held in tf.train.TrackableView(model).descendants()
             if isinstance(held, tf.saved_model.experimental.TrackableResource)
         ]
-        self._fed = columns.fed
+        self._fed = columns.prepare_inputs
         self._columns = records.transforms.serving_columns
         # Traced once for both signatures.
         self._answers = tf.function(lambda inputs: model(inputs, training=False), autograph=False)
 
     def signatures(self) -> dict[str, Any]:
         """Returns functions of stored columns and of serialized Examples."""
-        names = of_arguments(self._columns)
+        names = name_arguments(self._columns)
         columns = {
             name: tf.TensorSpec(spec.shape, spec.dtype, names[name])
-            for name, spec in parsing.stored_specs(self._columns).items()
+            for name, spec in parsing.build_stored_specs(self._columns).items()
         }
         examples = tf.TensorSpec([None], tf.string, parity_worker.EXAMPLES)
         of_columns, of_examples = (
@@ -140,7 +144,7 @@ class _Servable(tf.Module):
         return self._answers(self._fed(parsing.parse(serialized, self._columns)))
 
 
-def _needs(model: Any) -> Iterator[str]:
+def _list_needed_classes(model: Any) -> Iterator[str]:
     """Yields the classes of layers that are not of Keras, as `package.module:Class`."""
     layers = [m for m in model.submodules if isinstance(m, tf.keras.layers.Layer)]
     for kind in {type(layer) for layer in layers}:

@@ -35,38 +35,38 @@ def check(model: model_config.Model) -> None:
     )
 
 
-def network(model: model_config.Model, columns: KerasColumns, parameters: Parameters) -> Any:
+def build_network(model: model_config.Model, columns: KerasColumns, parameters: Parameters) -> Any:
     """Returns the network of a model, from features to what it is served from."""
     check(model)
     params = {**model_config.params(model), **columns.head_params}
-    return models.module(model.name).network(params, columns, parameters)
+    return models.load_module(model.name).network(params, columns, parameters)
 
 
 def build_model(model: model_config.Model, columns: KerasColumns, parameters: Parameters) -> Any:
     """Returns a `tf.keras.Model` from columns, as `KerasColumns.inputs` has them, to what the
     signature of an exported model answers."""
-    inputs = keras_columns.keras_inputs(columns.inputs)
+    inputs = keras_columns.build_inputs(columns.inputs)
     made = columns.build(inputs)
-    inner = network(model, columns, parameters)
+    inner = build_network(model, columns, parameters)
     if len(made) == len(inner.inputs) == 1:
         given = list(made.values())
     else:
         # A Keras model of the user's own gets its inputs by name in training, too.
         named = inner.input_names if model.name == "keras" else sorted(inner.input)
-        made |= keras_columns.packing_of(columns.features).pack(made)
+        made |= keras_columns.choose_packing(columns.features).pack(made)
         given = [made[name] for name in named]
     pairs = zip(given, inner.inputs, strict=True)
-    given = [keras.fitting(x, input_.shape) for x, input_ in pairs]
+    given = [keras.reshape_to_fit(x, input_.shape) for x, input_ in pairs]
     output = inner(tf.nest.pack_sequence_as(inner.input, given))
     goals = columns.head_params.get(model_config.GOALS)
     if isinstance(output, dict):
         return tf.keras.Model(inputs, output, name="model")
     if goals is None:
-        answer = keras.answer(output, regression=heads.regression(model.params))
+        answer = keras.answer(output, regression=heads.is_regression(model.params))
         return tf.keras.Model(inputs, answer, name="model")
     answers = {
         f"{label}/{name}": x
         for (label, params), of_label in zip(goals.items(), output, strict=True)
-        for name, x in keras.answer(of_label, regression=heads.regression(params)).items()
+        for name, x in keras.answer(of_label, regression=heads.is_regression(params)).items()
     }
     return tf.keras.Model(inputs, answers, name="model")

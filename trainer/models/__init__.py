@@ -31,7 +31,9 @@ class BuiltModel:
     warm_start_from: Any = None
 
 
-def model(name: str, params: Mapping[str, Any], config: Any, *, transforms: Any) -> BuiltModel:
+def build_model(
+    name: str, params: Mapping[str, Any], config: Any, *, transforms: Any
+) -> BuiltModel:
     """Returns a model, building its Estimator if it is a function for one.
 
     Raises `UsageError` if that returns something else.
@@ -52,10 +54,10 @@ def model(name: str, params: Mapping[str, Any], config: Any, *, transforms: Any)
             f"model.name {name!r}: takes no features, so it is not a model_fn, and returned "
             f"{built!r}, which is not an Estimator"
         )
-    return of_estimator(built)
+    return wrap_estimator(built)
 
 
-def of_estimator(built: Any) -> BuiltModel:
+def wrap_estimator(built: Any) -> BuiltModel:
     """Returns the model of an Estimator."""
     return BuiltModel(built.model_fn, getattr(built, "_warm_start_settings", None))
 
@@ -67,12 +69,12 @@ def find(name: str) -> ModelFn:
     """
     model_config.refuse_placeholder(name)
     if name in MODELS:
-        own = vars(module(name))
+        own = vars(load_module(name))
         return own.get("model_fn") or own["estimator"]
     return load_attribute(name, "model.name")
 
 
-def module(name: str) -> ModuleType:
+def load_module(name: str) -> ModuleType:
     """Returns the module of a shipped model."""
     return importlib.import_module(f"{__name__}.{name}")
 

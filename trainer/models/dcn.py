@@ -27,16 +27,16 @@ def estimator(params: Mapping[str, Any], config: Any, transforms: Transforms) ->
 def network(params: Mapping[str, Any], columns: KerasColumns, parameters: Parameters) -> Any:
     """Returns the same of Keras layers, with parameters of a checkpoint."""
     built, settings = KerasNetwork(params, columns, parameters), Dcn.of(params)
-    x = keras_network.joined(built.inputs(columns.planned))
+    x = keras_network.join_features(built.inputs(columns.planned))
     crossed = x
     for number in range(settings.cross_layers):
         y, scope = crossed, f"cross/layer_{number}"
         if settings.rank is not None:
             reduced = _layers.Dense(settings.rank, use_bias=False, name=f"reduced{number}")
-            y = built.loaded(reduced, y, f"{scope}/reduced")
+            y = built.load_layer(reduced, y, f"{scope}/reduced")
         full = _layers.Dense(x.shape[-1], name=f"full{number}")
-        crossed = x * built.loaded(full, y, f"{scope}/full") + crossed
-    both = _layers.Concatenate(name="crossed_and_deep")([crossed, built.hidden(x, settings)])
+        crossed = x * built.load_layer(full, y, f"{scope}/full") + crossed
+    both = _layers.Concatenate(name="crossed_and_deep")([crossed, built.build_hidden(x, settings)])
     return built.model(built.logits(both, "logits"))
 
 
@@ -46,7 +46,7 @@ class _Dcn(Network):
         self._cross_layers, self._rank = settings.cross_layers, settings.rank
 
     def _logits(self, features: Mapping[str, Any], *, training: bool) -> Any:
-        x, _ = self._inputs(features)
+        x, _ = self._build_inputs(features)
         crossed, width = x, x.shape[-1]
         for number in range(self._cross_layers):
             with v1.variable_scope(f"cross/layer_{number}"):
@@ -54,5 +54,5 @@ class _Dcn(Network):
                 if self._rank is not None:
                     y = v1.layers.dense(y, self._rank, use_bias=False, name="reduced")
                 crossed = x * v1.layers.dense(y, width, name="full") + crossed
-        both = tf.concat([crossed, self._hidden(x, training=training)], axis=1)
+        both = tf.concat([crossed, self._build_hidden(x, training=training)], axis=1)
         return v1.layers.dense(both, self._head.logits_dimension, name="logits")

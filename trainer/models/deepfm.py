@@ -31,13 +31,13 @@ def estimator(params: Mapping[str, Any], config: Any, transforms: Transforms) ->
 def network(params: Mapping[str, Any], columns: KerasColumns, parameters: Parameters) -> Any:
     """Returns the same of Keras layers, with parameters of a checkpoint."""
     built, settings = KerasNetwork(params, columns, parameters), DeepFm.of(params)
-    planned = _of_one_width(columns.planned, settings.factors)
+    planned = _set_one_width(columns.planned, settings.factors)
     inputs = built.inputs(planned)
     vectors = [inputs[f"{one.name}_embedding"] for one in planned if one.ids]
     fields = tf.stack(vectors, axis=1)
     products = tf.square(tf.reduce_sum(fields, axis=1)) - tf.reduce_sum(tf.square(fields), axis=1)
     second = tf.reduce_sum(products, axis=1, keepdims=True) / 2
-    hidden = built.hidden(keras_network.joined(inputs), settings)
+    hidden = built.build_hidden(keras_network.join_features(inputs), settings)
     deep = built.logits(hidden, "dnn/logits")
     return built.model(_layers.Add(name="added")([built.linear(planned), second, deep]))
 
@@ -45,26 +45,26 @@ def network(params: Mapping[str, Any], columns: KerasColumns, parameters: Parame
 class _DeepFm(Network):
     def __init__(self, params: Mapping[str, Any], settings: DeepFm, transforms: Transforms) -> None:
         super().__init__(params, settings, transforms)
-        self._planned = _of_one_width(self._planned, settings.factors)
+        self._planned = _set_one_width(self._planned, settings.factors)
 
     def _logits(self, features: Mapping[str, Any], *, training: bool) -> Any:
         with v1.variable_scope("linear"):
             first = wide.logits(features, self._planned, units=1)
-        x, vectors = self._inputs(features)
+        x, vectors = self._build_inputs(features)
         fields = tf.stack(list(vectors.values()), axis=1)
         products = tf.square(tf.reduce_sum(fields, axis=1)) - tf.reduce_sum(fields**2, axis=1)
         second = tf.reduce_sum(products, axis=1, keepdims=True) / 2
-        hidden = self._hidden(x, training=training)
+        hidden = self._build_hidden(x, training=training)
         with v1.variable_scope("dnn"):
             return first + second + v1.layers.dense(hidden, 1, name="logits")
 
 
-def _of_one_width(planned: Sequence[Planned], factors: int) -> list[Planned]:
+def _set_one_width(planned: Sequence[Planned], factors: int) -> list[Planned]:
     """Returns features of which all that are ids have vectors of `factors` numbers."""
-    return [_of_width(feature, factors) if feature.ids else feature for feature in planned]
+    return [_set_width(feature, factors) if feature.ids else feature for feature in planned]
 
 
-def _of_width(planned: Planned, factors: int) -> Planned:
+def _set_width(planned: Planned, factors: int) -> Planned:
     wanted = planned.feature.embedding
     same = wanted if isinstance(wanted, Embedding) else Embedding()
     same = same.model_copy(update={"size": factors})

@@ -34,15 +34,15 @@ def network(params: Mapping[str, Any], columns: KerasColumns, parameters: Parame
     built, settings = KerasNetwork(params, columns, parameters), Din.of(params)
     chosen = [planned for planned in columns.planned if not planned.feature.sequence]
     inputs = built.inputs(chosen)
-    parts = [keras_network.joined(inputs)] if inputs else []
+    parts = [keras_network.join_features(inputs)] if inputs else []
     rest = [planned for planned in columns.planned if planned.feature.sequence]
     for planned in sorted(rest, key=lambda planned: planned.name):
-        parts.append(_keras_reduced(built, planned, settings, inputs=inputs))
+        parts.append(_reduce_in_keras(built, planned, settings, inputs=inputs))
     x = parts[0] if len(parts) == 1 else _layers.Concatenate(name="with_sequences")(parts)
-    return built.model(built.logits(built.hidden(x, settings), "dnn/logits"))
+    return built.model(built.logits(built.build_hidden(x, settings), "dnn/logits"))
 
 
-def _keras_reduced(
+def _reduce_in_keras(
     built: KerasNetwork, planned: Planned, settings: Din, *, inputs: Mapping[str, Any]
 ) -> Any:
     ids, vectors = built.sequence(planned)
@@ -50,25 +50,25 @@ def _keras_reduced(
     if settings.reduction == "mean":
         return sequences.mean(sequence)
     if settings.reduction == "last":
-        return sequences.last(sequence)
+        return sequences.take_last(sequence)
     scope = f"{settings.reduction}/{feature_check.make_plain_name(planned.name)}"
     if settings.reduction == "gru":
         # No item at all is more than the layer takes; one that does not count changes nothing.
         layer = _layers.GRU(
-            vectors.shape[-1], reset_after=False, name=built.layer_name(planned.name, "gru")
+            vectors.shape[-1], reset_after=False, name=built.name_layer(planned.name, "gru")
         )
         some = tf.pad(vectors, [[0, 0], [1, 0], [0, 0]])
         y = layer(some, mask=tf.pad(sequence.there, [[0, 0], [1, 0]]))
         built.read.load(layer, scope)
         return y
-    x = sequences.compared(sequence, inputs[f"{planned.table}_embedding"])
+    x = sequences.compare(sequence, inputs[f"{planned.table}_embedding"])
     for number, units in enumerate(settings.attention_units):
-        name = built.layer_name(planned.name, f"attention{number}")
+        name = built.name_layer(planned.name, f"attention{number}")
         hidden = _layers.Dense(units, "sigmoid", name=name)
-        x = built.loaded(hidden, x, f"{scope}/hiddenlayer_{number}")
-    last = _layers.Dense(1, name=built.layer_name(planned.name, "attention"))
-    weights = built.loaded(last, x, f"{scope}/weights")
-    return sequences.weighted(sequence, tf.squeeze(weights, axis=2))
+        x = built.load_layer(hidden, x, f"{scope}/hiddenlayer_{number}")
+    last = _layers.Dense(1, name=built.name_layer(planned.name, "attention"))
+    weights = built.load_layer(last, x, f"{scope}/weights")
+    return sequences.sum_weighted(sequence, tf.squeeze(weights, axis=2))
 
 
 class _Din(Network):
@@ -82,36 +82,36 @@ class _Din(Network):
     def _logits(self, features: Mapping[str, Any], *, training: bool) -> Any:
         parts, vectors = [], dict[str, Any]()
         if self._planned:
-            x, by_column = self._inputs(features)
+            x, by_column = self._build_inputs(features)
             parts = [x]
-            vectors = {feature_columns.scope_of(c.name): v for c, v in by_column.items()}
+            vectors = {feature_columns.name_scope(c.name): v for c, v in by_column.items()}
         for planned in sorted(self._sequences, key=lambda planned: planned.name):
-            parts.append(self._reduced(planned, features, vectors))
-        hidden = self._hidden(tf.concat(parts, axis=1), training=training)
+            parts.append(self._reduce(planned, features, vectors))
+        hidden = self._build_hidden(tf.concat(parts, axis=1), training=training)
         with v1.variable_scope("dnn"):
             return v1.layers.dense(hidden, self._head.logits_dimension, name="logits")
 
-    def _reduced(
+    def _reduce(
         self, planned: Planned, features: Mapping[str, Any], vectors: Mapping[str, Any]
     ) -> Any:
         """Returns one vector of a sequence, `[batch, size]`."""
         name = feature_check.make_plain_name(planned.name)
-        size = feature_columns.embedding_width(planned)
-        table = feature_columns.scope_of(feature_columns.table_of(planned))
+        size = feature_columns.choose_embedding_width(planned)
+        table = feature_columns.name_scope(feature_columns.name_table(planned))
         with v1.variable_scope("dnn/input_from_feature_columns/input_layer"):
-            sequence = sequences.looked_up(features[name], (planned.ids or 0, size), table)
+            sequence = sequences.look_up(features[name], (planned.ids or 0, size), table)
             if planned.positions is not None:
-                scope = feature_columns.position_scope(planned)
-                sequence = sequences.positioned(sequence, planned.positions, scope)
+                scope = feature_columns.name_position_scope(planned)
+                sequence = sequences.add_positions(sequence, planned.positions, scope)
         with v1.variable_scope(f"{self._reduction}/{name}"):
             if self._reduction == "mean":
                 return sequences.mean(sequence)
             if self._reduction == "last":
-                return sequences.last(sequence)
+                return sequences.take_last(sequence)
             if self._reduction == "gru":
                 return sequences.gru(sequence)
-            x = sequences.compared(sequence, vectors[table])
+            x = sequences.compare(sequence, vectors[table])
             for number, units in enumerate(self._attention_units):
                 x = v1.layers.dense(x, units, tf.sigmoid, name=f"hiddenlayer_{number}")
             weights = v1.layers.dense(x, 1, name="weights")
-            return sequences.weighted(sequence, tf.squeeze(weights, axis=2))
+            return sequences.sum_weighted(sequence, tf.squeeze(weights, axis=2))

@@ -20,14 +20,14 @@ def estimator(params: Mapping[str, Any], config: Any, transforms: Transforms) ->
     features = transforms.plan.features
     return Canned(
         params,
-        deep=feature_columns.of_part(features, "deep"),
-        wide=feature_columns.of_part(features, "wide"),
+        deep=feature_columns.select_part(features, "deep"),
+        wide=feature_columns.select_part(features, "wide"),
     )
 
 
 def network(params: Mapping[str, Any], columns: KerasColumns, parameters: Parameters) -> Any:
     """Returns the same of Keras layers, with parameters of a checkpoint."""
     built = KerasNetwork(params, columns, parameters)
-    deep = built.dnn(feature_columns.of_part(columns.planned, "deep"))
-    wide = built.linear(feature_columns.of_part(columns.planned, "wide"))
+    deep = built.dnn(feature_columns.select_part(columns.planned, "deep"))
+    wide = built.linear(feature_columns.select_part(columns.planned, "wide"))
     return built.model(tf.keras.layers.Add(name="deep_and_wide")([deep, wide]))

@@ -28,12 +28,12 @@ def estimator(params: Mapping[str, Any], config: Any, transforms: Transforms) ->
     # In a graph of its own; eager Keras models carry optimizers that Estimators refuse.
     with tf.Graph().as_default():
         tf.compat.v1.set_random_seed(config.tf_random_seed)
-        network = _network(settings)
-        only = _only_feature(network, settings, transforms)
+        network = _build_network(settings)
+        only = _find_only_feature(network, settings, transforms)
         network.compile(
             # Not one of Keras (docs/tensorflow-pitfalls.md#keras-optimizers).
             optimizer=optimizers.PerGraph(params["optimizer"]),
-            loss=_loss(network, settings),
+            loss=_choose_loss(network, settings),
             metrics=[] if settings.task == "regression" else ["accuracy"],
         )
         built = tf.keras.estimator.model_to_estimator(
@@ -49,8 +49,8 @@ def network(params: Mapping[str, Any], columns: Any, parameters: Parameters) -> 
     settings = Keras.of(params)
     with tf.Graph().as_default():
         # Checkpoints have the names that variables get in a graph.
-        names = [weight.op.name for weight in _network(settings).weights]
-    made = _network(settings)
+        names = [weight.op.name for weight in _build_network(settings).weights]
+    made = _build_network(settings)
     made.set_weights([parameters(name) for name in names])
     return made
 
@@ -78,10 +78,10 @@ class _Served:
         weights = features.get(WEIGHT)
         features = {name: x for name, x in features.items() if name != WEIGHT}
         if self._only is not None:
-            features = fitting(features[self._only], self._shapes[0])
+            features = reshape_to_fit(features[self._only], self._shapes[0])
         else:
             named = zip(self._names, self._shapes, strict=True)
-            features = {name: fitting(features[name], shape) for name, shape in named}
+            features = {name: reshape_to_fit(features[name], shape) for name, shape in named}
         if weights is not None and mode != tf.estimator.ModeKeys.PREDICT:
             features = {"features": features, "sample_weights": weights}
         if labels is not None:
@@ -96,7 +96,7 @@ class _Served:
         return spec._replace(predictions=served)
 
 
-def _network(settings: Keras) -> Any:
+def _build_network(settings: Keras) -> Any:
     function = models.load_attribute(settings.network, "model.params.network")
     network = function(**settings.arguments)
     if not isinstance(network, tf.keras.Model):
@@ -113,7 +113,7 @@ def _network(settings: Keras) -> Any:
         if isinstance(layer, tf.keras.layers.BatchNormalization):
             layer.momentum = settings.batch_norm_momentum
     width = network.outputs[0].shape[-1]
-    wanted = _widths(settings)
+    wanted = _list_widths(settings)
     if len(network.outputs) != 1 or width not in wanted:
         raise errors.UsageError(
             f"model.params.network {settings.network!r}: must have one output of width "
@@ -122,13 +122,13 @@ def _network(settings: Keras) -> Any:
     return network
 
 
-def _widths(settings: Keras) -> tuple[int, ...]:
+def _list_widths(settings: Keras) -> tuple[int, ...]:
     if settings.task == "regression":
         return (1,)
     return (1, 2) if settings.classes == 2 else (settings.classes,)
 
 
-def _only_feature(network: Any, settings: Keras, transforms: Transforms) -> str | None:
+def _find_only_feature(network: Any, settings: Keras, transforms: Transforms) -> str | None:
     """Returns the feature of a network with one input, `None` if it takes several by name."""
     names = list(transforms.feature_names)
     inputs = list(network.input_names)
@@ -143,14 +143,14 @@ def _only_feature(network: Any, settings: Keras, transforms: Transforms) -> str 
     return None
 
 
-def _loss(network: Any, settings: Keras) -> str:
+def _choose_loss(network: Any, settings: Keras) -> str:
     if settings.task == "regression":
         return "mean_squared_error"
     single = network.outputs[0].shape[-1] == 1
     return "binary_crossentropy" if single else "sparse_categorical_crossentropy"
 
 
-def fitting(x: Any, shape: tf.TensorShape) -> Any:
+def reshape_to_fit(x: Any, shape: tf.TensorShape) -> Any:
     """Returns a feature as an input of a shape takes it: one value a row may be `[batch, 1]`, as
     `fit` of Keras has it."""
     return x[:, tf.newaxis] if x.shape.rank == 1 and shape[1:] == [1] else x

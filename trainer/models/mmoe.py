@@ -34,7 +34,7 @@ def estimator(params: Mapping[str, Any], config: Any, transforms: Transforms) ->
 def network(params: Mapping[str, Any], columns: KerasColumns, parameters: Parameters) -> Any:
     """Returns the same of Keras layers, with parameters of a checkpoint."""
     built, settings = KerasNetwork(params, columns, parameters), Mmoe.of(params)
-    x = keras_network.joined(built.inputs(columns.planned))
+    x = keras_network.join_features(built.inputs(columns.planned))
     experts = [
         built.stack(x, settings.hidden_units, settings, scope=f"mmoe/expert_{n}")
         for n in range(settings.experts)
@@ -42,11 +42,11 @@ def network(params: Mapping[str, Any], columns: KerasColumns, parameters: Parame
     stacked, logits = tf.stack(experts, axis=1), []
     for n, width in enumerate(heads.Head(params).widths):
         gate = _layers.Dense(settings.experts, "softmax", use_bias=False, name=f"gate{n}")
-        weights = built.loaded(gate, x, f"mmoe/gate_{n}")
+        weights = built.load_layer(gate, x, f"mmoe/gate_{n}")
         mixed = tf.reduce_sum(stacked * weights[:, :, tf.newaxis], axis=1)
         y = built.stack(mixed, settings.tower_units, settings, scope=f"mmoe/tower_{n}")
         last = _layers.Dense(width, name=f"logits{n}")
-        logits.append(built.loaded(last, y, f"mmoe/tower_{n}/logits"))
+        logits.append(built.load_layer(last, y, f"mmoe/tower_{n}/logits"))
     return built.model(tf.concat(logits, axis=1) if len(logits) > 1 else logits[0])
 
 
@@ -56,11 +56,13 @@ class _Mmoe(Network):
         self._experts, self._tower_units = settings.experts, settings.tower_units
 
     def _logits(self, features: Mapping[str, Any], *, training: bool) -> Any:
-        x, _ = self._inputs(features)
+        x, _ = self._build_inputs(features)
         with v1.variable_scope("mmoe"):
             experts = tf.stack(
                 [
-                    self._layers(x, self._settings.hidden_units, f"expert_{n}", training=training)
+                    self._build_layers(
+                        x, self._settings.hidden_units, f"expert_{n}", training=training
+                    )
                     for n in range(self._experts)
                 ],
                 axis=1,
@@ -71,7 +73,7 @@ class _Mmoe(Network):
                     x, self._experts, tf.nn.softmax, use_bias=False, name=f"gate_{n}"
                 )
                 mixed = tf.reduce_sum(experts * gate[:, :, tf.newaxis], axis=1)
-                y = self._layers(mixed, self._tower_units, f"tower_{n}", training=training)
+                y = self._build_layers(mixed, self._tower_units, f"tower_{n}", training=training)
                 with v1.variable_scope(f"tower_{n}"):
                     logits.append(v1.layers.dense(y, width, name="logits"))
         return tf.concat(logits, axis=1)

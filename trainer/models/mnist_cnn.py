@@ -27,16 +27,16 @@ def model_fn(features: Any, labels: Any, mode: str, params: dict[str, Any]) -> A
         x = _layers.MaxPooling2D(2, 2)(x)
     x = _layers.Dense(1024, activation=tf.nn.relu)(_layers.Flatten()(x))
     logits = _layers.Dense(params["classes"])(x)
-    return heads.estimator_spec(logits, features, labels, mode=mode, params=params)
+    return heads.build_estimator_spec(logits, features, labels, mode=mode, params=params)
 
 
 def network(params: Mapping[str, Any], columns: KerasColumns, parameters: Parameters) -> Any:
     """Returns the same of Keras layers, with parameters of a checkpoint."""
-    image, x = keras_images.image(columns)
+    image, x = keras_images.build_image_input(columns)
     for number, filters in enumerate((32, 64)):
         layer = _keras.Conv2D(filters, 5, padding="same", activation="relu", name=f"conv{number}")
         x = layer(x)
         parameters.load(layer, f"conv2d{f'_{number}' if number else ''}")
         x = _keras.MaxPooling2D(2, 2)(x)
     hidden = _keras.Dense(1024, "relu", name="hidden")
-    return keras_images.classes(image, x, params, parameters=parameters, hidden=hidden)
+    return keras_images.build_class_model(image, x, params, parameters=parameters, hidden=hidden)

@@ -21,11 +21,11 @@ def model_fn(features: Any, labels: Any, mode: str, params: dict[str, Any]) -> A
     x = _layers.Flatten()(tf.cast(features["image"], tf.float32) / 255.0)
     x = _layers.Dense(100, activation=tf.nn.sigmoid)(x)
     logits = _layers.Dense(params["classes"])(x)
-    return heads.estimator_spec(logits, features, labels, mode=mode, params=params)
+    return heads.build_estimator_spec(logits, features, labels, mode=mode, params=params)
 
 
 def network(params: Mapping[str, Any], columns: KerasColumns, parameters: Parameters) -> Any:
     """Returns the same of Keras layers, with parameters of a checkpoint."""
-    image, x = keras_images.image(columns)
+    image, x = keras_images.build_image_input(columns)
     hidden = _keras.Dense(100, "sigmoid", name="hidden")
-    return keras_images.classes(image, x, params, parameters=parameters, hidden=hidden)
+    return keras_images.build_class_model(image, x, params, parameters=parameters, hidden=hidden)

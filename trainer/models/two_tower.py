@@ -44,17 +44,17 @@ def network(params: Mapping[str, Any], columns: KerasColumns, parameters: Parame
     """Returns the same of Keras layers, with parameters of a checkpoint."""
     built, settings = KerasNetwork(params, columns, parameters), TwoTower.of(params)
     vectors = {}
-    for side, planned in _sides(settings, columns.planned).items():
-        x = keras_network.joined(built.inputs(planned))
+    for side, planned in _split_by_tower(settings, columns.planned).items():
+        x = keras_network.join_features(built.inputs(planned))
         x = built.stack(x, settings.hidden_units, settings, scope=side)
         last = tf.keras.layers.Dense(settings.size, name=f"{side}_vector")
-        x = built.loaded(last, x, f"{side}/vector")
-        vectors[side] = vector(x, normalize=settings.normalize)
+        x = built.load_layer(last, x, f"{side}/vector")
+        vectors[side] = build_vector(x, normalize=settings.normalize)
     scores = score(vectors[USER], vectors[ITEM])
-    return built.model_of({SCORE: scores, **vectors})
+    return built.wrap_outputs({SCORE: scores, **vectors})
 
 
-def vector(x: Any, *, normalize: bool) -> Any:
+def build_vector(x: Any, *, normalize: bool) -> Any:
     """Returns the vectors that a tower ends in, `[batch, size]`, made of its last layer."""
     # A gradient is divided by the length of the vector, which may be 0 at the start.
     return tf.math.l2_normalize(x, axis=1, epsilon=_SHORTEST**2) if normalize else x
@@ -65,7 +65,7 @@ def score(user: Any, item: Any) -> Any:
     return tf.reduce_sum(user * item, axis=1)
 
 
-def _sides(settings: TwoTower, planned: Sequence[Planned]) -> dict[str, list[Planned]]:
+def _split_by_tower(settings: TwoTower, planned: Sequence[Planned]) -> dict[str, list[Planned]]:
     """Returns the features of each tower, by its name."""
     pairs = zip(SIDES, settings.apart, strict=True)
     return {side: [one for one in planned if one.name in names] for side, names in pairs}
@@ -77,46 +77,46 @@ class _TwoTower(Network):
     ) -> None:
         super().__init__(params, settings, transforms)
         self._params, self._towers = params, settings
-        self._sides = _sides(settings, transforms.plan.features)
+        self._sides = _split_by_tower(settings, transforms.plan.features)
         self._shares = transforms.plan.item_shares
 
     def model_fn(self, features: Any, labels: Any, mode: str, config: Any) -> Any:
         """Returns the spec of a batch of features."""
-        known = feature_columns.renamed(features)
-        known = feature_columns.with_weights(known, self._planned)
-        user, item = self._vectors(known, training=mode == _MODES.TRAIN)
+        known = feature_columns.rename_features(features)
+        known = feature_columns.add_weights(known, self._planned)
+        user, item = self._compute_vectors(known, training=mode == _MODES.TRAIN)
         served = {SCORE: score(user, item), USER: user, ITEM: item}
         if mode == _MODES.PREDICT:
             return tf.estimator.EstimatorSpec(
                 mode, predictions=served, export_outputs=export_outputs(served)
             )
-        batch = self._batch(features, labels, user, item=item)
+        batch = self._score_batch(features, labels, user, item=item)
         loss = batch.loss()
         if mode == _MODES.EVAL:
             metrics = batch.metrics(self._params[TOP_K])
-            metrics[means.LOSS] = means.of_batches(loss, tf.reduce_sum(batch.positive))
+            metrics[means.LOSS] = means.average_batches(loss, tf.reduce_sum(batch.positive))
             return tf.estimator.EstimatorSpec(
                 mode, predictions=served, loss=loss, eval_metric_ops=metrics
             )
         train_op = optimizers.train_op(loss, self._params["optimizer"])
         return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
-    def _vectors(self, features: Mapping[str, Any], *, training: bool) -> tuple[Any, Any]:
-        x = self._by_side(features)
+    def _compute_vectors(self, features: Mapping[str, Any], *, training: bool) -> tuple[Any, Any]:
+        x = self._group_by_tower(features)
         found = []
         for side in SIDES:
-            hidden = self._layers(x[side], self._towers.hidden_units, side, training=training)
+            hidden = self._build_layers(x[side], self._towers.hidden_units, side, training=training)
             with v1.variable_scope(side):
                 last = v1.layers.dense(hidden, self._towers.size, name="vector")
-            found.append(vector(last, normalize=self._towers.normalize))
+            found.append(build_vector(last, normalize=self._towers.normalize))
         return found[0], found[1]
 
-    def _by_side(self, features: Mapping[str, Any]) -> dict[str, Any]:
+    def _group_by_tower(self, features: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the features of each tower side by side, `[batch, width]`. One layer looks up the
         vectors of both, so that they can share tables; neither is made of features of the other."""
         columns, known = {}, dict(features)
         for side, planned in self._sides.items():
-            columns[side], packed = feature_columns.packed(planned)
+            columns[side], packed = feature_columns.pack_columns(planned)
             known |= feature_columns.pack(features, packed)
         every, by_column = [c for of_side in columns.values() for c in of_side], dict[Any, Any]()
         with v1.variable_scope("dnn"), v1.variable_scope("input_from_feature_columns"):
@@ -124,7 +124,7 @@ class _TwoTower(Network):
         ordered = {side: sorted(of, key=lambda c: c.name) for side, of in columns.items()}
         return {side: tf.concat([by_column[c] for c in of], 1) for side, of in ordered.items()}
 
-    def _batch(
+    def _score_batch(
         self, features: Mapping[str, Any], labels: Any, user: Any, *, item: Any
     ) -> InBatchScores:
         settings = self._towers
@@ -162,7 +162,7 @@ class InBatchScores:
     def losses(self) -> Any:
         """Returns the negative log probability of the item of each row in training, `[batch]`."""
         logits = self.scores if self.log_q is None else self.scores - self.log_q
-        return self._negative_log_probability(logits, self._others())
+        return self._negative_log_probability(logits, self._mask_others())
 
     def loss(self) -> Any:
         """Returns the sum of these by weight over the number of positives; 0 without one."""
@@ -173,7 +173,7 @@ class InBatchScores:
         """Returns how many other items of the batch score higher than that of the row, and how many
         as high, `[batch]` each. Of rows with equal items, the first counts."""
         own = tf.linalg.diag_part(self.scores)[:, tf.newaxis]
-        others = self._different_others()
+        others = self._mask_different_others()
         higher = tf.cast(others & (self.scores > own), tf.float32)
         equal = tf.cast(others & tf.equal(self.scores, own), tf.float32)
         return tf.reduce_sum(higher, axis=1), tf.reduce_sum(equal, axis=1)
@@ -188,7 +188,9 @@ class InBatchScores:
         # The sum of 1 / n from first + 1 to last.
         reciprocal = tf.math.digamma(last + 1) - tf.math.digamma(first + 1)
         found = {
-            "average_loss": self._negative_log_probability(self.scores, self._different_others()),
+            "average_loss": self._negative_log_probability(
+                self.scores, self._mask_different_others()
+            ),
             f"hit_rate@{top}": (last - first) / (equal + 1),
             f"mrr@{top}": reciprocal / (equal + 1),
         }
@@ -196,22 +198,22 @@ class InBatchScores:
 
     def _negative_log_probability(self, logits: Any, others: Any) -> Any:
         """Returns that of the item of each row among it and `others`, `[batch, batch]` bool."""
-        logits = tf.where(others | self._own(), logits, logits.dtype.min)
+        logits = tf.where(others | self._mask_own(), logits, logits.dtype.min)
         rows = tf.range(tf.shape(logits)[0])
         return tf.nn.sparse_softmax_cross_entropy_with_logits(labels=rows, logits=logits)
 
-    def _own(self) -> Any:
+    def _mask_own(self) -> Any:
         return tf.eye(tf.shape(self.scores)[0], dtype=tf.bool)
 
-    def _others(self) -> Any:
+    def _mask_others(self) -> Any:
         """Returns which items are not that of the row, `[batch, batch]` bool."""
         if self.ids is None:
-            return tf.logical_not(self._own())
+            return tf.logical_not(self._mask_own())
         return tf.not_equal(self.ids[:, tf.newaxis], self.ids[tf.newaxis, :])
 
-    def _different_others(self) -> Any:
+    def _mask_different_others(self) -> Any:
         """Returns the same, of rows with equal items the first alone."""
-        others = self._others()
+        others = self._mask_others()
         if self.ids is None:
             return others
         before = tf.linalg.band_part(tf.cast(others, tf.int32) - 1, -1, 0)

@@ -52,7 +52,7 @@ class BoardHook(tf.compat.v1.train.SessionRunHook):
     def after_create_session(self, session: Any, coord: Any) -> None:
         """Writes what is known at the beginning. A failure is logged, and no more."""
         step = int(session.run(tf.compat.v1.train.get_global_step()))
-        with _survived("the settings"):
+        with _survive_errors("the settings"):
             # Made here, where the graph is that it writes.
             self._writer = tf.compat.v1.summary.FileWriterCache.get(self._run.path)
             if step == (self._run.read(run_folder.COPIED) or {"step": 0})["step"]:
@@ -61,7 +61,7 @@ class BoardHook(tf.compat.v1.train.SessionRunHook):
     def write_end(self) -> None:
         """Writes for the HParams plugin that training has ended well, if this process trained."""
         if self._writer is not None:
-            with _survived("the end"):
+            with _survive_errors("the end"):
                 self._write(_end())
 
     def _write(self, *summaries: Any) -> None:
@@ -71,7 +71,7 @@ class BoardHook(tf.compat.v1.train.SessionRunHook):
 
 
 @contextlib.contextmanager
-def _survived(what: str) -> Iterator[None]:
+def _survive_errors(what: str) -> Iterator[None]:
     try:
         yield
     except _FORESEEN as error:
@@ -84,10 +84,10 @@ def _start(job: config.Config, run: RunFolder) -> Iterator[Any]:
     from tensorboard.plugins.hparams import summary as hparams
     from tensorboard.plugins.text import summary as text
 
-    yield hparams.session_start_pb(hyperparameters(job), group_name=run.name)
-    yield text.pb("config", _text(job), description="What differs from the defaults.")
-    yield text.pb("versions", _versions())
-    yield custom_scalar.pb(_layout(job))
+    yield hparams.session_start_pb(list_hyperparameters(job), group_name=run.name)
+    yield text.pb("config", _format_changes(job), description="What differs from the defaults.")
+    yield text.pb("versions", _format_versions())
+    yield custom_scalar.pb(_build_layout(job))
 
 
 def _end() -> Any:
@@ -97,11 +97,11 @@ def _end() -> Any:
     return hparams.session_end_pb(api_pb2.STATUS_SUCCESS)
 
 
-def hyperparameters(job: config.Config) -> dict[str, bool | float | str]:
+def list_hyperparameters(job: config.Config) -> dict[str, bool | float | str]:
     """Returns the settings that tell runs apart, by key, without secrets."""
-    everything = dict(_flat(job.model_dump(mode="json", include={*_SECTIONS})))
+    everything = dict(_flatten(job.model_dump(mode="json", include={*_SECTIONS})))
     changed = job.model_dump(mode="json", include={*_SECTIONS}, exclude_defaults=True)
-    names = dict.fromkeys([*_ALWAYS, *(name for name, _ in _flat(changed))])
+    names = dict.fromkeys([*_ALWAYS, *(name for name, _ in _flatten(changed))])
     shown = {name: everything.get(name) for name in names}
     return {
         name: value if isinstance(value, bool | int | float) else _redact(name, value)
@@ -114,36 +114,36 @@ def _redact(name: str, value: Any) -> str:
     return str(redaction.redact_value(name.rpartition(".")[2], value))
 
 
-def _flat(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def _flatten(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     for name, inner in value.items():
         if isinstance(inner, dict):
-            yield from _flat(inner, f"{prefix}{name}.")
+            yield from _flatten(inner, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", inner
 
 
-def _text(job: config.Config) -> str:
+def _format_changes(job: config.Config) -> str:
     # As code, in Markdown.
     return "".join(f"    {line}\n" for line in config_file.changes(job).splitlines())
 
 
-def _versions() -> str:
+def _format_versions() -> str:
     rows = {**versions.list_installed(), "code": versions.code_version()}
     return "\n".join(["| | |", "|---|---|", *(f"| {name} | {of} |" for name, of in rows.items())])
 
 
-def _layout(job: config.Config) -> Any:
+def _build_layout(job: config.Config) -> Any:
     from tensorboard.plugins.custom_scalar import layout_pb2
 
     charts = [
         layout_pb2.Chart(title=title, multiline=layout_pb2.MultilineChartContent(tag=[tag]))
-        for title, tag in charts_of(job).items()
+        for title, tag in list_charts(job).items()
     ]
     category = layout_pb2.Category(title="At a glance", chart=charts)
     return layout_pb2.Layout(category=[category])
 
 
-def charts_of(job: config.Config) -> dict[str, str]:
+def list_charts(job: config.Config) -> dict[str, str]:
     """Returns what each chart of the page shows: a regular expression of tags, by title."""
     metric = job.eval.metric
     charts = {"loss": "^loss$"}

@@ -126,12 +126,12 @@ class DivergenceHook(tf.compat.v1.train.SessionRunHook):
 
     def _keep(self, loss: float) -> None:
         checkpoint = checkpoint_files.keep_finite(self._run.path, FOLDER)
-        step = 0 if checkpoint is None else checkpoint_files.step_of(checkpoint)
+        step = 0 if checkpoint is None else checkpoint_files.read_step(checkpoint)
         batches = [batch for batch in self._batches if batch.step > step]
         folder = storage.join(self._run.path, FOLDER)
         storage.makedirs(folder)
         with storage.open_file(storage.join(folder, f"{self._task.name}.tfrecord"), "wb") as file:
-            for payload in payloads(self._blocks, batches[-1].positions):
+            for payload in read_payloads(self._blocks, batches[-1].positions):
                 file.write(tfrecord.frame(payload))
         with storage.open_file(storage.join(folder, f"{self._task.name}.npz"), "wb") as file:
             np.savez_compressed(
@@ -167,7 +167,7 @@ def place(blocks: epoch_order.Blocks, block: int, record: int) -> dict[str, Any]
     }
 
 
-def payloads(blocks: epoch_order.Blocks, positions: np.ndarray) -> list[bytes]:
+def read_payloads(blocks: epoch_order.Blocks, positions: np.ndarray) -> list[bytes]:
     """Reads the serialized Examples at `positions`, `[records, 2]`, in that order."""
     whole: dict[int, list[bytes]] = {}
     for block in np.unique(positions[:, 0]).tolist():
@@ -185,7 +185,7 @@ def read(run: RunFolder) -> list[Diverged]:
     for name in names:
         kept = run.read(f"{FOLDER}/{name}")
         if kept is not None and kept["checkpoint"] is not None:
-            batches = _batches(storage.join(folder, f"{kept['task']}.npz"))
+            batches = _read_batches(storage.join(folder, f"{kept['task']}.npz"))
             checkpoint = storage.join(folder, kept["checkpoint"])
             loss, since = float(kept["loss"]), kept["from_step"]
             dropped = kept["dropped"]
@@ -193,7 +193,7 @@ def read(run: RunFolder) -> list[Diverged]:
     return found
 
 
-def _batches(path: str) -> list[RecordedBatch]:
+def _read_batches(path: str) -> list[RecordedBatch]:
     with storage.open_file(path) as file:
         content = np.load(io.BytesIO(file.read()))
     parts = np.split(content["positions"], np.cumsum(content["sizes"])[:-1])

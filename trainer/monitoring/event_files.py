@@ -40,7 +40,7 @@ def write(folder: str, step: int, values: Mapping[str, Any], *, flush: bool = Fa
 
 
 @contextlib.contextmanager
-def written_here(model_dir: str, also: str | None = None) -> Iterator[None]:
+def write_locally(model_dir: str, also: str | None = None) -> Iterator[None]:
     """Lets all writers of `model_dir`, and of folders in it, write to a folder of this machine.
 
     Does nothing for a run on a disk. At the end, and every now and then, what they have written is

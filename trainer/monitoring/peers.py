@@ -25,7 +25,7 @@ class Peers:
         self._names = [name for name in names if name != task.name]
         self._looked = clock()
 
-    def rates(self, *, now: bool = False) -> dict[str, float]:
+    def read_rates(self, *, now: bool = False) -> dict[str, float]:
         """Returns examples per second by task; nothing between two looks, unless asked `now`."""
         if not self._names or (not now and self._clock() - self._looked < _LOOK):
             return {}

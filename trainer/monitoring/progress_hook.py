@@ -93,8 +93,8 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
         self._reporter.count_step(self._offset + self._local_steps)
         self._newest_loss = loss
         if self._model_dir is not None and self._summary_due:
-            rate, self._summarised = self._rate_since(self._summarised)
-            event_files.write(self._model_dir, step, {_RATE: rate, **self._of_peers()})
+            rate, self._summarised = self._compute_rate(self._summarised)
+            event_files.write(self._model_dir, step, {_RATE: rate, **self._read_peers()})
         if self._resumed:
             # At once, and not when due: by it the supervisor knows that training continues.
             self._first_reported = True
@@ -103,21 +103,21 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
         elif self._reporter.due and self._local_steps == self._since[0]:
             self._reporter.report(_TRAINING, step=step, loss=loss)
         elif self._reporter.due:
-            rate, self._since = self._rate_since(self._since)
+            rate, self._since = self._compute_rate(self._since)
             self._reporter.report(_TRAINING, step=step, loss=loss, examples_per_second=rate)
 
     def end(self, session: Any) -> None:
         # A short run may not have told any loss since its first step.
         step = int(session.run(self._step))
         self._reporter.report(_TRAINING, step=step, loss=self._newest_loss)
-        if self._model_dir is not None and (rates := self._of_peers(now=True)):
+        if self._model_dir is not None and (rates := self._read_peers(now=True)):
             event_files.write(self._model_dir, step, rates)
 
-    def _rate_since(self, mark: tuple[int, float]) -> tuple[float, tuple[int, float]]:
+    def _compute_rate(self, mark: tuple[int, float]) -> tuple[float, tuple[int, float]]:
         now = time.perf_counter()
         steps, seconds = self._local_steps - mark[0], now - mark[1]
         return steps * self._batch_size / max(seconds, 1e-9), (self._local_steps, now)
 
-    def _of_peers(self, *, now: bool = False) -> dict[str, float]:
-        rates = {} if self._peers is None else self._peers.rates(now=now)
+    def _read_peers(self, *, now: bool = False) -> dict[str, float]:
+        rates = {} if self._peers is None else self._peers.read_rates(now=now)
         return {f"{_RATE}/{name}": rate for name, rate in rates.items()}

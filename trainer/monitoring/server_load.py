@@ -28,7 +28,7 @@ class Load:
     pulled: float = 0.0
 
 
-def per_server(step_stats: Any) -> dict[int, Load]:
+def sum_by_server(step_stats: Any) -> dict[int, Load]:
     """Returns the load of each parameter server in the `StepStats` of one step."""
     sent: set[tuple[int, str]] = set()
     bytes_of: dict[int, int] = collections.defaultdict(int)
@@ -39,7 +39,7 @@ def per_server(step_stats: Any) -> dict[int, Load]:
             if edge is None:
                 continue
             source, target = (_SERVER.search(edge[end]) for end in (2, 3))
-            size = sum(_bytes(output) for output in node.output)
+            size = sum(_count_bytes(output) for output in node.output)
             for server in (source, target):
                 if server is not None:
                     bytes_of[int(server[1])] += size
@@ -47,7 +47,7 @@ def per_server(step_stats: Any) -> dict[int, Load]:
                 pulled[int(source[1])] += size
             if source is not None and target is None:
                 sent.add((int(source[1]), edge[1]))
-    rows_of = _rows(step_stats, sent)
+    rows_of = _count_rows(step_stats, sent)
     servers = sorted({*bytes_of, *rows_of})
     return {
         server: Load(rows_of.get(server, 0), bytes_of.get(server, 0), pulled.get(server, 0))
@@ -55,7 +55,7 @@ def per_server(step_stats: Any) -> dict[int, Load]:
     }
 
 
-def _rows(step_stats: Any, sent: set[tuple[int, str]]) -> dict[int, int]:
+def _count_rows(step_stats: Any, sent: set[tuple[int, str]]) -> dict[int, int]:
     """Returns the rows that were looked up on each server and sent, as they are or joined with
     others: what an optimizer looks up stays there."""
     rows: dict[int, int] = collections.defaultdict(int)
@@ -72,19 +72,19 @@ def _rows(step_stats: Any, sent: set[tuple[int, str]]) -> dict[int, int]:
             seen.add(name)
             label = nodes[name].timeline_label
             if _LOOKUP in label:
-                rows[int(server[1])] += _leading(nodes[name].output)
+                rows[int(server[1])] += _get_row_count(nodes[name].output)
             else:
-                waiting += _inputs(label)
+                waiting += _parse_inputs(label)
     return rows
 
 
-def _inputs(label: str) -> list[str]:
+def _parse_inputs(label: str) -> list[str]:
     """Returns `["one", "two"]` of a label `name = Kind(one, two:1, ^only_before)`."""
     given = label.partition("(")[2].rpartition(")")[0].split(", ")
     return [name.partition(":")[0] for name in given if not name.startswith("^")]
 
 
-def _leading(outputs: Any) -> int:
+def _get_row_count(outputs: Any) -> int:
     """Returns how many rows the only output of a lookup has; its last axis is their width."""
     [output] = outputs
     count = 1
@@ -93,7 +93,7 @@ def _leading(outputs: Any) -> int:
     return count
 
 
-def _bytes(output: Any) -> int:
+def _count_bytes(output: Any) -> int:
     return int(output.tensor_description.allocation_description.requested_bytes)
 
 
@@ -109,7 +109,7 @@ class ServerLoads:
 
     def add(self, step_stats: Any) -> None:
         """Adds the trace of a step."""
-        self._samples.append(per_server(step_stats))
+        self._samples.append(sum_by_server(step_stats))
 
     @property
     def per_step(self) -> list[Load]:
@@ -124,13 +124,13 @@ class ServerLoads:
             for server in range(count)
         ]
 
-    def warning(self) -> str | None:
+    def describe_imbalance(self) -> str | None:
         """Returns one line on a server that is asked for much more than the others, if any."""
         found = [dataclasses.asdict(load) for load in self.per_step]
         if len(self._samples) < _ENOUGH:
             return None
         for unit in ("rows", "bytes"):
-            ratio, server = most(found, unit)
+            ratio, server = find_most_loaded(found, unit)
             if ratio > _TOO_MUCH:
                 return (
                     f"ps-{server} is asked for {found[server][unit]:,.0f} {unit} a step, "
@@ -140,7 +140,7 @@ class ServerLoads:
         return None
 
 
-def most(loads: list[dict[str, float]], unit: str) -> tuple[float, int]:
+def find_most_loaded(loads: list[dict[str, float]], unit: str) -> tuple[float, int]:
     """Returns how many times the mean the most loaded of some servers has of `rows` or `bytes`, and
     which one that is; 1 if none has any."""
     values = [load[unit] for load in loads]
@@ -148,7 +148,7 @@ def most(loads: list[dict[str, float]], unit: str) -> tuple[float, int]:
     return (max(values) / mean, values.index(max(values))) if mean else (1.0, 0)
 
 
-def summaries(loads: Iterable[Load]) -> Mapping[str, float]:
+def build_summaries(loads: Iterable[Load]) -> Mapping[str, float]:
     """Returns scalars for TensorBoard, by tag."""
     found = {}
     for server, load in enumerate(loads):

@@ -37,7 +37,7 @@ def watch(spec: Any) -> None:
     tf.compat.v1.add_to_collection(_COLLECTION, after)
 
 
-def histogram(counts: Mapping[int, int]) -> Any:
+def build_histogram(counts: Mapping[int, int]) -> Any:
     """Returns a `HistogramProto` with a bucket for each value there is."""
     values = sorted(counts)
     return tf.compat.v1.HistogramProto(
@@ -121,6 +121,6 @@ class StalenessHook(tf.compat.v1.train.SessionRunHook):
         for name, status in run_folder.read_statuses(self._run).items():
             if name != self._task.name and status.staleness:
                 found[name] = {int(v): n for v, n in status.staleness.items()}
-        values = {f"staleness/{name}": histogram(counts) for name, counts in found.items()}
+        values = {f"staleness/{name}": build_histogram(counts) for name, counts in found.items()}
         values |= {f"staleness_mean/{name}": _mean(counts) for name, counts in found.items()}
         event_files.write(self._run.path, step, values, flush=True)

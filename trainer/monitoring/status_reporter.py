@@ -1,7 +1,7 @@
 """How a process says how it is doing: one small status file, rewritten every second or so.
 
 While there is no news a thread rewrites it too, so that others see that the process is there. That
-is no progress: a long piece of work calls `Reporter.progress` from within it.
+is no progress: a long piece of work calls `Reporter.report_progress` from within it.
 """
 
 from __future__ import annotations
@@ -80,22 +80,22 @@ class Reporter:
     @property
     def due(self) -> bool:
         """True if the last word is older than the interval."""
-        return self._silence() >= self.interval
+        return self._measure_silence() >= self.interval
 
     @property
     def has_made_steps(self) -> bool:
         """True if the process has reported a step since it started."""
         return self._status.loss is not None
 
-    def _silence(self) -> float:
+    def _measure_silence(self) -> float:
         """Seconds since the last word."""
         return math.inf if self._written is None else self._clock() - self._written
 
     def count_step(self, step: int) -> None:
-        """Keeps the newest step for `reached`; it is called in each step, and writes nothing."""
+        """Keeps the newest step for `describe_reached`; it is called in each step, and writes nothing."""
         self._made = step
 
-    def reached(self) -> dict[str, Any]:
+    def describe_reached(self) -> dict[str, Any]:
         """Returns how far the process has got, as values of its last report after an exception."""
         step = self._status.step if self._made is None else self._made
         return {"step": step, "failed_in": self._status.state}
@@ -123,7 +123,7 @@ class Reporter:
         with self._lock:
             self._write(state=state, **{"work": None, **values})
 
-    def progress(self, what: str, done: int = 0, total: int | None = None) -> None:
+    def report_progress(self, what: str, done: int = 0, total: int | None = None) -> None:
         """Reports from within a long piece of work, called `what`, that `done` units of it are
         done, of `total` if that is known. The state stays.
 
@@ -140,30 +140,30 @@ class Reporter:
                 self._status = dataclasses.replace(self._status, work=piece)
 
     @contextlib.contextmanager
-    def counting(self, what: str) -> Iterator[None]:
+    def count_progress(self, what: str) -> Iterator[None]:
         """Reports what `pipeline.console.work` counts in the body as progress of `what`."""
         done = 0
 
         def advance(amount: int) -> None:
             nonlocal done
             done += amount
-            self.progress(what, done)
+            self.report_progress(what, done)
 
-        self.progress(what)
+        self.report_progress(what)
         with work.count_work(advance):
             yield
 
     @contextlib.contextmanager
-    def watching(self, what: str, folder: str) -> Iterator[None]:
+    def watch_folder(self, what: str, folder: str) -> Iterator[None]:
         """Reports as progress of `what` how many bytes there are below a local folder, while the
         body runs: for what a library writes there without reporting it."""
         ended = threading.Event()
 
         def look() -> None:
             while not ended.wait(self.interval):
-                self.progress(what, _bytes_below(folder))
+                self.report_progress(what, _count_bytes_below(folder))
 
-        self.progress(what)
+        self.report_progress(what)
         thread = threading.Thread(target=look, name="watching", daemon=True)
         thread.start()
         try:
@@ -194,24 +194,24 @@ class Reporter:
     def beat_on(self) -> None:
         """Gives signs of life until the last word."""
         while self._status.state not in run_folder.ENDED:
-            self._rest()
+            self._sleep()
             with self._lock:
                 # The first word is the process's own: others act on it.
                 ended = self._status.state in run_folder.ENDED
-                if ended or self._written is None or self._silence() < self._beat:
+                if ended or self._written is None or self._measure_silence() < self._beat:
                     continue
                 self._store(seen=time.time())
 
-    def _rest(self) -> None:
+    def _sleep(self) -> None:
         """Sleeps until the next beat."""
         end = self._clock() + self._beat
         while (left := end - self._clock()) > 0:
             piece = min(_REST, left)
-            with self.watch.asleep(piece):
+            with self.watch.watch_sleep(piece):
                 time.sleep(piece)
 
 
-def _bytes_below(folder: str) -> int:
+def _count_bytes_below(folder: str) -> int:
     total = 0
     for above, _, names in os.walk(folder):
         for name in names:

@@ -39,28 +39,28 @@ def split(step_stats: Any, seconds: float) -> StepBreakdown:
     Tracing makes a step longer, so give the time of one without; what the trace has less of is
     `other`.
     """
-    spans = [span for device in step_stats.dev_stats for span in _spans(device)]
-    found, hidden = _exclusive(spans)
+    spans = [span for device in step_stats.dev_stats for span in _list_spans(device)]
+    found, hidden = _sum_exclusive(spans)
     return StepBreakdown({**found, "other": max(0.0, seconds - sum(found.values()))}, hidden)
 
 
-def _spans(device: Any) -> Iterable[tuple[float, float, str]]:
+def _list_spans(device: Any) -> Iterable[tuple[float, float, str]]:
     """Yields begin and end in seconds, and the kind, of each op that ran on a device."""
     server = bool(_SERVER.search(device.device))
     for node in device.node_stats:
-        kind = _kind(_type_of(node), server)
+        kind = _classify(_parse_type(node), server)
         if kind is not None and node.all_end_rel_micros > 0:
             begin = node.all_start_micros * 1e-6
             yield begin, begin + node.all_end_rel_micros * 1e-6, kind
 
 
-def _type_of(node: Any) -> str:
+def _parse_type(node: Any) -> str:
     """Returns the op's type, which its label has: `name = MatMul(a, b)`."""
     match = re.search(r" = (\w+)\(", node.timeline_label)
     return match[1] if match else str(node.timeline_label or node.node_name)
 
 
-def _kind(op: str, server: bool) -> str | None:
+def _classify(op: str, server: bool) -> str | None:
     if _INPUT.search(op):
         return "input"
     # What a parameter server does is applying gradients and giving out variables.
@@ -69,7 +69,7 @@ def _kind(op: str, server: bool) -> str | None:
     return None if _EMPTY.match(op) else "compute"
 
 
-def _exclusive(spans: Iterable[tuple[float, float, str]]) -> tuple[dict[str, float], float]:
+def _sum_exclusive(spans: Iterable[tuple[float, float, str]]) -> tuple[dict[str, float], float]:
     """Returns the seconds of each kind, where earlier `KINDS` win over later ones, and those that
     input lost so."""
     edges = sorted(

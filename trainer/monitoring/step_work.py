@@ -70,7 +70,7 @@ class Traces:
         """Adds a step without trace."""
         self._others.append(step)
 
-    def stall_of(self, step: _StepSeconds) -> float:
+    def compute_stall(self, step: _StepSeconds) -> float:
         """Returns the seconds that a step took more than usual, if it has stalled."""
         if step.seconds <= _STALL or len(self._others) < _KNOWN:
             return 0.0
@@ -90,22 +90,24 @@ class Traces:
             hidden = statistics.median(of.hidden for _, of in alike)
             waited = statistics.median(one.waited for one in others)
             work = statistics.median(one.seconds for one in others) + min(hidden, waited)
-            self.each = _Parts(statistics.median(_scaled(*one, work) for one in alike), hidden)
-            self.work = statistics.median(_work_after_batch(*one) for one in alike)
+            self.each = _Parts(
+                statistics.median(_scale_exchange(*one, work) for one in alike), hidden
+            )
+            self.work = statistics.median(_compute_work_after_batch(*one) for one in alike)
         is_alike = step.took <= longest
         if is_alike:
             worked = min(step.seconds + parts.hidden, work)
-            self.least = min(self.least, worked - _scaled(step, parts, work))
+            self.least = min(self.least, worked - _scale_exchange(step, parts, work))
         return is_alike
 
 
-def _scaled(step: _StepSeconds, parts: _Parts, work: float) -> float:
+def _scale_exchange(step: _StepSeconds, parts: _Parts, work: float) -> float:
     """Returns the exchange of a step that works for as long as others do, with exchange."""
     worked = step.seconds + parts.hidden
     return parts.exchange * min(1.0, work / worked) if worked else 0.0
 
 
-def _work_after_batch(step: _StepSeconds, parts: _Parts) -> float:
+def _compute_work_after_batch(step: _StepSeconds, parts: _Parts) -> float:
     """Returns the seconds of a step besides exchange that is not hidden by the wait for a batch."""
     return step.seconds - min(step.seconds, max(0.0, parts.exchange - parts.hidden))
 
@@ -180,7 +182,7 @@ class StepWork:
         step, self._last = self._last, None
         if step is None:
             return
-        stalled = self._traces.stall_of(step)
+        stalled = self._traces.compute_stall(step)
         self.stalled += stalled
         step = step._replace(seconds=step.seconds - stalled)
         self._before = step.seconds
@@ -198,12 +200,12 @@ class StepWork:
         if self._last is None:
             return True
         step, self._last = self._last, None
-        stalled = self._traces.stall_of(step)
+        stalled = self._traces.compute_stall(step)
         self.stalled += stalled
         rest = step._replace(seconds=step.seconds - stalled)
         self._before = rest.seconds
         self._count(rest, _Parts(exchange - stalled, hidden))
-        is_alike = self._traces.add(step, _bounded(_Parts(exchange, hidden), step))
+        is_alike = self._traces.add(step, _bound(_Parts(exchange, hidden), step))
         if self._traces.each is not None and not self._is_settled:
             self._is_settled = True
             for piece in (*self._pieces, self._current):
@@ -235,15 +237,15 @@ class StepWork:
     @property
     def best(self) -> float | None:
         """Seconds of work per example that a tenth of the pieces was no slower than."""
-        work = [(self._work_of(one), one.examples) for one in self._pieces]
+        work = [(self._compute_work(one), one.examples) for one in self._pieces]
         if self._current.trained >= self._length:
             last = self._last.seconds if self._last else 0.0
             last += self._of_last.hidden - self._of_last.exchange
-            work.append((self._work_of(self._current, last), self._current.examples))
+            work.append((self._compute_work(self._current, last), self._current.examples))
         paces = sorted(seconds / examples for seconds, examples in work if seconds > 0)
         return paces[int(_BEST_SHARE * len(paces))] if paces else None
 
-    def _work_of(self, piece: _Piece, last: float = 0.0) -> float:
+    def _compute_work(self, piece: _Piece, last: float = 0.0) -> float:
         """Returns the seconds that a piece worked, and in its `last` step. Where steps exchange for
         less than usual these are more: no less than the steps of traces worked."""
         least = 0.0 if self._traces.each is None else self._traces.least * piece.number
@@ -253,11 +255,11 @@ class StepWork:
     def _of_last(self) -> _Parts:
         if self._last is None or self._traces.each is None:
             return _Parts(0.0, 0.0)
-        return _bounded(self._traces.each, self._last)
+        return _bound(self._traces.each, self._last)
 
     def _count(self, step: _StepSeconds, parts: _Parts) -> _Parts:
         """Adds a step whose parts are known, and returns them."""
-        parts = _bounded(parts, step)
+        parts = _bound(parts, step)
         self._add(parts)
         self._current.worked += step.seconds + parts.hidden - parts.exchange
         return parts
@@ -281,7 +283,7 @@ class StepWork:
             self._length *= 2
 
 
-def _bounded(parts: _Parts, step: _StepSeconds) -> _Parts:
+def _bound(parts: _Parts, step: _StepSeconds) -> _Parts:
     hidden = min(step.waited, max(0.0, parts.hidden))
     return _Parts(min(step.seconds + hidden, max(0.0, parts.exchange)), hidden)
 

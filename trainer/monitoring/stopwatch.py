@@ -80,7 +80,7 @@ class Stopwatch:
                 self._switch(state)
 
     @contextlib.contextmanager
-    def during(self, state: str) -> Iterator[None]:
+    def time_state(self, state: str) -> Iterator[None]:
         """What the body takes is `state`; afterwards it is as before."""
         before = self.pause(state)
         try:
@@ -112,7 +112,7 @@ class Stopwatch:
             if self._examples and self._state != "recovery":
                 self._state = "recovery"  # the time since the state was entered, too
 
-    def stepped(self, examples: int, waited: float, early: float | None = None) -> None:
+    def record_step(self, examples: int, waited: float, early: float | None = None) -> None:
         """A step has come back, which waited so many seconds for its batch, or whose batch had been
         ready for `early` seconds, if that is known."""
         with self._lock:
@@ -137,7 +137,7 @@ class Stopwatch:
             if stood:
                 self._work.end_step()  # a trace of it tells nothing of others
 
-    def traced(self, exchange: float, hidden: float = 0.0) -> bool:
+    def record_trace(self, exchange: float, hidden: float = 0.0) -> bool:
         """The last step was traced: parameters or gradients were waited for so many seconds, and
         while it waited for its batch it did something else for `hidden` seconds. Returns whether
         it took about as long as others."""
@@ -145,7 +145,7 @@ class Stopwatch:
             return not self._has_stopped and self._work.trace(exchange, hidden)
 
     @contextlib.contextmanager
-    def asleep(self, seconds: float) -> Iterator[None]:
+    def watch_sleep(self, seconds: float) -> Iterator[None]:
         """A thread sleeps for so long in the body. If it wakes late, the process stood still."""
         with self._lock:
             self._wakes = self._clock() + seconds, self._processor()
@@ -175,13 +175,13 @@ class Stopwatch:
         """Returns the seconds of the state before, and those in which it stood still."""
         now = self._clock()
         self._look_for_stop(now)
-        took, stood = self._divided(now)
+        took, stood = self._divide(now)
         self._seconds[self._state] += took
         self._seconds["stopped"] += stood
         self._state, self._since, self._stood = state, now, 0.0
         return took, stood
 
-    def _divided(self, now: float) -> tuple[float, float]:
+    def _divide(self, now: float) -> tuple[float, float]:
         stood = 0.0 if self._state in _WHOLE else self._stood
         return now - self._since - stood, stood
 
@@ -201,7 +201,7 @@ class Stopwatch:
             seconds["step"] += hidden - exchange - stalled
             seconds["exchange"] += exchange
             seconds["stalled"] += stalled
-            took, stood = self._divided(now)
+            took, stood = self._divide(now)
             seconds[self._state] += took
             seconds["stopped"] += stood
             return Account(
@@ -214,7 +214,7 @@ class Stopwatch:
                 late=round(self._work.late, 4),
                 best=self._work.best,
                 state=self._state,
-                periods=_quantiles(self._periods),
+                periods=_compute_quantiles(self._periods),
                 ended=self._state == "end",
             )
 
@@ -229,7 +229,7 @@ class Stopwatch:
             accounts.write(self._run, account)
 
 
-def _quantiles(values: Iterable[float]) -> list[float]:
+def _compute_quantiles(values: Iterable[float]) -> list[float]:
     """Returns the smallest, the largest, and values between them in equal distances of rank."""
     ordered = sorted(values)
     last = len(ordered) - 1

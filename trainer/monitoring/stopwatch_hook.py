@@ -19,7 +19,7 @@ def watch_input(batch: Sequence[Any], ready: Any = None) -> None:
     was made of them before runs until their time is taken: a model that blocks in Python would keep
     the clock waiting, too."""
     tensors = [one for one in batch if one is not None]
-    users = _users(tensors)
+    users = _find_users(tensors)
     with tf.device("/device:CPU:0"):
         began = tf.timestamp()
         with tf.control_dependencies(tensors):
@@ -30,7 +30,7 @@ def watch_input(batch: Sequence[Any], ready: Any = None) -> None:
     tf.compat.v1.add_to_collection(_COLLECTION, times)
 
 
-def _users(batch: Sequence[Any]) -> list[Any]:
+def _find_users(batch: Sequence[Any]) -> list[Any]:
     """Returns the ops that take tensors of a batch. Those that make other tensors of it are left
     out, and those of parameter servers: another process need not wait for the clock of this one."""
     makers = set()
@@ -79,7 +79,7 @@ class StopwatchHook(tf.compat.v1.train.SessionRunHook):
         early = min(
             (float(times[1]) for times in run_values.results if len(times) > 1), default=None
         )
-        self._watch.stepped(self._of_step, waited, early)
+        self._watch.record_step(self._of_step, waited, early)
 
     def end(self, session: Any) -> None:
         """There are no more steps."""

@@ -140,7 +140,7 @@ class TraceHook(tf.compat.v1.train.SessionRunHook):
             if self._is_due and self._calls.count:
                 is_alike = self._read(run_values.run_metadata.step_stats)
                 self._costs.append(self._clock() - self._began - self._average)
-                self._next_at = self._clock() + self._pause(is_alike)
+                self._next_at = self._clock() + self._choose_pause(is_alike)
                 self._next_step = self._steps + _STEPS
             self._between = None  # the time that took is not training's
         self._step = int(run_values.results) + 1
@@ -156,7 +156,7 @@ class TraceHook(tf.compat.v1.train.SessionRunHook):
             return False
         return self._next_at is None or self._clock() >= self._next_at
 
-    def _pause(self, is_alike: bool) -> float:
+    def _choose_pause(self, is_alike: bool) -> float:
         """Returns the seconds until the next trace, after one of a step that was like others."""
         paid = _COSTS * statistics.median_low(self._costs)
         if len(self._costs) == 1:
@@ -168,7 +168,7 @@ class TraceHook(tf.compat.v1.train.SessionRunHook):
         one that was."""
         self._average = self._calls.value
         split = step_time.split(step_stats, self._average)
-        is_alike = self._reporter.watch.traced(split.seconds["exchange"], split.hidden)
+        is_alike = self._reporter.watch.record_trace(split.seconds["exchange"], split.hidden)
         self._loads.add(step_stats)
         if is_alike:
             is_due = self._told_at is None or self._clock() - self._told_at >= _TELL
@@ -187,14 +187,14 @@ class TraceHook(tf.compat.v1.train.SessionRunHook):
         loads = self._loads.per_step
         if loads:
             self._reporter.note(servers=[dataclasses.asdict(load) for load in loads])
-        warning = None if self._warned else self._loads.warning()
+        warning = None if self._warned else self._loads.describe_imbalance()
         if warning is not None:
             self._warned = True
             tf.get_logger().warning("%s", warning)
             self._reporter.add_note(warning)
         if self._model_dir is not None:
             scalars = {f"seconds/{name}": value for name, value in found.items()}
-            scalars |= server_load.summaries(loads)
+            scalars |= server_load.build_summaries(loads)
             event_files.write(self._model_dir, self._step, scalars)
 
     def _write_profile(self, step_stats: Any) -> None:

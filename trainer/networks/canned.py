@@ -35,11 +35,11 @@ class Canned:
     ) -> None:
         """The features of each part; one without features is not there."""
         self._head, self._deep, self._wide = Head(params), deep, wide
-        self._network = self._built(params) if deep else None
+        self._network = self._build(params) if deep else None
 
-    def _built(self, params: Mapping[str, Any]) -> Any:
+    def _build(self, params: Mapping[str, Any]) -> Any:
         settings = Dnn.of(params)
-        self._columns, self._packed = feature_columns.packed(self._deep)
+        self._columns, self._packed = feature_columns.pack_columns(self._deep)
         return v1.estimator.experimental.dnn_logit_fn_builder(
             self._head.logits_dimension,
             list(settings.hidden_units),
@@ -52,11 +52,13 @@ class Canned:
 
     def model_fn(self, features: Any, labels: Any, mode: str, config: Any) -> Any:
         """Returns the spec of a batch of features."""
-        known = feature_columns.renamed(features)
+        known = feature_columns.rename_features(features)
         found = []
         if self._network is not None:
-            given = feature_columns.with_weights(known, self._deep)
-            given = feature_columns.needed(feature_columns.pack(given, self._packed), self._columns)
+            given = feature_columns.add_weights(known, self._deep)
+            given = feature_columns.select_needed(
+                feature_columns.pack(given, self._packed), self._columns
+            )
             with v1.variable_scope("dnn", partitioner=_WHOLE):
                 found.append(self._network(given, mode))
         if self._wide:

@@ -14,14 +14,14 @@ from trainer.networks.keras_columns import KerasColumns
 _layers = tf.keras.layers
 
 
-def image(columns: KerasColumns) -> tuple[Any, Any]:
+def build_image_input(columns: KerasColumns) -> tuple[Any, Any]:
     """Returns the input, and its pixels divided by 255: `Rescaling` would multiply by 1/255, which
     is another number in the last bit."""
-    image = keras_columns.keras_inputs(columns.features)["image"]
+    image = keras_columns.build_inputs(columns.features)["image"]
     return image, _layers.Normalization(axis=None, mean=0.0, variance=255.0**2)(image)
 
 
-def classes(
+def build_class_model(
     image: Any, x: Any, params: Mapping[str, Any], *, parameters: Parameters, hidden: Any
 ) -> Any:
     """Returns the model of the class of an image, whose last but one layer is `hidden`, on `x`."""

@@ -18,7 +18,7 @@ from pipeline.models.dnn import Dnn
 from pipeline.records.feature_plan import Planned
 from trainer.checkpoints.parameters import Parameters
 from trainer.features import feature_columns, packing, positions
-from trainer.features.names import of_ops
+from trainer.features.names import name_ops
 from trainer.heads import heads
 from trainer.networks import keras_columns
 from trainer.networks.keras_columns import KerasColumns
@@ -38,36 +38,38 @@ class KerasNetwork:
         self._params, self.read = params, parameters
         self._units = heads.Head(params).logits_dimension
         features = columns.features
-        self._given = keras_columns.keras_inputs(keras_columns.packed(features))
-        self._inputs = keras_columns.packing_of(features).unpack(self._given)
+        self._given = keras_columns.build_inputs(keras_columns.pack_inputs(features))
+        self._inputs = keras_columns.choose_packing(features).unpack(self._given)
         self._tables: dict[str, Any] = {}
         tables = [planned.table for planned in columns.planned if planned.table]
-        self._names = of_ops(dict.fromkeys([*features, *tables]))
+        self._names = name_ops(dict.fromkeys([*features, *tables]))
 
     def model(self, logits: Any) -> Any:
         """Returns the whole, from features to probabilities or a number; of several labels, to
         those of each."""
         goals = self._params.get(model_config.GOALS)
         if goals is None:
-            return tf.keras.Model(self._given, self._output(logits, self._params), name="network")
+            return tf.keras.Model(
+                self._given, self._build_output(logits, self._params), name="network"
+            )
         outputs, first = [], 0
         for number, params in enumerate(goals.values()):
-            last = first + heads.width(params)
-            outputs.append(self._output(logits[:, first:last], params, str(number)))
+            last = first + heads.count_logits(params)
+            outputs.append(self._build_output(logits[:, first:last], params, str(number)))
             first = last
         return tf.keras.Model(self._given, outputs, name="network")
 
-    def model_of(self, outputs: Mapping[str, Any]) -> Any:
+    def wrap_outputs(self, outputs: Mapping[str, Any]) -> Any:
         """Returns the whole, from features to answers by name."""
         return tf.keras.Model(self._given, dict(outputs), name="network")
 
-    def _output(self, logits: Any, params: Mapping[str, Any], number: str = "") -> Any:
-        last = "linear" if heads.regression(params) else "softmax"
-        last = "sigmoid" if last == "softmax" and heads.width(params) == 1 else last
-        offset, scale = heads.scaling(params)
+    def _build_output(self, logits: Any, params: Mapping[str, Any], number: str = "") -> Any:
+        last = "linear" if heads.is_regression(params) else "softmax"
+        last = "sigmoid" if last == "softmax" and heads.count_logits(params) == 1 else last
+        offset, scale = heads.get_scaling(params)
         if (offset, scale) != (0.0, 1.0):
             logits = _layers.Rescaling(scale, offset, name=f"scaled{number}")(logits)
-        if (added := heads.offsets(params)) is not None:
+        if (added := heads.compute_offsets(params)) is not None:
             logits = _layers.Rescaling(1.0, added, name=f"of_all_rows{number}")(logits)
         return _layers.Activation(last, name=f"output{number}")(logits)
 
@@ -78,25 +80,25 @@ class KerasNetwork:
         large terms that cancel each other would leave something else.
         """
         parts: dict[str, Any] = {}
-        for name in _numbers(chosen):
+        for name in _list_numbers(chosen):
             layer = _layers.Dense(
-                self._units, use_bias=False, name=self.layer_name(name, "weights")
+                self._units, use_bias=False, name=self.name_layer(name, "weights")
             )
-            parts[name] = layer(_flat(self._inputs[name]))
-            layer.set_weights([self._weights(name)])
+            parts[name] = layer(_flatten(self._inputs[name]))
+            layer.set_weights([self._read_weights(name)])
         for planned in chosen:
             if planned.ids:
-                table = self._weights(planned.name)
-                parts[planned.name] = self._looked_up(planned, table, "weights", combiner="sum")
+                table = self._read_weights(planned.name)
+                parts[planned.name] = self._look_up(planned, table, "weights", combiner="sum")
         first = self._inputs[min(parts)]
         return _layers.Add(name="wide")(
             [
                 *(parts[name] for name in sorted(parts, key=feature_check.make_plain_name)),
-                self._bias(first),
+                self._build_bias(first),
             ]
         )
 
-    def _bias(self, x: Any) -> Any:
+    def _build_bias(self, x: Any) -> Any:
         """Returns the bias for each example of `x`. No layer has nothing else: it is the one row of
         a table."""
         while x.shape.rank > 1:
@@ -106,27 +108,29 @@ class KerasNetwork:
         layer.set_weights([self.read(_BIAS)[np.newaxis]])
         return y
 
-    def _weights(self, name: str) -> np.ndarray:
-        return self.read(f"{_LINEAR}/{feature_columns.scope_of(name)}/weights").reshape(
+    def _read_weights(self, name: str) -> np.ndarray:
+        return self.read(f"{_LINEAR}/{feature_columns.name_scope(name)}/weights").reshape(
             -1, self._units
         )
 
     def dnn(self, chosen: Sequence[Planned]) -> Any:
         """Returns logits of fully connected layers."""
         settings = Dnn.of(self._params)
-        return self.logits(self.hidden(joined(self.inputs(chosen)), settings), "dnn/logits")
+        return self.logits(
+            self.build_hidden(join_features(self.inputs(chosen)), settings), "dnn/logits"
+        )
 
-    def hidden(self, x: Any, settings: Layers) -> Any:
+    def build_hidden(self, x: Any, settings: Layers) -> Any:
         """Returns the last of the fully connected layers on `x`."""
         for number, units in enumerate(settings.hidden_units):
             scope = f"dnn/hiddenlayer_{number}"
             hidden = _layers.Dense(units, settings.activation, name=f"hidden{number}")
-            x = self.loaded(hidden, x, scope)
+            x = self.load_layer(hidden, x, scope)
             if settings.dropout:
                 x = _layers.Dropout(settings.dropout)(x)
             if isinstance(settings, Dnn) and settings.batch_norm:
                 norm = _layers.BatchNormalization(momentum=0.999, name=f"norm{number}")
-                x = self.loaded(norm, x, f"{scope}/batchnorm_{number}")
+                x = self.load_layer(norm, x, f"{scope}/batchnorm_{number}")
         return x
 
     def stack(self, x: Any, units: Sequence[int], settings: HiddenLayers, *, scope: str) -> Any:
@@ -135,27 +139,27 @@ class KerasNetwork:
         for number, width in enumerate(units):
             name = f"{scope.rpartition('/')[2]}_hidden{number}"
             layer = _layers.Dense(width, settings.activation, name=name)
-            x = self.loaded(layer, x, f"{scope}/hiddenlayer_{number}")
+            x = self.load_layer(layer, x, f"{scope}/hiddenlayer_{number}")
             if settings.dropout:
                 x = _layers.Dropout(settings.dropout)(x)
         return x
 
     def logits(self, x: Any, scope: str) -> Any:
         """Returns the last layer."""
-        return self.loaded(_layers.Dense(self._units, name="logits"), x, scope)
+        return self.load_layer(_layers.Dense(self._units, name="logits"), x, scope)
 
     def inputs(self, chosen: Sequence[Planned]) -> dict[str, Any]:
         """Returns all features, by what `tf.feature_column` calls them: `[batch, width]` each, or
         `[batch]` numbers."""
-        x = {name: self._inputs[name] for name in _numbers(chosen)}
+        x = {name: self._inputs[name] for name in _list_numbers(chosen)}
         counted: dict[int, list[Planned]] = {}
         for planned in chosen:
             if not planned.ids:
                 continue
-            if feature_columns.embedding_width(planned):
+            if feature_columns.choose_embedding_width(planned):
                 combiner = planned.feature.combiner
-                vectors = self._looked_up(
-                    planned, self._table(planned), "vectors", combiner=combiner
+                vectors = self._look_up(
+                    planned, self._read_table(planned), "vectors", combiner=combiner
                 )
                 x[f"{planned.name}_embedding"] = vectors
             elif self._inputs[planned.name].shape.rank == 1:
@@ -166,7 +170,7 @@ class KerasNetwork:
                 x[f"{planned.name}_indicator"] = tf.reduce_sum(hot, axis=1)
         for ids, alike in counted.items():
             # One layer for all the features of as many ids.
-            hot = tf.one_hot(_stacked([self._inputs[planned.name] for planned in alike]), ids)
+            hot = tf.one_hot(_stack([self._inputs[planned.name] for planned in alike]), ids)
             for planned, one in zip(alike, tf.unstack(hot, len(alike), axis=1), strict=True):
                 x[f"{planned.name}_indicator"] = one
         return x
@@ -174,25 +178,27 @@ class KerasNetwork:
     def sequence(self, planned: Planned) -> tuple[Any, Any]:
         """Returns the ids of a list, `[batch, items]`, and their vectors, zeros where -1 is no id:
         `[batch, items, width]`."""
-        return self._inputs[planned.name], self._vectors(planned, self._table(planned), "vectors")
+        return self._inputs[planned.name], self._build_vectors(
+            planned, self._read_table(planned), "vectors"
+        )
 
-    def layer_name(self, feature: str, kind: str) -> str:
+    def name_layer(self, feature: str, kind: str) -> str:
         """Returns the name of the layer of a kind that is for a feature, or a table, alone."""
         return f"{self._names[feature]}_{kind}"
 
-    def _table(self, planned: Planned) -> np.ndarray:
-        name = feature_columns.scope_of(feature_columns.table_of(planned))
+    def _read_table(self, planned: Planned) -> np.ndarray:
+        name = feature_columns.name_scope(feature_columns.name_table(planned))
         return self.read(f"{_INPUTS}/{name}/embedding_weights")
 
-    def loaded(self, layer: Any, x: Any, scope: str) -> Any:
+    def load_layer(self, layer: Any, x: Any, scope: str) -> Any:
         """Returns what a layer makes of `x`, with the parameters of a scope."""
         y = layer(x)
         self.read.load(layer, scope)
         return y
 
-    def _looked_up(self, planned: Planned, table: np.ndarray, kind: str, *, combiner: str) -> Any:
+    def _look_up(self, planned: Planned, table: np.ndarray, kind: str, *, combiner: str) -> Any:
         """Returns rows of a table; those of several ids are combined. -1 is no id."""
-        x, y = self._inputs[planned.name], self._vectors(planned, table, kind)
+        x, y = self._inputs[planned.name], self._build_vectors(planned, table, kind)
         if x.shape.rank == 1:
             return y
         there = tf.cast(x >= 0, tf.float32)
@@ -210,13 +216,13 @@ class KerasNetwork:
         count = tf.reduce_sum(tf.square(there) if sqrtn else there, axis=1, keepdims=True)
         return tf.math.divide_no_nan(total, tf.sqrt(count) if sqrtn else count)
 
-    def _vectors(self, planned: Planned, table: np.ndarray, kind: str) -> Any:
+    def _build_vectors(self, planned: Planned, table: np.ndarray, kind: str) -> Any:
         """Returns the row of a table for each id, by one layer for all features that share it; with
         vectors of places, if the feature has such, added to those of its table."""
         x, shared = self._inputs[planned.name], planned.table if kind == "vectors" else None
         # A row of zeros before all others is that of no id.
         padded = planned.kind == "bag" or shared is not None
-        name = self.layer_name(shared or planned.name, kind)
+        name = self.name_layer(shared or planned.name, kind)
         layer = self._tables.get(name) if shared else None
         if layer is None:
             layer = _layers.Embedding(len(table) + padded, table.shape[1], name=name)
@@ -224,39 +230,39 @@ class KerasNetwork:
         y = layer(x + 1 if padded else x)
         rows = np.concatenate([np.zeros_like(table[:1]), table]) if padded else table
         layer.set_weights([rows])
-        return y + self._places(planned) if kind == "vectors" and planned.positions else y
+        return y + self._build_places(planned) if kind == "vectors" and planned.positions else y
 
-    def _places(self, planned: Planned) -> Any:
+    def _build_places(self, planned: Planned) -> Any:
         """Returns the vector of the place of each id, and zeros where there is none."""
-        scope = f"{_INPUTS}/{feature_columns.position_scope(planned)}"
+        scope = f"{_INPUTS}/{feature_columns.name_position_scope(planned)}"
         table = self.read(f"{scope}/{positions.VARIABLE}")
         there, places = self._inputs[planned.name] >= 0, positions.find_positions(planned)
         assert places is not None
-        name = self.layer_name(planned.name, "positions")
+        name = self.name_layer(planned.name, "positions")
         layer = _layers.Embedding(len(table) + 1, table.shape[1], name=name)
-        y = layer(tf.where(there, places.of_dense(there) + 1, 0))
+        y = layer(tf.where(there, places.locate_dense(there) + 1, 0))
         layer.set_weights([np.concatenate([np.zeros_like(table[:1]), table])])
         return y
 
 
-def _numbers(chosen: Sequence[Planned]) -> list[str]:
+def _list_numbers(chosen: Sequence[Planned]) -> list[str]:
     """Returns the features that are numbers, and what says where one was missing."""
     pairs = [(planned.indicator, planned) for planned in chosen]
     indicators = [indicator for indicator, _ in pairs if indicator]
     return indicators + [planned.name for _, planned in pairs if not planned.ids]
 
 
-def joined(inputs: Mapping[str, Any]) -> Any:
+def join_features(inputs: Mapping[str, Any]) -> Any:
     """Returns features side by side, in the order of `tf.feature_column`: by name, as that is
     there."""
     ordered = [inputs[name] for name in sorted(inputs, key=feature_check.make_plain_name)]
     # One layer for all the numbers and one for what has been taken apart, not one for each.
     groups: dict[Any, list[int]] = {}
     for place, one in enumerate(ordered):
-        part = packing.part_of(one)
+        part = packing.find_slice(one)
         source = place if part is None else part.source
         groups.setdefault("numbers" if one.shape.rank == 1 else source, []).append(place)
-    x = [_stacked([ordered[place] for place in places]) for places in groups.values()]
+    x = [_stack([ordered[place] for place in places]) for places in groups.values()]
     together = x[0] if len(x) == 1 else _layers.Concatenate()(x)
     # Each feature's columns in that, put back to where they belong.
     starts: dict[int, range] = {}
@@ -272,11 +278,11 @@ def joined(inputs: Mapping[str, Any]) -> Any:
     return together if columns == sorted(columns) else tf.gather(together, columns, axis=1)
 
 
-def _stacked(x: Sequence[Any]) -> Any:
-    return _flat(x[0] if len(x) == 1 else packing.side_by_side(x))
+def _stack(x: Sequence[Any]) -> Any:
+    return _flatten(x[0] if len(x) == 1 else packing.stack_tensors(x))
 
 
-def _flat(x: Any) -> Any:
+def _flatten(x: Any) -> Any:
     if x.shape.rank == 1:
         return _layers.Reshape([1])(x)
     return x if x.shape.rank == 2 else _layers.Flatten()(x)

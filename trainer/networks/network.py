@@ -31,7 +31,7 @@ class Network:
 
     def model_fn(self, features: Any, labels: Any, mode: str, config: Any) -> Any:
         """Returns the spec of a batch of features."""
-        known = feature_columns.renamed(features)
+        known = feature_columns.rename_features(features)
         training = mode == tf.estimator.ModeKeys.TRAIN
         logits = self._logits(known, training=training)
         return self._head.create_estimator_spec(features, mode, logits, labels)
@@ -39,22 +39,22 @@ class Network:
     def _logits(self, features: Mapping[str, Any], *, training: bool) -> Any:
         raise NotImplementedError
 
-    def _inputs(self, features: Mapping[str, Any]) -> tuple[Any, dict[Any, Any]]:
+    def _build_inputs(self, features: Mapping[str, Any]) -> tuple[Any, dict[Any, Any]]:
         """Returns all features side by side, `[batch, width]`, in the order of the names of their
         columns, and those that are ids, by column."""
-        columns, packed = feature_columns.packed(self._planned)
-        known = feature_columns.with_weights(features, self._planned)
-        known = feature_columns.needed(feature_columns.pack(known, packed), columns)
+        columns, packed = feature_columns.pack_columns(self._planned)
+        known = feature_columns.add_weights(features, self._planned)
+        known = feature_columns.select_needed(feature_columns.pack(known, packed), columns)
         by_column: dict[Any, Any] = {}
         with v1.variable_scope("dnn"), v1.variable_scope("input_from_feature_columns"):
             x = _columns.input_layer(known, columns, cols_to_output_tensors=by_column)
         return x, {c: vectors for c, vectors in by_column.items() if hasattr(c, "combiner")}
 
-    def _hidden(self, x: Any, *, training: bool) -> Any:
+    def _build_hidden(self, x: Any, *, training: bool) -> Any:
         """Returns the last hidden layer."""
-        return self._layers(x, self._settings.hidden_units, "dnn", training=training)
+        return self._build_layers(x, self._settings.hidden_units, "dnn", training=training)
 
-    def _layers(self, x: Any, units: Sequence[int], scope: str, *, training: bool) -> Any:
+    def _build_layers(self, x: Any, units: Sequence[int], scope: str, *, training: bool) -> Any:
         """Returns the last of some fully connected layers on `x`."""
         activation = getattr(tf.nn, self._settings.activation)
         with v1.variable_scope(scope):

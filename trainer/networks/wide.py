@@ -22,28 +22,28 @@ _Make = Callable[[str, int], Any]
 def logits(features: Mapping[str, tf.Tensor], planned: Sequence[Planned], units: int) -> tf.Tensor:
     """Returns the sum of all weights times what they belong to, and a bias, `[batch, units]`.
 
-    `features` are those of `feature_columns.renamed`, the `planned` ones as they are made, lists
-    padded.
+    `features` are those of `feature_columns.rename_features`, the `planned` ones as they are made,
+    lists padded.
     """
 
     def weights(name: str, rows: int) -> Any:
-        with v1.variable_scope(feature_columns.scope_of(name)):
-            return _variable("weights", [rows, units])
+        with v1.variable_scope(feature_columns.name_scope(name)):
+            return _make_variable("weights", [rows, units])
 
     with v1.variable_scope("linear_model"):
         ordered = sorted(planned, key=lambda feature: feature_check.make_plain_name(feature.name))
-        parts = [*_of_numbers(features, ordered, weights), *_of_ids(features, ordered, weights)]
-        bias = _variable("bias_weights", [units])
+        parts = [*_sum_numbers(features, ordered, weights), *_sum_ids(features, ordered, weights)]
+        bias = _make_variable("bias_weights", [units])
         found = tf.nn.bias_add(tf.add_n(parts), bias, name="weighted_sum")
     _summarise(bias, units)
     return found
 
 
-def _variable(name: str, shape: Sequence[int]) -> Any:
+def _make_variable(name: str, shape: Sequence[int]) -> Any:
     return v1.get_variable(name, shape, initializer=v1.zeros_initializer(), use_resource=True)
 
 
-def _of_numbers(
+def _sum_numbers(
     features: Mapping[str, tf.Tensor], planned: Iterable[Planned], weights: _Make
 ) -> list[tf.Tensor]:
     """Returns what all numbers add, `[batch, units]`, as the only one; nothing without numbers."""
@@ -60,7 +60,7 @@ def _of_numbers(
     return [tf.matmul(tf.concat(given, axis=1), tf.concat(made, axis=0))] if given else []
 
 
-def _of_ids(
+def _sum_ids(
     features: Mapping[str, tf.Tensor], planned: Iterable[Planned], weights: _Make
 ) -> list[tf.Tensor]:
     """Returns what each feature of ids adds, `[batch, units]`."""
@@ -72,14 +72,14 @@ def _of_ids(
         table = weights(feature.name, feature.ids)
         ids = features[feature_check.make_plain_name(feature.name)]
         if feature_columns.has_one_id(feature):
-            ids = feature_columns.flat(ids)
+            ids = feature_columns.flatten_values(ids)
             rows = tf.range(tf.size(ids)) if rows is None else rows
-            found.append(embedding.of_one(table, ids, rows))
+            found.append(embedding.look_up_one(table, ids, rows))
         else:
             counts = (
                 feature.weights and features[feature_check.make_plain_name(feature.weights.name)]
             )
-            found.append(embedding.summed(table, ids, counts))
+            found.append(embedding.sum_vectors(table, ids, counts))
     return found
 
 

@@ -40,7 +40,7 @@ WITH_UPDATE = "pipeline/with_update"
 # Functions of whether the gradients of a process are part of the next update of all together, that
 # return ops: run by each process ahead of handing them in.
 WITH_GRADIENTS = "pipeline/with_gradients"
-# Two functions that return ops, see `turns`.
+# Two functions that return ops, see `build_turns`.
 TURNS = "pipeline/turns"
 # The `Places` of updates that do not wait for all processes.
 PLACES = "pipeline/places"
@@ -90,7 +90,7 @@ def updates(job: config.Config, task: topology.Task) -> Updates:
 def train_op(loss: Any, how: Updates) -> Any:
     """Returns the op that applies one update for `loss` and counts one global step."""
     with tf.compat.v1.get_default_graph().name_scope(None):  # heads build within a scope of theirs
-        tf.compat.v1.summary.scalar("learning_rate", _rate(how)())
+        tf.compat.v1.summary.scalar("learning_rate", _build_rate(how)())
         # Some strategies leave the scope for the update: what Adam counts must be called alike.
         return optimizer(how).minimize(loss, global_step=_train.get_or_create_global_step())
 
@@ -98,7 +98,7 @@ def train_op(loss: Any, how: Updates) -> Any:
 def optimizer(how: Updates) -> Any:
     """Returns the `tf.compat.v1` optimizer that does all of `how`. It must be given the global step
     when gradients are applied."""
-    made = _BY_NAME[how.name](_rate(how), how.settings)
+    made = _BY_NAME[how.name](_build_rate(how), how.settings)
     if how.dense_rows is not None:
         made = _Dense(made, how.dense_rows)
     if how.synchronize is not None:
@@ -119,7 +119,7 @@ def check(model: str, how: Updates) -> None:
         )
 
 
-def turns() -> tuple[Any, Any]:
+def build_turns() -> tuple[Any, Any]:
     """Returns two ops, where processes make each update together: by the first, one that has come
     to an end of its step lets another hand in a gradient in its place for the next, and by the
     second it takes such a place. Each update waits for as many gradients as ever."""
@@ -127,7 +127,7 @@ def turns() -> tuple[Any, Any]:
     return let(), join()
 
 
-def standstill() -> places.Standstill | None:
+def get_standstill() -> places.Standstill | None:
     """Returns what keeps updates from being made while the chief saves; `None` if none is made
     without it."""
     found = _take_all(PLACES)
@@ -142,11 +142,13 @@ def _take_all(collection: str) -> list[Any]:
     return found
 
 
-def _rate(how: Updates) -> Callable[[], Any]:
+def _build_rate(how: Updates) -> Callable[[], Any]:
     """Returns the learning rate as a function, so that it is made in the graph of the update."""
     return lambda: (
         how.learning_rate
-        * schedules.share(how.settings.schedule, _train.get_or_create_global_step(), how.length)
+        * schedules.compute_share(
+            how.settings.schedule, _train.get_or_create_global_step(), how.length
+        )
     )
 
 
@@ -217,9 +219,9 @@ class _Dense(_Wrapping):
     def compute_gradients(self, *args: Any, **kwargs: Any) -> Any:
         """Returns gradients and variables, but for those that have none."""
         pairs = super().compute_gradients(*args, **kwargs)
-        return [(self._sent(g, v), v) for g, v in pairs if g is not None]
+        return [(self._prepare_gradient(g, v), v) for g, v in pairs if g is not None]
 
-    def _sent(self, gradient: Any, variable: Any) -> Any:
+    def _prepare_gradient(self, gradient: Any, variable: Any) -> Any:
         if isinstance(gradient, tf.IndexedSlices) and variable.shape[0] > self._rows:
             return row_gradients.sum_by_row(gradient)
         return tf.convert_to_tensor(gradient)
@@ -323,7 +325,7 @@ class _Synchronous(tf.compat.v1.train.SyncReplicasOptimizer):
                 taken = self._places.take(gradients, self._local_step)
             ops = [make(taken) for make in tf.compat.v1.get_collection(WITH_GRADIENTS)]
             with tf.control_dependencies(ops):
-                return places.step_if(taken, self._local_step)
+                return places.choose_step(taken, self._local_step)
 
     def _lay_out(self) -> Any:
         return tf.no_op() if self._places is None else self._places.lay_out()

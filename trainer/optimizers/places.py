@@ -89,7 +89,7 @@ class Standstill:
             self._held = None
 
 
-def step_if(taken: tf.Tensor, local_step: Any) -> tf.Tensor:
+def choose_step(taken: tf.Tensor, local_step: Any) -> tf.Tensor:
     """Returns the step by which accumulators take gradients, or drop them unless `taken`."""
     step = tf.convert_to_tensor(local_step)
     return tf.where(taken, step, tf.constant(_NO_STEP, step.dtype))

@@ -91,25 +91,25 @@ class RowwiseAdam(tf.compat.v1.train.AdamOptimizer):
         beta1, beta2, epsilon, rate, left1, left2 = (tf.cast(x, kind) for x in shared)
         slots = {name: [self.get_slot(of.var, name) for of in tables] for name in ("m", "v")}
         variables = [of.var for of in tables]
-        grad = _joined([of.grad for of in tables])
-        first = beta1 * _joined(_rows_of(slots["m"], tables)) + left1 * grad
-        second = beta2 * _joined(_rows_of(slots["v"], tables)) + left2 * tf.square(grad)
+        grad = _join([of.grad for of in tables])
+        first = beta1 * _join(_gather_rows(slots["m"], tables)) + left1 * grad
+        second = beta2 * _join(_gather_rows(slots["v"], tables)) + left2 * tf.square(grad)
         step = rate * first / (tf.sqrt(second) + epsilon)
         if self._decays(variables[0]):
-            held = _joined(_rows_of(variables, tables))
+            held = _join(_gather_rows(variables, tables))
             step += tf.cast(self._lr_t, kind) * self._decay * held
         return tf.group(
-            *_scattered(tf.raw_ops.ResourceScatterSub, variables, step, tables=tables),
-            *_scattered(tf.raw_ops.ResourceScatterUpdate, slots["m"], first, tables=tables),
-            *_scattered(tf.raw_ops.ResourceScatterUpdate, slots["v"], second, tables=tables),
+            *_scatter(tf.raw_ops.ResourceScatterSub, variables, step, tables=tables),
+            *_scatter(tf.raw_ops.ResourceScatterUpdate, slots["m"], first, tables=tables),
+            *_scatter(tf.raw_ops.ResourceScatterUpdate, slots["v"], second, tables=tables),
         )
 
 
-def _joined(parts: Sequence[Any]) -> Any:
+def _join(parts: Sequence[Any]) -> Any:
     return parts[0] if len(parts) == 1 else tf.concat(parts, axis=0)
 
 
-def _rows_of(resources: Sequence[Any], tables: Sequence[_RowGradient]) -> list[Any]:
+def _gather_rows(resources: Sequence[Any], tables: Sequence[_RowGradient]) -> list[Any]:
     return [
         tf.raw_ops.ResourceGather(
             resource=one.handle, indices=of.indices, dtype=one.dtype.base_dtype
@@ -118,7 +118,7 @@ def _rows_of(resources: Sequence[Any], tables: Sequence[_RowGradient]) -> list[A
     ]
 
 
-def _scattered(
+def _scatter(
     how: Any, resources: Sequence[Any], joined: Any, *, tables: Sequence[_RowGradient]
 ) -> list[Any]:
     """Returns the ops that give each of the resources its rows of `joined`."""

@@ -11,7 +11,9 @@ from pipeline import config
 from pipeline.config import optimizer_config
 
 
-def share(schedule: optimizer_config.Schedule, step: Any, length: config.Length | None) -> Any:
+def compute_share(
+    schedule: optimizer_config.Schedule, step: Any, length: config.Length | None
+) -> Any:
     """Returns the share at global step `step`, a scalar float32 tensor.
 
     A schedule that lasts until training ends follows what has been read: after a change of the

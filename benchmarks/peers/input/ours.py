@@ -27,7 +27,7 @@ class Reader:
         settings = [*workload.list_overrides(), "cluster.strategy=none", "train.cache_bytes=0"]
         self._job = config_file.load(workload.JOB, settings)
         self._records = RecordDataset(self._job, folder, manifest.read(folder))
-        self._blocks = self._records.blocks("train")
+        self._blocks = self._records.list_blocks("train")
         self._sizes = np.asarray(self._blocks.records)
         self._reached = np.zeros(len(self._sizes), np.int64)
         self._epoch = 0
@@ -39,7 +39,7 @@ class Reader:
         if self._batches is None:
             task = topology.Task("chief", 0)
             place = Position(self._job, task, self._blocks, reached=self._reached.copy())
-            self._batches = iter(self._records.train_input_fn(place.feed, 1)())
+            self._batches = iter(self._records.build_train_input_fn(place.feed, 1)())
         left = int((self._sizes * (number + 1) - self._reached).sum())
         while left > 0:
             features, label = next(self._batches)

@@ -95,7 +95,7 @@ def test_idx(tmp_path):
 def test_the_trainer_does_not_see_it_and_workers_change_nothing(folder, tmp_path):
     job_config = tables.make_config(folder / "a.csv", provenance=True)
     made, records, _ = table_runs.run(job_config, tmp_path / "whole")
-    assert set(parsing.parsing_spec(made.columns)) == set(tables.COLUMNS)
+    assert set(parsing.build_parsing_spec(made.columns)) == set(tables.COLUMNS)
     assert set(table_runs.records(job_config, made, records)[0]) == set(tables.COLUMNS)
     _, again, _ = table_runs.run(
         job_config, tmp_path / "cut", num_workers=2, sizes=base.Sizes(100, 200)

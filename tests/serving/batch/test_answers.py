@@ -49,7 +49,7 @@ def test_stored_records_are_not_called_rows():
 
 def test_keys_keep_their_names_unless_these_are_taken():
     batch = pa.record_batch({"id": [1], "row": [2], "class": [3], "score": [4]})
-    found = answers.keys(batch, ["id", "row", "score"], {"score": 0})
+    found = answers.build_keys(batch, ["id", "row", "score"], {"score": 0})
     assert {name: value[0].as_py() for name, value in found.items()} == {
         "id": 1,
         "key_row": 2,
@@ -58,25 +58,25 @@ def test_keys_keep_their_names_unless_these_are_taken():
 
 
 def test_a_class_comes_first_with_a_probability_of_each_by_name():
-    found = pa.table(answers.columns(FOUND, CLASSES))
+    found = pa.table(answers.build_columns(FOUND, CLASSES))
     assert found.column_names == ["prediction", "probability_dog", "probability_cat"]
     assert found["prediction"].to_pylist() == ["cat", "dog"]
     assert found["probability_cat"].to_pylist() == pytest.approx([0.75, 0.1])
 
 
 def test_classes_without_names_are_numbers():
-    found = pa.table(answers.columns(FOUND, None))
+    found = pa.table(answers.build_columns(FOUND, None))
     assert found.column_names == ["prediction", "probability_0", "probability_1"]
     assert found["prediction"].to_pylist() == [1, 0]
 
 
 def test_a_class_that_has_no_name_has_its_number():
-    assert answers.class_names(np.array([0, 2, -1]), CLASSES).to_pylist() == ["dog", "2", "-1"]
+    assert answers.name_classes(np.array([0, 2, -1]), CLASSES).to_pylist() == ["dog", "2", "-1"]
 
 
 def test_other_outputs_go_by_their_names():
     found = pa.table(
-        answers.columns(
+        answers.build_columns(
             {
                 "prediction": np.array([1.5, 2.5], np.float32),
                 "embedding": np.arange(8, dtype=np.float32).reshape(2, 2, 2),
@@ -95,18 +95,18 @@ def test_other_outputs_go_by_their_names():
 def test_outputs_do_not_take_the_places_of_others():
     one = np.array([1.0, 2.0], np.float32)
     names = ("row", "prediction", "label", "class", "score")
-    found = answers.columns({**dict.fromkeys(names, one), "class": np.array([1, 0])}, CLASSES)
+    found = answers.build_columns({**dict.fromkeys(names, one), "class": np.array([1, 0])}, CLASSES)
     assert list(found) == ["prediction", "output_prediction", "output_row", "output_label", "score"]
     assert found["prediction"].to_pylist() == ["cat", "dog"]
 
 
 def test_labels_are_shown_as_the_model_knows_them():
     labels = pa.array(["cat", None])
-    shown, found = answers.labelled(labels, Label(vocabulary=True), FOUND, classes=CLASSES)
+    shown, found = answers.compare_labels(labels, Label(vocabulary=True), FOUND, classes=CLASSES)
     assert shown.to_pylist() == ["cat", None]
     assert (found.rows, found.hits) == (1, 1)
     minutes = pa.array([20, 3])
-    shown, found = answers.labelled(minutes, Label(threshold=15), FOUND, classes=None)
+    shown, found = answers.compare_labels(minutes, Label(threshold=15), FOUND, classes=None)
     assert shown.to_pylist() == [1, 0]
     assert found.hits == 2
 
@@ -116,7 +116,7 @@ def test_labels_that_are_numbers_keep_their_type(labels):
     """Also where a part of the rows has none, as all parts go to one table."""
     found = {"prediction": np.array([2.5, 3.0], np.float32)}
     labels = pa.array(labels, pa.float32())
-    shown, _ = answers.labelled(labels, Label(), found, classes=None)
+    shown, _ = answers.compare_labels(labels, Label(), found, classes=None)
     assert shown.equals(labels)
 
 
@@ -124,7 +124,7 @@ def test_labels_that_are_numbers_keep_their_type(labels):
     "found", [{"embedding": np.zeros((2, 4))}, {"prediction": np.zeros((2, 3))}]
 )
 def test_what_has_no_label_agrees_with_none(found):
-    shown, agreement = answers.labelled(pa.array([1, 2]), Label(), found, classes=None)
+    shown, agreement = answers.compare_labels(pa.array([1, 2]), Label(), found, classes=None)
     assert shown.null_count == 2
     assert agreement.rows == 0
 

@@ -19,7 +19,7 @@ from tests import exports
 
 
 def _asked(published, path, budget=None):
-    return inputs.of_files(
+    return inputs.open_files(
         str(path), published.job, classes=published.export.classes, budget=budget
     )
 
@@ -32,14 +32,14 @@ def _run(published, asked, folder, batch=64, workers=1):
     options = beam_options.build([], workers)
     with beam_options.silence_tracebacks(options):
         beam_stage.run(chunks, asked, answering, folder=str(folder), options=options)
-    tables = [pa.ipc.open_file(path).read_all() for path in beam_stage.parts(str(folder))]
+    tables = [pa.ipc.open_file(path).read_all() for path in beam_stage.list_parts(str(folder))]
     return pa.concat_tables(tables).to_pylist() if tables else []
 
 
 @pytest.mark.parametrize("batch", [1000, 7])
 def test_every_row_is_answered_in_order_as_the_estimator_does(classifier, tmp_path, batch):
     """Of the test split: what `Estimator.predict` reads are the same records."""
-    asked = inputs.of_split(
+    asked = inputs.open_split(
         classifier.job, builds.find_current(str(classifier.storage / "records/punctual"))
     )
     found = _run(classifier, asked, tmp_path, batch)
@@ -60,7 +60,7 @@ def test_records_that_know_their_raw_rows_are_answered_by_these(classifier, tmp_
     data = classifier.job.data.model_copy(update={"provenance": True})
     job = classifier.job.model_copy(update={"data": data})
     preprocessing.run(job, str(tmp_path))
-    asked = inputs.of_split(job, builds.find_current(str(tmp_path / "records/punctual")))
+    asked = inputs.open_split(job, builds.find_current(str(tmp_path / "records/punctual")))
     (tmp_path / "out").mkdir()
     found = _run(classifier, asked, tmp_path / "out")
     assert len(found) > 50
@@ -70,7 +70,7 @@ def test_records_that_know_their_raw_rows_are_answered_by_these(classifier, tmp_
 
 
 def test_a_number_is_answered_as_the_estimator_does(regressor, tmp_path):
-    asked = inputs.of_split(
+    asked = inputs.open_split(
         regressor.job, builds.find_current(str(regressor.storage / "records/minutes"))
     )
     found = _run(regressor, asked, tmp_path)
@@ -79,7 +79,7 @@ def test_a_number_is_answered_as_the_estimator_does(regressor, tmp_path):
     noise = 1e-6 * np.abs(wanted).max()
     np.testing.assert_allclose([row["prediction"] for row in found], wanted, rtol=0, atol=noise)
     labels = np.array([row["label"] for row in found])
-    agreement = beam_stage.agreements(str(tmp_path))[""]
+    agreement = beam_stage.read_agreements(str(tmp_path))[""]
     assert agreement.rows == len(found)
     assert agreement.squares / len(found) == pytest.approx(
         np.mean((wanted - labels) ** 2), rel=1e-5
@@ -102,7 +102,7 @@ def test_bad_rows_are_letters_and_the_others_are_answered(classifier, tmp_path):
     assert {row["file"] for row in found} == {str(tmp_path / "rows.csv")}
     unknown = [row["row"] for row in found if row["label"] is None]
     assert unknown == [22]
-    assert beam_stage.agreements(str(tmp_path / "out"))[""].rows == 27
+    assert beam_stage.read_agreements(str(tmp_path / "out"))[""].rows == 27
     tallies = letter_files.collect(str(tmp_path / "out"), lambda _: str(tmp_path / "letters"))
     assert tallies["test"].lines() == ["1 x hour missing", "1 x origin allowed"]
     assert (tmp_path / "letters").read_text().count("\n") == 2
@@ -137,7 +137,7 @@ def test_rows_that_the_model_refuses_are_found_by_halving(classifier, monkeypatc
     monkeypatch.setattr(exported, "load", lambda path: model)
     answering = beam_stage.PredictionModel("x", None, classifier.job.label, batch=8)
     predict = beam_stage.Predict(None, answering, "x")
-    found, refused = predict.answers([b"%d" % number for number in range(16)])
+    found, refused = predict.compute_answers([b"%d" % number for number in range(16)])
     assert refused == {3: "assertion failed", 10: "assertion failed"}
     kept = [number for number in range(16) if number not in refused]
     assert found["prediction"].tolist() == kept
@@ -145,12 +145,12 @@ def test_rows_that_the_model_refuses_are_found_by_halving(classifier, monkeypatc
 
 
 def test_progress_is_seen_by_the_names_of_files(classifier, tmp_path):
-    assert beam_stage.rows_answered(str(tmp_path)) == 0
+    assert beam_stage.count_answered_rows(str(tmp_path)) == 0
     (tmp_path / "test-000000-0000.rows12.arrow").touch()
     (tmp_path / "test-000001-0000.rows3.arrow").touch()
     (tmp_path / "test-000001.agreement.json").touch()
-    assert beam_stage.rows_answered(str(tmp_path)) == 15
-    assert [os.path.basename(path) for path in beam_stage.parts(str(tmp_path))] == [
+    assert beam_stage.count_answered_rows(str(tmp_path)) == 15
+    assert [os.path.basename(path) for path in beam_stage.list_parts(str(tmp_path))] == [
         "test-000000-0000.rows12.arrow",
         "test-000001-0000.rows3.arrow",
     ]

@@ -33,7 +33,7 @@ def digits(tmp_path):
 
 
 def _of(path, job, **others):
-    return inputs.of_files(str(path), job, classes=None, **others)
+    return inputs.open_files(str(path), job, classes=None, **others)
 
 
 def _read(asked):
@@ -285,14 +285,14 @@ def test_folders_named_after_classes_are_labels(tmp_path, folders, named):
     for folder in folders:
         (tmp_path / folder).mkdir()
         Image.new("L", (8, 8)).save(tmp_path / folder / "1.png")
-    asked = inputs.of_files(str(tmp_path), job, classes=("circle", "square", "triangle"))
+    asked = inputs.open_files(str(tmp_path), job, classes=("circle", "square", "triangle"))
     assert asked.has_label is named
     if named:
         assert [b.column("label").to_pylist() for b in _read(asked)] == [list(folders)]
 
 
 def test_the_test_split_as_it_is_stored(small_records):
-    asked = inputs.of_split(small_records.job, small_records.folder)
+    asked = inputs.open_split(small_records.job, small_records.folder)
     assert asked.has_label
     assert _count(asked) == 500
     shards = small_records.contents.splits["test"].shards
@@ -304,4 +304,4 @@ def test_the_test_split_as_it_is_stored(small_records):
 def test_without_a_test_split_it_says_what_else_there_is(tmp_path):
     table = small_table.Table(tmp_path)
     with pytest.raises(errors.UsageError, match="has no test split; name raw rows or images with"):
-        inputs.of_split(table.job, str(tmp_path / "records" / "table"))
+        inputs.open_split(table.job, str(tmp_path / "records" / "table"))

@@ -177,7 +177,7 @@ def test_parts_are_read_in_order_and_unknown_labels_left_out(tmp_path):
         paths.append(str(tmp_path / f"{number}.arrow"))
         with pa.ipc.new_file(paths[-1], table.schema) as writer:
             writer.write_table(table)
-    found = outputs.tables(paths, labels=True)
+    found = outputs.read_tables(paths, labels=True)
     assert [_comparable(table) for table in found] == [_comparable(table) for table in TABLES]
-    found = list(outputs.tables(paths, labels=False))
+    found = list(outputs.read_tables(paths, labels=False))
     assert [table.column_names for table in found] == [["file", "row", "score", "vector"]] * 2

@@ -21,8 +21,10 @@ KIND = exports.CLASSIFIER
 
 def _predict(published, given, output=None, budget=None, kind=None, **others):
     """Returns where the predictions are."""
-    where = predictions.output(published.run, published.export, given, path=output, kind=kind)
-    asked = inputs.of_files(given, published.job, classes=published.export.classes, budget=budget)
+    where = predictions.choose_output(
+        published.run, published.export, given, path=output, kind=kind
+    )
+    asked = inputs.open_files(given, published.job, classes=published.export.classes, budget=budget)
     predictions.predict(published.job, published.export, asked, output=where, **others)
     return where
 
@@ -49,8 +51,10 @@ ROWS = exports.rows(KIND, 50, seed=1)
 
 def test_values_that_the_step_date_cannot_read_are_reported(classifier, rows, capsys):
     given = rows(ROWS)
-    where = predictions.output(classifier.run, classifier.export, given, path=None, kind="csv")
-    asked = inputs.of_files(given, classifier.job, classes=classifier.export.classes)
+    where = predictions.choose_output(
+        classifier.run, classifier.export, given, path=None, kind="csv"
+    )
+    asked = inputs.open_files(given, classifier.job, classes=classifier.export.classes)
     asked = dataclasses.replace(asked, dates={"carrier": ("iso",)})
     predictions.predict(classifier.job, classifier.export, asked, output=where)
     there = sum(row["carrier"] is not None and row["hour"] is not None for row in ROWS)
@@ -110,11 +114,13 @@ def test_in_the_folder_of_the_run_each_input_and_model_has_its_own(classifier, r
     assert one == again
     assert one.path.startswith(f"{classifier.run.path}/predictions/final-60/new-")
     (tmp_path / "other").mkdir()
-    other = predictions.output(
+    other = predictions.choose_output(
         classifier.run, classifier.export, f"{tmp_path}/other/new.csv", path=None, kind=None
     )
     assert other.path != one.path
-    split = predictions.output(classifier.run, classifier.export, None, path=None, kind="parquet")
+    split = predictions.choose_output(
+        classifier.run, classifier.export, None, path=None, kind="parquet"
+    )
     assert split.path == f"{classifier.run.path}/predictions/final-60/test.parquet"
 
 

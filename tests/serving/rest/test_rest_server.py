@@ -63,7 +63,10 @@ MODEL = "/v1/models/punctual"
 
 def test_values_that_the_step_date_cannot_read_are_logged(classifier, capsys):
     served = rest_server.Served(
-        "punctual", classifier.export, session.rules(classifier.job), dates={"carrier": ("iso",)}
+        "punctual",
+        classifier.export,
+        session.build_rules(classifier.job),
+        dates={"carrier": ("iso",)},
     )
     assert served.predict({"instances": [ROW]})["predictions"]
     said = "warning: column 'carrier': 1 value is no date in the form iso, such as 'AA'. The step"
@@ -97,7 +100,7 @@ def test_columns_are_answered_by_columns(server):
 
 
 def test_records_are_answered_through_the_other_signature(server, classifier):
-    [path] = classifier.records.blocks("test").paths
+    [path] = classifier.records.list_blocks("test").paths
     from pipeline.records import tfrecord
 
     payloads = list(tfrecord.read(path, count=3))

@@ -29,8 +29,8 @@ def _records(published):
 
 
 def test_the_example_is_a_record_that_was_never_trained_on(classifier, served):
-    data = session.rules(classifier.job)
-    row = session.instance(data, _records(classifier))
+    data = session.build_rules(classifier.job)
+    row = session.build_instance(data, _records(classifier))
     assert list(row) == ["delay", "origin", "carrier", "hour"]
     assert row["origin"] in ("EWR", "JFK", "LGA")
     [answer] = served.predict({"instances": [row]})["predictions"]
@@ -39,22 +39,22 @@ def test_the_example_is_a_record_that_was_never_trained_on(classifier, served):
 
 
 def test_without_records_it_is_made_up_by_the_rules(classifier, served, tmp_path):
-    row = session.instance(session.rules(classifier.job), str(tmp_path))
+    row = session.build_instance(session.build_rules(classifier.job), str(tmp_path))
     assert row == {"delay": -60.0, "origin": "EWR", "carrier": "x", "hour": 0}
     assert len(served.predict({"instances": [row]})["predictions"]) == 1
 
 
 def test_sensitive_values_are_made_up(classifier):
-    data = session.rules(classifier.job)
+    data = session.build_rules(classifier.job)
     columns = {
         n: c.model_copy(update={"sensitive": n == "origin"}) for n, c in data.columns.items()
     }
     shown = [
-        session.instance(data.model_copy(update={"columns": columns}), _records(classifier))
+        session.build_instance(data.model_copy(update={"columns": columns}), _records(classifier))
         for _ in range(2)
     ]
     assert [row["origin"] for row in shown] == ["EWR", "EWR"]
-    assert shown[0]["hour"] == session.instance(data, _records(classifier))["hour"]
+    assert shown[0]["hour"] == session.build_instance(data, _records(classifier))["hour"]
 
 
 @pytest.mark.parametrize(
@@ -71,16 +71,16 @@ def test_sensitive_values_are_made_up(classifier):
     ],
 )
 def test_values_that_keep_the_rules(column, value):
-    assert session.made_up(config.Column(**column)) == value
+    assert session.make_up(config.Column(**column)) == value
 
 
 def test_an_image_is_a_real_one():
-    content = base64.b64decode(session.made_up(config.Column(type="image"))["b64"])
+    content = base64.b64decode(session.make_up(config.Column(type="image"))["b64"])
     assert Image.open(io.BytesIO(content)).size == (1, 1)
 
 
 def test_a_short_example_is_on_the_command_line(served, classifier):
-    row = session.instance(session.rules(classifier.job), "nowhere")
+    row = session.build_instance(session.build_rules(classifier.job), "nowhere")
     with RestServer(0, served, {"instances": [row]}) as server:
         where, command = session.welcome(server, classifier.export.step)
     url = f"http://127.0.0.1:{server.port}/v1/models/punctual"
@@ -102,14 +102,14 @@ def test_without_an_example_there_is_none(served, classifier):
 
 
 def test_pixels_and_lists_of_records_are_as_requests_have_them(small_records):
-    data = session.rules(small_records.job)
-    row = session.instance(data, small_records.folder)
+    data = session.build_rules(small_records.job)
+    row = session.build_instance(data, small_records.folder)
     assert len(base64.b64decode(row["image"]["b64"])) == 784
-    assert session.nested([1, 2, 3, 4, 5, 6], (2, 3)) == [[1, 2, 3], [4, 5, 6]]
+    assert session.nest([1, 2, 3, 4, 5, 6], (2, 3)) == [[1, 2, 3], [4, 5, 6]]
 
 
 def test_rules_are_those_of_what_the_model_takes():
-    data = session.rules(config_file.load("flights"))
+    data = session.build_rules(config_file.load("flights"))
     assert "arr_delay" not in data.columns
     assert data.columns["dep_delay"].max == 2880
     assert data.key == ()

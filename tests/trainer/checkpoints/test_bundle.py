@@ -80,7 +80,7 @@ def test_altered_bytes_are_found_wherever_they_are(prefix, kind):
     """Of an index, in its entries: what comes behind those is unused."""
     [path] = pathlib.Path(prefix).parent.glob(kind)
     content = path.read_bytes()
-    end = bundle.handle(content[-48:], 0)[0] if kind == "*.index" else len(content)
+    end = bundle.read_handle(content[-48:], 0)[0] if kind == "*.index" else len(content)
     for at in range(0, end, max(1, end // 40)):
         path.write_bytes(content[:at] + bytes([content[at] ^ 4]) + content[at + 1 :])
         with pytest.raises(bundle.Damaged):

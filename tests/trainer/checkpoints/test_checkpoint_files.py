@@ -19,9 +19,9 @@ from trainer.checkpoints.cleanup import Janitor
 
 def test_the_newest_is_found_and_its_step_read(tmp_path):
     paths = save(tmp_path, 3, 12)
-    assert checkpoint_files.newest(str(tmp_path)) == paths[1]
-    assert checkpoint_files.step_of(paths[0]) == 3
-    assert checkpoint_files.current_step(str(tmp_path)) == 12
+    assert checkpoint_files.find_newest(str(tmp_path)) == paths[1]
+    assert checkpoint_files.read_step(paths[0]) == 3
+    assert checkpoint_files.read_current_step(str(tmp_path)) == 12
 
 
 def test_one_is_chosen_by_the_step_it_is_named_after_or_the_later_one_it_holds(tmp_path):
@@ -31,7 +31,7 @@ def test_one_is_chosen_by_the_step_it_is_named_after_or_the_later_one_it_holds(t
     save(late, 5)
     for part in late.glob("model.ckpt-5.*"):
         part.replace(tmp_path / part.name.replace("-5.", "-3."))
-    assert checkpoint_files.step_of(early) == 5
+    assert checkpoint_files.read_step(early) == 5
     assert (
         checkpoint_files.find_intact(folder, "3")
         == checkpoint_files.find_intact(folder, "5")
@@ -43,9 +43,9 @@ def test_one_is_chosen_by_the_step_it_is_named_after_or_the_later_one_it_holds(t
 
 
 def test_without_checkpoints_training_begins_at_0(tmp_path):
-    assert checkpoint_files.newest(str(tmp_path)) is None
-    assert checkpoint_files.current_step(str(tmp_path)) == 0
-    assert checkpoint_files.current_step(str(tmp_path / "absent")) == 0
+    assert checkpoint_files.find_newest(str(tmp_path)) is None
+    assert checkpoint_files.read_current_step(str(tmp_path)) == 0
+    assert checkpoint_files.read_current_step(str(tmp_path / "absent")) == 0
 
 
 def _cut(path: pathlib.Path, size: int) -> None:
@@ -99,7 +99,7 @@ def test_one_that_cannot_be_read_is_an_error_and_not_step_0(tmp_path, damage):
     with pytest.raises(
         errors.DataError, match=f"checkpoint '{prefix}': cannot be read .*Remove it, or choose"
     ):
-        checkpoint_files.current_step(str(tmp_path))
+        checkpoint_files.read_current_step(str(tmp_path))
 
 
 def test_one_that_is_gone_is_an_error_and_not_step_0(tmp_path):
@@ -107,7 +107,7 @@ def test_one_that_is_gone_is_an_error_and_not_step_0(tmp_path):
     for path in tmp_path.glob("model.ckpt-7*"):
         path.unlink()
     with pytest.raises(errors.DataError, match=f"checkpoint '{prefix}': is gone, though the list"):
-        checkpoint_files.current_step(str(tmp_path))
+        checkpoint_files.read_current_step(str(tmp_path))
 
 
 def test_one_without_a_global_step_is_an_error(tmp_path):
@@ -117,7 +117,7 @@ def test_one_without_a_global_step_is_an_error(tmp_path):
         session.run(v1.global_variables_initializer())
         path = v1.train.Saver().save(session, str(tmp_path / "model.ckpt"))
     with pytest.raises(errors.DataError, match="global_step"):
-        checkpoint_files.step_of(path)
+        checkpoint_files.read_step(path)
 
 
 def _cut_data(prefix: str) -> None:
@@ -164,16 +164,16 @@ def test_one_that_cannot_be_read_now_is_not_damaged(open_to_all, monkeypatch, fa
     with fault(open_to_all):
         for read in (
             checkpoint_files.repair,
-            checkpoint_files.newest,
-            checkpoint_files.current_step,
+            checkpoint_files.find_newest,
+            checkpoint_files.read_current_step,
         ):
             with pytest.raises(errors.RetryableError, match="Run the same command again"):
                 read(open_to_all)
-        for read in (checkpoint_files.step_of, lambda path: checkpoint_files.problem_of(path)):
+        for read in (checkpoint_files.read_step, lambda path: checkpoint_files.find_problem(path)):
             with pytest.raises(errors.RetryableError, match=r"-12\.index': cannot be read"):
                 read(f"{open_to_all}/model.ckpt-12")
     assert {path.name: path.stat().st_ino for path in folder.iterdir()} == before
-    assert checkpoint_files.current_step(open_to_all) == 12
+    assert checkpoint_files.read_current_step(open_to_all) == 12
 
 
 @pytest.mark.parametrize("damage", [_cut_data, _flip_data, _remove])
@@ -183,7 +183,7 @@ def test_a_damaged_newest_one_is_passed_over_and_reported(tmp_path, damage):
     note = checkpoint_files.repair(str(tmp_path))
     assert note is not None and note.startswith(f"checkpoint '{paths[2]}' is damaged (")
     assert note.endswith("; continuing from step 12")
-    assert checkpoint_files.newest(str(tmp_path)) == paths[1]
+    assert checkpoint_files.find_newest(str(tmp_path)) == paths[1]
     state = tf.train.get_checkpoint_state(str(tmp_path))
     assert list(state.all_model_checkpoint_paths) == paths[:2]
     assert checkpoint_files.repair(str(tmp_path)) is None, "told once"
@@ -237,7 +237,7 @@ def test_with_all_damaged_training_does_not_begin_again(tmp_path):
 def test_the_newest_that_is_deleted_while_it_is_chosen_is_not_called_damaged(tmp_path, monkeypatch):
     """Training continues, and has saved another."""
     save(tmp_path, 3)
-    check = checkpoint_files.problem_of
+    check = checkpoint_files.find_problem
 
     def checked_meanwhile(path):
         if path.endswith("-3"):
@@ -245,7 +245,7 @@ def test_the_newest_that_is_deleted_while_it_is_chosen_is_not_called_damaged(tmp
             save(tmp_path, 12)
         return check(path)
 
-    monkeypatch.setattr(checkpoint_files, "problem_of", checked_meanwhile)
+    monkeypatch.setattr(checkpoint_files, "find_problem", checked_meanwhile)
     assert checkpoint_files.find_intact(str(tmp_path), None) == [f"{tmp_path}/model.ckpt-12"]
 
 
@@ -257,23 +257,23 @@ def test_a_list_that_cannot_be_read_is_written_again(tmp_path):
     assert checkpoint_files.repair(str(tmp_path)) == (
         f"the list of checkpoints in '{tmp_path}' was damaged; continuing from step 12"
     )
-    assert checkpoint_files.newest(str(tmp_path)) == paths[1]
+    assert checkpoint_files.find_newest(str(tmp_path)) == paths[1]
 
 
 def test_a_pinned_one_stays_when_its_writer_deletes_it(tmp_path):
     (prefix,) = save(tmp_path, 7)
-    with checkpoint_files.pinned(prefix) as copy:
+    with checkpoint_files.pin(prefix) as copy:
         _remove(prefix)
-        assert checkpoint_files.step_of(copy) == 7
+        assert checkpoint_files.read_step(copy) == 7
     assert not (tmp_path / "pinned").exists()
-    with pytest.raises(FileNotFoundError), checkpoint_files.pinned(prefix):
+    with pytest.raises(FileNotFoundError), checkpoint_files.pin(prefix):
         pass
 
 
 def test_a_pinned_one_stays_when_its_step_is_saved_again(tmp_path):
     """After a rollback; the index is then written in place, where a link would change with it."""
     (prefix,) = save(tmp_path, 7)
-    with checkpoint_files.pinned(prefix) as copy:
+    with checkpoint_files.pin(prefix) as copy:
         before = {path.name: path.read_bytes() for path in (tmp_path / "pinned").iterdir()}
         for path in tmp_path.glob("model.ckpt-7.*"):
             if path.suffix == ".index":
@@ -281,7 +281,7 @@ def test_a_pinned_one_stays_when_its_step_is_saved_again(tmp_path):
             else:
                 path.unlink()
         assert {p.name: p.read_bytes() for p in (tmp_path / "pinned").iterdir()} == before
-        assert checkpoint_files.step_of(copy) == 7
+        assert checkpoint_files.read_step(copy) == 7
 
 
 def test_a_kept_one_is_whole_and_stays_when_its_writer_deletes_it(tmp_path):
@@ -291,7 +291,7 @@ def test_a_kept_one_is_whole_and_stays_when_its_writer_deletes_it(tmp_path):
         kept = checkpoint_files.keep(prefix, folder)
         assert kept == prefix.replace("model", "kept/model")
     _remove(second)
-    assert checkpoint_files.step_of(kept) == 12
+    assert checkpoint_files.read_step(kept) == 12
     checkpoint_files.keep_only(kept, folder)
     assert sorted(path.name for path in (tmp_path / "kept").iterdir()) == [
         "model.ckpt-12.data-00000-of-00001",
@@ -320,7 +320,7 @@ def test_a_kept_one_does_not_change_with_its_step_saved_again(tmp_path):
     kept = checkpoint_files.keep(prefix, str(tmp_path / "kept"))
     for path in tmp_path.glob("model.ckpt-7.*"):
         path.write_bytes(b"of another save")
-    assert checkpoint_files.step_of(kept) == 7
+    assert checkpoint_files.read_step(kept) == 7
 
 
 @pytest.mark.parametrize("content", [None, {"step": 12, "export": "export/best/12"}])
@@ -343,5 +343,5 @@ def test_one_that_is_saved_again_while_it_is_pinned_counts_as_gone(tmp_path, mon
         pathlib.Path(f"{prefix}.index").write_bytes(b"of another save")
 
     monkeypatch.setattr(checkpoint_files, "hold", held_meanwhile)
-    with pytest.raises(FileNotFoundError), checkpoint_files.pinned(prefix):
+    with pytest.raises(FileNotFoundError), checkpoint_files.pin(prefix):
         pass

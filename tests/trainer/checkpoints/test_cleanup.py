@@ -37,12 +37,12 @@ def test_a_smaller_number_is_kept_after_one_save(ten):
         saver = v1.train.Saver(max_to_keep=3, save_relative_paths=True)
         state = tf.train.get_checkpoint_state(str(ten))
         saver.recover_last_checkpoints(state.all_model_checkpoint_paths)
-        saver.restore(session, checkpoint_files.newest(str(ten)))
+        saver.restore(session, checkpoint_files.find_newest(str(ten)))
         session.run(step.assign(110))
         saver.save(session, str(ten / "model.ckpt"), global_step=step)
     cleaner.clean()
     assert list_known_steps(ten) == steps(ten) == [90, 100, 110]
-    assert checkpoint_files.current_step(str(ten)) == 110
+    assert checkpoint_files.read_current_step(str(ten)) == 110
 
 
 def test_a_larger_number_changes_nothing(ten):
@@ -57,7 +57,7 @@ def test_the_newest_is_kept_wherever_the_list_has_it(ten):
     tf.compat.v1.train.update_checkpoint_state(str(ten), paths[0], paths)
     Janitor(str(ten), 2).open()
     assert list_known_steps(ten) == [90, 100]
-    assert checkpoint_files.current_step(str(ten)) == 100
+    assert checkpoint_files.read_current_step(str(ten)) == 100
 
 
 def test_halves_and_folders_of_workers_go(tmp_path):

@@ -28,7 +28,7 @@ def hooks_of(small_records, tmp_path):
     def build(task, strategy="multi_worker_mirrored", folder=tmp_path):
         job = small_records.config(f"cluster.strategy={strategy}", "train.save_steps=3")
         actions = [lambda step, seconds: seen.append((step, seconds))]
-        return saving.hooks(job, RunFolder(str(folder)), task, actions=actions)
+        return saving.build_hooks(job, RunFolder(str(folder)), task, actions=actions)
 
     return build, seen
 
@@ -94,7 +94,7 @@ def test_the_last_save_comes_after_what_others_were_still_doing(small_records, t
         told.append("end")
         session.run(session.graph.get_operation_by_name("step"))
 
-    made = saving.hooks(
+    made = saving.build_hooks(
         small_records.config("train.save_steps=3"),
         RunFolder(str(tmp_path)),
         CHIEF,
@@ -184,7 +184,7 @@ def test_a_saver_of_the_models_own_is_the_one_that_is_used():
 def test_what_has_to_come_before_a_save_does(small_records, tmp_path):
     seen = []
     job = small_records.config("train.save_steps=3")
-    made = saving.hooks(
+    made = saving.build_hooks(
         job,
         RunFolder(str(tmp_path)),
         CHIEF,

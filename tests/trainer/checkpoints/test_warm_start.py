@@ -127,7 +127,7 @@ def test_every_replica_of_a_strategy(earlier, name):
 
     two = v1.ConfigProto(device_count={"CPU": 2})
     with tf.Graph().as_default(), v1.Session(config=two) as session:
-        strategy = strategies.distribution(cluster, chief).train
+        strategy = strategies.build_distribution(cluster, chief).train
         with strategy.scope():
             values = strategy.extended.call_for_each_replica(model)
         session.run(v1.global_variables_initializer())
@@ -169,9 +169,11 @@ def test_weights_of_a_network_count_less_than_the_config(
     )
     records = RecordDataset(job, small_records.folder, small_records.contents)
     task = topology.Task(topology.CHIEF, 0)
-    built = experiment.estimator(job, RunFolder(str(tmp_path)), task, transforms=records.transforms)
+    built = experiment.build_estimator(
+        job, RunFolder(str(tmp_path)), task, transforms=records.transforms
+    )
     hook = _Kernel()
-    built.train(records.eval_input_fn("eval"), hooks=[hook], steps=1)
+    built.train(records.build_eval_input_fn("eval"), hooks=[hook], steps=1)
     np.testing.assert_allclose(hook.value, 5.0 if from_config else 3.0, atol=1e-3)
 
 

@@ -19,7 +19,7 @@ ALIKE = Difference(0.8, 0.7, MetricEstimate(-0.1, -0.1, -0.1, few=True, alike=Tr
 
 
 def test_the_table():
-    lines = page.lines([result(WORSE)])
+    lines = page.format_lines([result(WORSE)])
     assert lines[:4] == [
         "A: one, step 1,000",
         "B: two, step 20",
@@ -40,7 +40,7 @@ def test_the_table():
 def test_a_metric_that_is_not_defined_on_so_few_records():
     parts = [ComparedSlice("all", 1, {"log_loss": WORSE})]
     few = dataclasses.replace(result(WORSE, metric=None), slices=parts, defined=("auc",))
-    assert page.verdict(few) == (
+    assert page.describe_verdict(few) == (
         "No verdict, there are too few records: 'auc' is not defined on these 1"
     )
 
@@ -48,12 +48,12 @@ def test_a_metric_that_is_not_defined_on_so_few_records():
 def test_what_there_are_too_few_of():
     grouped = MetricEstimate(-0.1, -0.2, 0.1, few=True, units="groups: 4, of 90 records")
     found = result(Difference(0.8, 0.7, grouped))
-    assert page.verdict(found) == (
+    assert page.describe_verdict(found) == (
         "No verdict, there are too few groups: auc -0.1000 too few groups: 4, of 90 records"
     )
-    assert page.page([found]).count("<td>too few groups: 4, of 90 records</td>") == 1
+    assert page.render_page([found]).count("<td>too few groups: 4, of 90 records</td>") == 1
     none = dataclasses.replace(found, metric=None, wanted="ndcg@5", defined=("ndcg@5",))
-    assert page.verdict(none) == (
+    assert page.describe_verdict(none) == (
         "No verdict, there are too few groups with both labels: 'ndcg@5' is not defined on these "
         "90 records"
     )
@@ -61,7 +61,9 @@ def test_what_there_are_too_few_of():
 
 def test_a_metric_that_there_is_not():
     other = result(WORSE, metric=None, wanted="mine")
-    assert page.verdict(other).startswith("No verdict: 'mine' has no paired interval; name one of")
+    assert page.describe_verdict(other).startswith(
+        "No verdict: 'mine' has no paired interval; name one of"
+    )
 
 
 @pytest.mark.parametrize(
@@ -75,12 +77,12 @@ def test_a_metric_that_there_is_not():
     ],
 )
 def test_the_verdict(change, higher, words):
-    assert page.verdict(result(change, higher=higher)).startswith(words)
+    assert page.describe_verdict(result(change, higher=higher)).startswith(words)
 
 
 def test_a_verdict_of_several_names_its_run():
     found = result(WORSE)
-    assert page.attribute_verdict(found, 1) == page.verdict(found)
+    assert page.attribute_verdict(found, 1) == page.describe_verdict(found)
     assert page.attribute_verdict(found, 2).startswith("two: B is worse than A: auc")
 
 
@@ -93,20 +95,20 @@ def test_a_verdict_of_several_names_its_run():
     ],
 )
 def test_pages_of_other_records_or_checkpoints_have_names_of_their_own(split, checkpoint, name):
-    assert page.file_name(["one", "a b"], split, checkpoint) == name
+    assert page.build_file_name(["one", "a b"], split, checkpoint) == name
 
 
 def test_a_metric_without_an_interval():
     found = result(WORSE, metric=None, wanted="precision", higher=None)
     assert found.verdict == ""
-    assert page.verdict(found) == (
+    assert page.describe_verdict(found) == (
         "No verdict: 'precision' has no paired interval; name one of auc, log_loss with METRIC="
     )
-    assert "No verdict" in page.page([found])
+    assert "No verdict" in page.render_page([found])
 
 
 def test_the_page_fetches_nothing_and_is_well_formed():
-    text = page.page([result(WORSE)])
+    text = page.render_page([result(WORSE)])
     assert not re.search(r"https?:|<script|src=|url\(|@import", text)
     charts = re.findall(r"<svg.*?</svg>", text, re.DOTALL)
     assert len(charts) == 3
@@ -125,7 +127,7 @@ def test_the_page_fetches_nothing_and_is_well_formed():
 
 def test_intervals_without_width_can_be_drawn():
     same = dataclasses.replace(result(change(0.8, 0.8, 0.0)), metric="auc")
-    assert "nan" not in page.page([same])
+    assert "nan" not in page.render_page([same])
 
 
 def _several():
@@ -135,7 +137,7 @@ def _several():
 
 
 def test_several_runs_end_with_an_overview():
-    lines = page.lines(_several())
+    lines = page.format_lines(_several())
     assert [line for line in lines if line.startswith("B: ")] == [
         "B: two, step 20",
         "B: <three>, step 20",
@@ -151,15 +153,15 @@ def test_several_runs_end_with_an_overview():
 @pytest.mark.parametrize("number", [1, 3])
 def test_runs_that_are_not_compared_are_named(number):
     refused = {"gone": errors.UsageError("no run 'gone' in <x>; make runs lists them")}
-    lines = page.lines(_several()[:number], refused)
+    lines = page.format_lines(_several()[:number], refused)
     assert lines[-2:] == ["", "gone: not compared: no run 'gone' in <x>; make runs lists them"]
-    text = page.page(_several()[:number], refused)
+    text = page.render_page(_several()[:number], refused)
     assert text.count("<h2>Not compared</h2>") == 1
     assert re.search("<td>gone</td><td.*?>no run &#x27;gone&#x27; in &lt;x&gt;; make runs", text)
 
 
 def test_the_page_of_several_runs():
-    text = page.page(_several())
+    text = page.render_page(_several())
     assert "<h1>3 runs compared with one</h1>" in text
     headings = re.findall("<h[12]>(.*?)</h[12]>", text)
     assert headings[1:4] == ["Overview", "two compared with one", "Metrics"]
@@ -173,13 +175,13 @@ def test_a_difference_that_few_records_carry_is_undecided(units, named):
     found = result(Difference(0.8, 0.7, carried))
     ends = f"[-0.2000, -0.0500], few {named} carry it"
     assert found.verdict == "undecided"
-    assert page.verdict(found) == (
+    assert page.describe_verdict(found) == (
         f"Undecided, few {named} carry the difference: auc -0.1000 {ends}"
     )
-    text = "\n".join(page.lines([found]))
+    text = "\n".join(page.format_lines([found]))
     assert re.search(rf"all +90  auc .* {re.escape(ends)}  undecided\n", text)
-    drawn = page.page([found])
+    drawn = page.render_page([found])
     assert f"<td>{ends}</td>" in drawn and ">undecided</span>" in drawn
     assert "its interval may be too narrow" in drawn
     unsure = Difference(0.8, 0.7, dataclasses.replace(carried, high=0.1))
-    assert page.verdict(result(unsure)).startswith("B is neither certainly better nor")
+    assert page.describe_verdict(result(unsure)).startswith("B is neither certainly better nor")

@@ -47,7 +47,7 @@ def _delong(labels, a, b):
 def test_areas_are_those_of_scikit_learn_and_the_interval_is_delongs():
     labels, a, b = _pair(np.random.default_rng(1), 500)
     a, b = np.round(a, 2), np.round(b, 2)  # with ties
-    found = paired.area_under_roc(labels, a, b)
+    found = paired.compare_areas_under_roc(labels, a, b)
     assert found.a == pytest.approx(sklearn.metrics.roc_auc_score(labels, a))
     assert found.b == pytest.approx(sklearn.metrics.roc_auc_score(labels, b))
     half = scipy.stats.norm.ppf(0.975) * np.sqrt(_delong(labels, a, b))
@@ -63,14 +63,14 @@ def test_intervals_hold_the_truth_of_rare_large_changes(count, held):
     rng, found = np.random.default_rng(3), []
     for _ in range(1000):
         change = rng.lognormal(0, 2, count)
-        errors = paired.of_numbers(np.zeros(count), np.ones(count), 1 + change)
+        errors = paired.compare_regressors(np.zeros(count), np.ones(count), 1 + change)
         found.append(errors["mean_absolute_error"].change)
     assert held <= np.mean([one.low <= np.exp(2) <= one.high for one in found]) <= 0.97
 
 
 def test_means_are_students_t_of_the_pairs():
     labels, a, b = _pair(np.random.default_rng(2), 200)
-    found = paired.of_classes(_answers(labels, a), _answers(labels, b), 10)["log_loss"]
+    found = paired.compare_classifiers(_answers(labels, a), _answers(labels, b), 10)["log_loss"]
     assert found.b == pytest.approx(sklearn.metrics.log_loss(labels, b))
     losses = [-np.log(np.where(labels == 1, p, 1 - p)) for p in (a, b)]
     truth = scipy.stats.ttest_rel(losses[1], losses[0]).confidence_interval()
@@ -117,7 +117,7 @@ def test_nineteen_of_twenty_intervals_hold_the_true_difference():
 
     def draw(count=400):
         labels, a, b = _pair(rng, count)
-        return paired.of_classes(_answers(labels, a), _answers(labels, b), 10)
+        return paired.compare_classifiers(_answers(labels, a), _answers(labels, b), 10)
 
     truth = {name: one.b - one.a for name, one in draw(300_000).items()}
     found = _covered(draw, truth, CLASSES, 400)
@@ -129,7 +129,7 @@ def test_nineteen_of_twenty_intervals_of_regressors_hold_the_true_difference():
 
     def draw(count=400):
         labels, noise = rng.normal(size=count), rng.normal(size=count)
-        return paired.of_numbers(labels, labels + noise, labels + 0.9 * noise + 0.2)
+        return paired.compare_regressors(labels, labels + noise, labels + 0.9 * noise + 0.2)
 
     truth = {name: one.b - one.a for name, one in draw(500_000).items()}
     found = _covered(draw, truth, ("mean_absolute_error", "rmse", "mean_squared_error"), 300)
@@ -138,8 +138,8 @@ def test_nineteen_of_twenty_intervals_of_regressors_hold_the_true_difference():
 
 def test_pairing_is_what_makes_the_interval_narrow():
     labels, a, b = _pair(np.random.default_rng(5), 2000)
-    found = paired.of_classes(_answers(labels, a), _answers(labels, b), 10)
-    alone = class_metrics.metrics_by_mask(_answers(labels, b), 10)(np.ones(2000, bool))[0]
+    found = paired.compare_classifiers(_answers(labels, a), _answers(labels, b), 10)
+    alone = class_metrics.build_mask_metrics(_answers(labels, b), 10)(np.ones(2000, bool))[0]
     for name in ("auc", "log_loss"):
         assert _width(found[name].change) < 0.7 * _width(alone[name]), name
 
@@ -153,9 +153,9 @@ def test_values_are_those_of_make_evaluate():
     labels, a, b = _pair(rng, 500)
     groups = rng.integers(-1, 40, 500)
     one, other = _answers(labels, a, groups), _answers(labels, b, groups)
-    found = paired.of_classes(one, other, 5)
+    found = paired.compare_classifiers(one, other, 5)
     for side, of in (("a", one), ("b", other)):
-        metrics, _ = class_metrics.metrics_by_mask(of, 5)(np.ones(500, bool))
+        metrics, _ = class_metrics.build_mask_metrics(of, 5)(np.ones(500, bool))
         assert metrics.keys() == found.keys()
         for name, metric in metrics.items():
             assert getattr(found[name], side) == pytest.approx(metric.value), name
@@ -164,8 +164,8 @@ def test_values_are_those_of_make_evaluate():
 def test_records_of_a_group_are_not_independent():
     labels, a, b = _pair(np.random.default_rng(7), 200)
     often = np.repeat(np.arange(200), 10)
-    once = paired.of_classes(_answers(labels, a), _answers(labels, b), 10)
-    ten = paired.of_classes(
+    once = paired.compare_classifiers(_answers(labels, a), _answers(labels, b), 10)
+    ten = paired.compare_classifiers(
         _answers(labels[often], a[often], often), _answers(labels[often], b[often], often), 10
     )
     for name in ("auc", "log_loss", "accuracy", "average_precision"):
@@ -174,7 +174,9 @@ def test_records_of_a_group_are_not_independent():
 
 def test_the_same_predictions_do_not_differ():
     labels, a, _ = _pair(np.random.default_rng(8), 300)
-    for name, one in paired.of_classes(_answers(labels, a), _answers(labels, a), 10).items():
+    for name, one in paired.compare_classifiers(
+        _answers(labels, a), _answers(labels, a), 10
+    ).items():
         assert one.a == one.b and one.change.low <= 0 <= one.change.high, name
         assert one.verdict(True) == ""
 
@@ -185,7 +187,7 @@ def test_more_than_two_classes():
     likelihood = rng.random(300)
     one = Answers(labels, labels, None, likelihood)
     other = Answers(labels, (labels + 1) % 5, None, likelihood**2)
-    found = paired.of_classes(one, other, 10)
+    found = paired.compare_classifiers(one, other, 10)
     assert set(found) == {"accuracy", "log_loss"}
     assert found["accuracy"].verdict(True) == "worse" and found["accuracy"].change.value == -1
     assert found["log_loss"].a == pytest.approx(np.mean(-np.log(likelihood)))
@@ -193,11 +195,11 @@ def test_more_than_two_classes():
 
 
 def test_one_label_or_few_records_say_nothing():
-    found = paired.of_classes(*[_answers(np.ones(30, int), np.full(30, 0.4))] * 2, 10)
+    found = paired.compare_classifiers(*[_answers(np.ones(30, int), np.full(30, 0.4))] * 2, 10)
     assert "auc" not in found and "average_precision" not in found
     labels = np.array([0, 1, 1, 0])
     sure = 0.9 * labels + 0.05
-    found = paired.of_classes(_answers(labels, sure), _answers(labels, 1 - sure), 10)
+    found = paired.compare_classifiers(_answers(labels, sure), _answers(labels, 1 - sure), 10)
     assert all(one.change.few and one.verdict(True) == "" for one in found.values())
 
 
@@ -229,19 +231,19 @@ def test_newcombe_is_symmetric_and_within_its_bounds():
 def test_metrics_are_named_whether_these_records_define_them_or_not():
     labels = np.array([1])
     one = _answers(labels, np.array([0.7]))
-    assert set(paired.of_classes(one, one, 10)) - {"accuracy"} < set(
-        paired.of_probabilities(one, 10)
+    assert set(paired.compare_classifiers(one, one, 10)) - {"accuracy"} < set(
+        paired.list_probability_metrics(one, 10)
     )
-    assert "auc" in paired.of_probabilities(one, 10)
+    assert "auc" in paired.list_probability_metrics(one, 10)
     grouped = _answers(labels, np.array([0.7]), np.array([0]))
-    assert "ndcg@5" in paired.of_probabilities(grouped, 5)
-    assert paired.of_probabilities(Answers(labels, labels, None, labels), 10) == ()
+    assert "ndcg@5" in paired.list_probability_metrics(grouped, 5)
+    assert paired.list_probability_metrics(Answers(labels, labels, None, labels), 10) == ()
 
 
 def test_what_is_independent_is_told():
     labels, scores = np.arange(80) % 2, np.random.default_rng(4).random(80)
     one, other = (_answers(labels, x, np.arange(80) // 20) for x in (scores, scores[::-1]))
-    found = paired.of_classes(one, other, 10)
+    found = paired.compare_classifiers(one, other, 10)
     for name, units in (
         ("accuracy", "groups: 4, of 80 records"),
         ("auc", "groups: 4, of 80 records"),
@@ -249,23 +251,23 @@ def test_what_is_independent_is_told():
         ("ndcg@10", "groups: 4 with both labels, of 80 records"),
     ):
         assert (found[name].change.few, found[name].change.units) == (True, units)
-    found = paired.of_classes(*(_answers(labels, x) for x in (scores, scores[::-1])), 10)
+    found = paired.compare_classifiers(*(_answers(labels, x) for x in (scores, scores[::-1])), 10)
     assert {one.change.units for one in found.values()} == {"records: 80"}
 
 
 def test_changes_that_are_all_alike_have_no_interval():
     labels = np.arange(60) % 2
-    found = paired.of_numbers(labels, labels + 0.5, labels + 0.25)
+    found = paired.compare_regressors(labels, labels + 0.5, labels + 0.25)
     for name, one in found.items():
         assert (one.change.few, one.change.alike, one.verdict(False)) == (True, True, ""), name
     sure = _answers(labels, 0.8 * labels + 0.1)
-    assert paired.of_classes(sure, sure, 10)["auc"].change.alike
+    assert paired.compare_classifiers(sure, sure, 10)["auc"].change.alike
 
 
 def test_groups_count_where_no_record_changes():
     labels = np.arange(80) % 2
     found = {
-        count: paired.of_classes(
+        count: paired.compare_classifiers(
             *[_answers(labels, 0.8 * labels + 0.1, np.arange(80) // 2 % count)] * 2, 10
         )["accuracy"].change
         for count in (2, 20, 40)
@@ -288,7 +290,7 @@ def test_a_difference_that_few_records_carry_has_no_verdict(count):
     """Of equally good models B was certainly worse 0.22 and 0.15 of the times."""
     rng = np.random.default_rng(11)
     found = [
-        paired.of_numbers(*_skewed(rng, count))["mean_squared_error"].verdict(False)
+        paired.compare_regressors(*_skewed(rng, count))["mean_squared_error"].verdict(False)
         for _ in range(400)
     ]
     assert found.count("worse") + found.count("better") <= 0.05 * 400
@@ -300,7 +302,7 @@ def test_normal_or_exponential_errors_are_not_carried_by_few(draw):
     rng, found = np.random.default_rng(12), []
     for _ in range(100):
         a, b = getattr(rng, draw)(size=(2, 300))
-        found.append(paired.of_numbers(np.zeros(300), a, 0.5 * b)["mean_absolute_error"])
+        found.append(paired.compare_regressors(np.zeros(300), a, 0.5 * b)["mean_absolute_error"])
     assert sum(one.change.few_carry for one in found) <= 3
     assert sum(one.verdict(False) == "better" for one in found) >= 97
 
@@ -308,7 +310,7 @@ def test_normal_or_exponential_errors_are_not_carried_by_few(draw):
 def test_few_records_carry_nothing_where_there_are_few_like_any_others():
     rng = np.random.default_rng(13)
     change = 1 + 0.1 * rng.normal(size=12)
-    found = paired.of_numbers(np.zeros(12), np.ones(12), 1 + change)["mean_absolute_error"]
+    found = paired.compare_regressors(np.zeros(12), np.ones(12), 1 + change)["mean_absolute_error"]
     assert found.verdict(False) == "worse"
 
 
@@ -319,7 +321,7 @@ def test_rmse_has_the_verdict_of_the_squared_error(scale):
         for _ in range(50):
             labels, noise = np.zeros(count), rng.lognormal(size=(2, count))
             a, b = noise[0], scale * (0.9 * noise[0] + 0.1 * noise[1])
-            found = paired.of_numbers(labels, a, b)
+            found = paired.compare_regressors(labels, a, b)
             root, square = found["rmse"], found["mean_squared_error"]
             assert root.change.value == pytest.approx(root.b - root.a)
             assert root.verdict(False) == square.verdict(False)

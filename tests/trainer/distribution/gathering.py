@@ -33,7 +33,7 @@ def main(name: str, dense_rows: str, folder: str) -> None:
     rank = int(task["type"] == "worker")
     own = topology.Task(task["type"], 0, {"chief": ("h:1",), "worker": ("h:2",)})
     cluster = config.Cluster(strategy="multi_worker_mirrored")
-    strategy = strategies.distribution(cluster, own).train
+    strategy = strategies.build_distribution(cluster, own).train
     how = optimizers.Updates(name, RATE, dense_rows=int(dense_rows))
 
     def model_fn(features, labels, mode, params):

@@ -50,11 +50,11 @@ def _of_input(input_fn):
 
 def test_the_input_of_a_single_process_has_no_autotuner(small_records):
     records = RecordDataset(small_records.job, small_records.folder, small_records.contents)
-    feed = Feed(records.blocks("train"), 0, 4)
-    assert _of_input(records.train_input_fn(feed, 1)) == []
-    assert _of_input(records.train_input_fn(feed, 2)) == []
-    assert _of_input(records.eval_input_fn("eval")) == []
-    assert _of_input(lambda: records.serialized("test")) == []
+    feed = Feed(records.list_blocks("train"), 0, 4)
+    assert _of_input(records.build_train_input_fn(feed, 1)) == []
+    assert _of_input(records.build_train_input_fn(feed, 2)) == []
+    assert _of_input(records.build_eval_input_fn("eval")) == []
+    assert _of_input(lambda: records.read_serialized("test")) == []
 
 
 class _Predicts:
@@ -71,13 +71,13 @@ class _Predicts:
 def test_prediction_and_replay_have_no_autotuner(small_records, monkeypatch):
     records = RecordDataset(small_records.job, small_records.folder, small_records.contents)
     estimator = _Predicts()
-    monkeypatch.setattr(heads, "answering", lambda *_, **__: estimator)
+    monkeypatch.setattr(heads, "build_answering_estimator", lambda *_, **__: estimator)
     gate, rows = parity.Gate(records), [parity_rows.ParityRow(b"")]
-    gate.predicted(rows, estimator, "", orders=gate.orders(rows))
+    gate.predict(rows, estimator, "", orders=gate.build_orders(rows))
     slice_metrics.evaluate(records, None, "", split="eval", slices=[])
     assert len(estimator.input_fns) == 2
     batch = divergence.RecordedBatch(1, None)
-    for input_fn in (*estimator.input_fns, divergence_replay.input_fn(records, [batch])):
+    for input_fn in (*estimator.input_fns, divergence_replay.build_input_fn(records, [batch])):
         assert _of_input(input_fn) == []
 
 

@@ -72,7 +72,7 @@ def test_a_lookup_finds_the_rows_and_gives_them_their_gradients(made, lookup):
             session.run(assign)
             answer, grads = session.run([found, grads])
             if servers > 1:
-                joined = session.run(table.layout.joined(grads))
+                joined = session.run(table.layout.join(grads))
                 assert sum(len(part) for part in grads) == ROWS
                 gradients.append(joined)
             else:
@@ -98,7 +98,7 @@ def _saved_and_read(tmp_path, wrote, reads):
                 parts = list(table) if servers > 1 else [table]
                 for name in ("Adam", "Adam_1", None):
                     of = [_slot(part, name) for part in parts]
-                    wholes.append(table.layout.joined(of) if servers > 1 else of[0])
+                    wholes.append(table.layout.join(of) if servers > 1 else of[0])
             init = v1.global_variables_initializer()
             table_saver.use(tf.estimator.RunConfig())
             saver = v1.train.Scaffold().finalize().saver
@@ -155,7 +155,7 @@ def test_values_that_differ_by_row_stay_with_their_rows(initializer):
             initializer = tf.constant(VALUES)  # of this graph
         table = v1.get_variable("table", shape, initializer=initializer)
         assert len(list(table)) == 2
-        assert balanced_tables.part_of(next(iter(table))) is None
+        assert balanced_tables.find_part(next(iter(table))) is None
 
 
 def test_a_constant_of_all_rows_which_tensorflow_cannot_cut_is_in_one_piece():

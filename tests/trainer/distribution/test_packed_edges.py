@@ -28,7 +28,7 @@ def _model(ids):
     for number in range(TABLES):
         table = v1.get_variable(f"table_{number}", [ROWS, WIDTH], use_resource=True)
         mine = ids[:, number]
-        found.append(embedding.of_one(table, mine, tf.range(tf.size(mine))))
+        found.append(embedding.look_up_one(table, mine, tf.range(tf.size(mine))))
     x = tf.concat(found, axis=1)
     for number in range(3):
         kernel = v1.get_variable(f"kernel_{number}", [TABLES * WIDTH] * 2, use_resource=True)
@@ -46,7 +46,7 @@ def _model(ids):
 def _built(spec):
     """Returns ids to feed, the loss and the train op."""
     task = topology.Task("chief", 0, spec)
-    with v1.device(placement.device_fn(task)):
+    with v1.device(placement.build_device_fn(task)):
         v1.set_random_seed(3)
         ids = v1.placeholder(tf.int64, [None, TABLES])
         loss = _model(ids)

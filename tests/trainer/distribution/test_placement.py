@@ -40,7 +40,7 @@ def _server(variable):
 
 
 def test_each_goes_where_there_is_the_least_and_not_in_turn():
-    with tf.Graph().as_default(), tf.compat.v1.device(placement.device_fn(_task(2))):
+    with tf.Graph().as_default(), tf.compat.v1.device(placement.build_device_fn(_task(2))):
         placed = [
             _variable(name, size) for name, size in zip("abcde", (100, 10, 10, 10, 80), strict=True)
         ]
@@ -49,14 +49,14 @@ def test_each_goes_where_there_is_the_least_and_not_in_turn():
 
 
 def test_one_that_is_asked_for_is_taken_and_counted_there():
-    with tf.Graph().as_default(), tf.compat.v1.device(placement.device_fn(_task(2))):
+    with tf.Graph().as_default(), tf.compat.v1.device(placement.build_device_fn(_task(2))):
         with tf.device("/job:ps/task:0"):
             assert [_server(_variable(name, 10)) for name in "ab"] == [0, 0]
         assert [_server(_variable(name, 10)) for name in "cd"] == [1, 1]
 
 
 def test_the_size_is_that_in_bytes():
-    with tf.Graph().as_default(), tf.compat.v1.device(placement.device_fn(_task(2))):
+    with tf.Graph().as_default(), tf.compat.v1.device(placement.build_device_fn(_task(2))):
         _variable("wide", 10, dtype=tf.float64)
         assert _server(_variable("narrow", 15)) == 1
         assert _server(_variable("next", 1)) == 1  # 60 bytes there, 80 here
@@ -65,7 +65,7 @@ def test_the_size_is_that_in_bytes():
 
 def test_tables_go_where_the_fewest_rows_are_asked_for():
     """Rows of a linear model are four bytes each, and asked for as often as wide ones."""
-    with tf.Graph().as_default(), tf.compat.v1.device(placement.device_fn(_task(2))):
+    with tf.Graph().as_default(), tf.compat.v1.device(placement.build_device_fn(_task(2))):
         for number in range(10):
             _variable(f"deep{number}", 2000, 64)
             _variable(f"wide{number}", 2000, 1)
@@ -134,18 +134,20 @@ def test_each_server_is_asked_for_at_most_a_fifth_more_than_the_mean(model, serv
     asked = np.zeros([servers, 2])
     rows = dict(enumerate([*_IDS, 3000, 2000])) if model in _OF_TABLES else {}
     tables = placement.Tables.of({f"deep{n}": ids for n, ids in rows.items()}, ())
-    with tf.Graph().as_default(), tf.compat.v1.device(placement.device_fn(_task(servers))):
+    with tf.Graph().as_default(), tf.compat.v1.device(placement.build_device_fn(_task(servers))):
         with placement.cut(servers, tables=tables):
             _MODELS[model]()
         for variable in tf.compat.v1.global_variables():
             name = variable.op.name.partition("/part_")[0]
-            asked[_server(variable)] += placement.asked_of(name, variable.shape, variable.dtype)
+            asked[_server(variable)] += placement.estimate_load(
+                name, variable.shape, variable.dtype
+            )
     assert (asked.max(axis=0) <= 1.2 * asked.mean(axis=0)).all()
 
 
 def test_variables_that_a_partitioner_leaves_whole_are_not_all_on_the_first_server():
     """TensorFlow calls such a one `part_0`."""
-    with tf.Graph().as_default(), tf.compat.v1.device(placement.device_fn(_task(2))):
+    with tf.Graph().as_default(), tf.compat.v1.device(placement.build_device_fn(_task(2))):
         whole = tf.compat.v1.fixed_size_partitioner(1)
         made = [_variable(f"v{number}", 2000, 4, partitioner=whole) for number in range(4)]
         assert sorted(_server(next(iter(v))) for v in made) == [0, 0, 1, 1]
@@ -154,25 +156,28 @@ def test_variables_that_a_partitioner_leaves_whole_are_not_all_on_the_first_serv
 def test_every_process_chooses_alike():
     found = []
     for role in ("chief", "worker"):
-        with tf.Graph().as_default(), tf.compat.v1.device(placement.device_fn(_task(3, role))):
+        with (
+            tf.Graph().as_default(),
+            tf.compat.v1.device(placement.build_device_fn(_task(3, role))),
+        ):
             found.append([_server(_variable(f"v{n}", 7 * n % 5 + 1)) for n in range(20)])
     assert found[0] == found[1]
     assert set(found[0]) == {0, 1, 2}
 
 
 def test_what_computes_stays_with_the_worker():
-    with tf.Graph().as_default(), tf.compat.v1.device(placement.device_fn(_task(2))):
+    with tf.Graph().as_default(), tf.compat.v1.device(placement.build_device_fn(_task(2))):
         product = tf.square(_variable("v", 3))
     assert "/job:worker/task:0" in product.device
 
 
 @pytest.mark.parametrize("task", [_task(1), _task(2, "ps"), topology.Task("chief", 0)])
 def test_with_one_server_or_none_tensorflow_places(task):
-    assert placement.device_fn(task) is None
+    assert placement.build_device_fn(task) is None
 
 
 def test_large_variables_are_cut_over_all_servers_along_the_first_axis():
-    with tf.Graph().as_default(), tf.compat.v1.device(placement.device_fn(_task(3))):
+    with tf.Graph().as_default(), tf.compat.v1.device(placement.build_device_fn(_task(3))):
         with placement.cut(3, largest=1000):
             parts = list(_variable("large", 100, 4))
         assert [tuple(part.shape) for part in parts] == [(34, 4), (33, 4), (33, 4)]
@@ -194,14 +199,14 @@ def test_large_variables_are_cut_over_all_servers_along_the_first_axis():
 )
 def test_only_those_over_the_limit_are_cut_and_tables_by_rows(name, shape, parts):
     cuts = placement.Cuts(3, largest=1000)
-    assert cuts.parts(name, tf.TensorShape(shape), tf.float32) == parts
+    assert cuts.count_parts(name, tf.TensorShape(shape), tf.float32) == parts
 
 
 def test_without_a_limit_what_is_cut_depends_on_what_was_made_before():
     cuts = placement.Cuts(2, largest=None)
 
     def is_cut(name, *shape):
-        return max(cuts.parts(name, tf.TensorShape(shape), tf.float32)) == 2
+        return max(cuts.count_parts(name, tf.TensorShape(shape), tf.float32)) == 2
 
     assert not is_cut("tiny/kernel", 30, 30)
     assert is_cut("first/kernel", 500, 500)
@@ -219,7 +224,7 @@ def test_tables_are_cut_if_they_are_few_or_of_lists():
     def cut(tables):
         cuts = placement.Cuts(2, None, tables)
         shapes = {scope: tf.TensorShape([count, 8]) for scope, count in ids.items()}
-        parts = {s: cuts.parts(f"x/{s}/weights", shapes[s], tf.float32) for s in ids}
+        parts = {s: cuts.count_parts(f"x/{s}/weights", shapes[s], tf.float32) for s in ids}
         return [scope for scope, of in parts.items() if max(of) == 2]
 
     many = {str(n): 3000 for n in range(20)}

@@ -104,10 +104,10 @@ def test_a_system_that_refuses_to_write_there_is_no_failure(monkeypatch):
         raise PermissionError("no")
 
     library = ctypes.CDLL(os.path.join(tf.sysconfig.get_lib(), "libtensorflow_framework.so.2"))
-    former = request_numbers._address(getattr(library, request_numbers._OF_A_THREAD))
+    former = request_numbers._get_address(getattr(library, request_numbers._OF_A_THREAD))
     kept = np.array([former], np.uint64)
     addresses = np.array([kept.ctypes.data], np.uint64)
-    monkeypatch.setattr(request_numbers, "_kept_addresses", lambda library: addresses)
+    monkeypatch.setattr(request_numbers, "_find_kept_addresses", lambda library: addresses)
     monkeypatch.setattr(request_numbers, "_write", refuse)
     assert request_numbers.make_unique.__wrapped__() is False
 

@@ -15,7 +15,7 @@ SHAPES = [(2, 2), (3, 2), (7, 3), (10, 8), (101, 4), (1000, 3), (12345, 8)]
 @pytest.mark.parametrize("turn", [0, 5])
 def test_every_row_has_one_place_and_parts_are_as_large_as_tensorflow_cuts(rows, parts, turn):
     layout = RowBlocks(rows, parts, turn=turn)
-    places = layout.places(tf.range(rows, dtype=tf.int64)).numpy()
+    places = layout.find_places(tf.range(rows, dtype=tf.int64)).numpy()
     assert sorted(places) == list(range(rows))
     whole, more = divmod(rows, parts)
     assert layout.sizes == [whole + 1] * more + [whole] * (parts - more)
@@ -23,13 +23,13 @@ def test_every_row_has_one_place_and_parts_are_as_large_as_tensorflow_cuts(rows,
     cut = [part.numpy() for part in layout.cut(table)]
     assert [len(part) for part in cut] == layout.sizes
     np.testing.assert_array_equal(np.concatenate(cut)[places], table)
-    np.testing.assert_array_equal(layout.joined(cut), table)
+    np.testing.assert_array_equal(layout.join(cut), table)
 
 
 @pytest.mark.parametrize("kind", [tf.int32, tf.int64])
 def test_what_is_no_id_of_the_table_stays_what_it_is(kind):
     ids = tf.constant([[-1, -7], [100, 2**31 - 1]], kind)
-    np.testing.assert_array_equal(RowBlocks(100, 3).places(ids), ids)
+    np.testing.assert_array_equal(RowBlocks(100, 3).find_places(ids), ids)
 
 
 @pytest.mark.parametrize("parts", [2, 3, 4])
@@ -42,7 +42,7 @@ def test_each_part_gets_its_share_of_requests_by_zipfs_law(parts, exponent, batc
     drawn = rng.choice(rows, (20, batch), p=chances / chances.sum())
     asked = np.concatenate([np.unique(ids) for ids in drawn])
     offsets = np.cumsum(RowBlocks(rows, parts).sizes)
-    places = RowBlocks(rows, parts).places(tf.constant(asked)).numpy()
+    places = RowBlocks(rows, parts).find_places(tf.constant(asked)).numpy()
     balanced = np.bincount(np.searchsorted(offsets, places, side="right"), minlength=parts)
     assert balanced.max() <= 1.2 * balanced.mean()
     contiguous = np.bincount(np.searchsorted(offsets, asked, side="right"), minlength=parts)
@@ -54,4 +54,4 @@ def test_another_turn_gives_the_first_row_to_another_part():
 
 
 def test_there_are_few_blocks_of_a_large_table():
-    assert len(RowBlocks(10_000_000, 2).of_part(0)) < 45
+    assert len(RowBlocks(10_000_000, 2).list_part_blocks(0)) < 45

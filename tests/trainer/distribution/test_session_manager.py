@@ -35,7 +35,7 @@ def test_a_chief_calls_before_it_restores(server, tmp_path):
             seen.append(None)
 
     saves = _train.CheckpointSaverHook(str(tmp_path), save_steps=1)
-    with session_manager.calling(before):
+    with session_manager.call_before_sessions(before):
         for hooks, reached in (([saves], 1), ([], 2), ([], 2)):
             creator = _train.ChiefSessionCreator(master=server, checkpoint_dir=str(tmp_path))
             with _train.MonitoredSession(creator, hooks) as session:
@@ -56,7 +56,7 @@ def test_a_worker_calls_until_variables_have_values(server):
             session.run(initial)
             called.set()
 
-    with session_manager.calling(before):
+    with session_manager.call_before_sessions(before):
         creator = _train.WorkerSessionCreator(master=server, max_wait_secs=60)
         with _train.MonitoredSession(creator) as session:
             assert int(session.run(value)) == 0
@@ -74,7 +74,7 @@ def test_a_worker_with_nothing_to_call_looks_again_soon(server, monkeypatch):
             session.run(initial)
 
     monkeypatch.setattr(signals, "stop_requested", types.SimpleNamespace(wait=give_a_value))
-    with session_manager.calling(None):
+    with session_manager.call_before_sessions(None):
         creator = _train.WorkerSessionCreator(master=server, max_wait_secs=60)
         with _train.MonitoredSession(creator) as session:
             assert int(session.run(value)) == 0
@@ -83,7 +83,7 @@ def test_a_worker_with_nothing_to_call_looks_again_soon(server, monkeypatch):
 
 def test_a_worker_does_not_wait_for_ever(server):
     _train.get_or_create_global_step()
-    with session_manager.calling(lambda session: None):
+    with session_manager.call_before_sessions(lambda session: None):
         creator = _train.WorkerSessionCreator(master=server, max_wait_secs=0)
         with pytest.raises(tf.errors.DeadlineExceededError):
             _train.MonitoredSession(creator)
@@ -93,14 +93,14 @@ def test_a_worker_that_waits_stops_when_it_is_asked_to(server, monkeypatch):
     _train.get_or_create_global_step()
     asked = threading.Event()
     monkeypatch.setattr(signals, "stop_requested", asked)
-    with session_manager.calling(lambda session: asked.set()):
+    with session_manager.call_before_sessions(lambda session: asked.set()):
         creator = _train.WorkerSessionCreator(master=server)
         with pytest.raises(errors.RetryableError, match=r"^stopped while waiting for the param"):
             _train.MonitoredSession(creator)
 
 
 def test_sessions_are_made_as_ever_afterwards(server):
-    with session_manager.calling(pytest.fail):
+    with session_manager.call_before_sessions(pytest.fail):
         pass
     with _train.MonitoredSession(_train.ChiefSessionCreator(master=server)):
         pass

@@ -35,7 +35,7 @@ def test_a_process_on_parameter_servers_has_the_replicas_of_the_config(
     monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: gpus)
     monkeypatch.setattr(context, "num_gpus", lambda: len(gpus))
     cluster = config_file.load("mnist", [MODE, *settings]).cluster
-    train = strategies.distribution(cluster, task).train
+    train = strategies.build_distribution(cluster, task).train
     member = {"cluster_spec": CLUSTER, "task_type": "worker", "task_id": 0}
     copied = copy.deepcopy(train)
     copied.configure(tf.compat.v1.ConfigProto(), **member)  # as Estimator does
@@ -56,14 +56,14 @@ def test_a_process_on_parameter_servers_has_the_replicas_of_the_config(
 def test_an_evaluation_has_replicas_of_its_own(settings, devices):
     """Not those of training, which may have one alone or more."""
     cluster = config_file.load("mnist", [f"cluster.{one}" for one in settings]).cluster
-    assert strategies.evaluation_devices(cluster) == devices
+    assert strategies.list_evaluation_devices(cluster) == devices
 
 
 def test_an_evaluator_has_the_devices_of_its_evaluation():
     cluster = config_file.load(
         "mnist", ["cluster.eval_strategy=mirrored", "cluster.replicas=3"]
     ).cluster
-    found = strategies.distribution(cluster, topology.Task(topology.EVALUATOR, 0, CLUSTER))
+    found = strategies.build_distribution(cluster, topology.Task(topology.EVALUATOR, 0, CLUSTER))
     assert found.train is None
     assert found.evaluate.num_replicas_in_sync == 3
     assert found.cpu_devices == 3

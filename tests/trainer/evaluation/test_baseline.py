@@ -21,7 +21,7 @@ def _baselines(statistics_of_label, reported, *, excluded=None, label=None, mode
     job = make(FEATURES, label, model=model or {"name": "linear", "params": {"classes": 3}})
     found = manifest.Statistics(columns={"late": statistics_of_label})
     described = contents(job).model_copy(update={"statistics": {"test": found}})
-    return baseline.metrics(job, described, excluded or {}, evaluations={"test": reported})
+    return baseline.compute_metrics(job, described, excluded or {}, evaluations={"test": reported})
 
 
 def _classes(*counts, count=None):
@@ -71,4 +71,7 @@ def test_what_the_statistics_do_not_describe_has_none(case):
 def test_records_without_statistics_have_none():
     job = make(FEATURES, model=NUMBER)
     described = contents(job).model_copy(update={"statistics": {}})
-    assert baseline.metrics(job, described, {}, evaluations={"test": {"average_loss": 1.0}}) == {}
+    assert (
+        baseline.compute_metrics(job, described, {}, evaluations={"test": {"average_loss": 1.0}})
+        == {}
+    )

@@ -34,7 +34,7 @@ def test_the_best_survives_a_restart_with_a_worse_evaluation(scene):
         "metric": "accuracy",
         "value": pytest.approx(0.9),
         "interval": reported.OWN,
-        "records": scene.records.identity("eval"),
+        "records": scene.records.identify("eval"),
         "checkpoint": "best/model.ckpt-100",
         "export": "export/best/100",
         "sha256": export_files.digests(path),
@@ -55,7 +55,7 @@ def test_the_checkpoint_of_the_best_survives_rotation_and_a_restart(scene, finis
     assert scene.evaluated(300, 0.5) is None
     (kept,) = checkpoint_files.find_intact(scene.run.path, "best")
     assert kept == f"{scene.run.path}/best/model.ckpt-100"
-    assert checkpoint_files.step_of(kept) == 100
+    assert checkpoint_files.read_step(kept) == 100
     for path in finished.path.glob("model.ckpt-100.*"):
         assert pathlib.Path(scene.run.path, "best", path.name).read_bytes() == path.read_bytes()
 
@@ -102,7 +102,7 @@ def test_a_loss_of_an_earlier_version_is_not_compared(scene):
 def test_patience_begins_again_after_losses_of_an_earlier_version(scene, monkeypatch):
     monkeypatch.setattr(best_exporter.BestExporter, "publish", lambda *_, **__: None)
     with monkeypatch.context() as earlier:
-        earlier.setattr(best, "meaning", lambda metric: None)
+        earlier.setattr(best, "describe_metric", lambda metric: None)
         scene.evaluated(100, 0.9, *LOSS)
     scene.evaluated(200, 0.9, *LOSS)
     assert scene.run.read(run_folder.STOP) is None
@@ -114,7 +114,7 @@ def test_patience_begins_again_after_losses_of_an_earlier_version(scene, monkeyp
     ("metric", "told"), [("loss", True), ("dwell/loss", True), ("average_loss", False)]
 )
 def test_metrics_whose_meaning_changed_are_reported(metric, told):
-    assert (best.meaning(metric) is not None) is told
+    assert (best.describe_metric(metric) is not None) is told
 
 
 def swapped(contents, split, other):

@@ -17,7 +17,7 @@ def _reason(values, *, patience=2, min_delta=0.0, higher=True):
     evaluations = [{"accuracy": v, "global_step": 10.0 * (i + 1)} for i, v in enumerate(values)]
     rule = EarlyStopping(patience=patience, min_delta=min_delta)
     how = Eval(metric="accuracy", higher_is_better=higher, early_stopping=rule)
-    return early_stopping.reason_to_stop(evaluations, how)
+    return early_stopping.find_reason_to_stop(evaluations, how)
 
 
 @pytest.mark.parametrize(
@@ -54,9 +54,9 @@ def test_evaluations_from_before_the_model_reported_the_metric_do_not_count():
     how = Eval(metric="auc", early_stopping=rule)
     old = [{"accuracy": 0.5, "global_step": float(step)} for step in (10, 20, 30)]
     new = [{"accuracy": 0.5, "auc": 0.6, "global_step": float(step)} for step in (40, 50, 60)]
-    assert early_stopping.reason_to_stop(old, how) is None
-    assert early_stopping.reason_to_stop([*old, *new[:2]], how) is None
-    assert early_stopping.reason_to_stop([*old, *new], how) is not None
+    assert early_stopping.find_reason_to_stop(old, how) is None
+    assert early_stopping.find_reason_to_stop([*old, *new[:2]], how) is None
+    assert early_stopping.find_reason_to_stop([*old, *new], how) is not None
 
 
 def test_the_reason_names_the_best():
@@ -69,7 +69,7 @@ def test_the_reason_names_the_best():
 
 def test_without_a_rule_it_never_stops():
     evaluations = [{"accuracy": 0.1, "global_step": float(step)} for step in range(100)]
-    assert early_stopping.reason_to_stop(evaluations, Eval()) is None
+    assert early_stopping.find_reason_to_stop(evaluations, Eval()) is None
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -85,10 +85,12 @@ def test_a_bounded_list_decides_as_the_whole_one(seed):
         before = {"accuracy": 9.0, "global_step": float(step), "settings": "before"}
         every.append(noted)
         other = [before] if random.random() < 0.1 else []
-        remembered = early_stopping.bounded([*remembered, *other, noted], how, "now", at_least=10)
+        remembered = early_stopping.limit_history(
+            [*remembered, *other, noted], how, "now", at_least=10
+        )
         assert len(remembered) <= 2 * max(10, rule.patience + 1) + 1
-        found = early_stopping.made_under(remembered, "now")
-        whole = early_stopping.reason_to_stop(every, how)
-        assert (early_stopping.reason_to_stop(found, how) is None) == (whole is None)
+        found = early_stopping.filter_by_settings(remembered, "now")
+        whole = early_stopping.find_reason_to_stop(every, how)
+        assert (early_stopping.find_reason_to_stop(found, how) is None) == (whole is None)
         if whole is not None:
             return

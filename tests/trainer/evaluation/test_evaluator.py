@@ -55,7 +55,7 @@ def _steps_evaluated(run) -> list[int]:
 
 def _labels(records, split: str) -> np.ndarray:
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        batches = records.eval_input_fn(split)()
+        batches = records.build_eval_input_fn(split)()
         _, labels = tf.compat.v1.data.make_one_shot_iterator(batches).get_next()
         found = []
         with contextlib.suppress(tf.errors.OutOfRangeError):

@@ -32,22 +32,22 @@ def saved(run):
 
 def test_another_column_to_group_by():
     job = config_file.load("flights")
-    assert request.grouped(job, None) is job
-    assert request.grouped(job, "carrier").eval.group == "carrier"
+    assert request.set_group(job, None) is job
+    assert request.set_group(job, "carrier").eval.group == "carrier"
     with pytest.raises(errors.UsageError, match="--group 'carier': not one of the columns"):
-        request.grouped(job, "carier")
+        request.set_group(job, "carier")
     number = config_file.load("flights_delay")
     with pytest.raises(errors.UsageError, match="--group: metrics by group are for two classes"):
-        request.grouped(number, "carrier")
+        request.set_group(number, "carrier")
 
 
 def test_a_model_that_predicts_no_class_has_neither_groups_nor_slices():
     towers = config_file.validate(yaml.safe_load(samples.CONFIG), where="test")
-    assert request.grouped(towers, None) is towers
+    assert request.set_group(towers, None) is towers
     request.check_slices([], towers)
     text = "^--group: metrics by group .* and the model 'two_tower' predicts no class; leave it out"
     with pytest.raises(errors.UsageError, match=text):
-        request.grouped(towers, "user")
+        request.set_group(towers, "user")
     text = "^--slices: .* and the model 'two_tower' predicts neither; leave it out$"
     with pytest.raises(errors.UsageError, match=text):
         request.check_slices(["user"], towers)
@@ -84,15 +84,15 @@ def test_a_column_that_does_not_exist():
 def test_a_split_without_records():
     splits = {name: type("Split", (), {"records": n})() for name, n in (("eval", 5), ("test", 0))}
     contents = Manifest.model_construct(splits=splits)
-    assert request.splits(None, contents) == ["eval"]
+    assert request.choose_splits(None, contents) == ["eval"]
     with pytest.raises(errors.UsageError, match="'test': has no records; there are some in eval"):
-        request.splits("test", contents)
+        request.choose_splits("test", contents)
     splits = {"train": splits["eval"], "eval": splits["test"]}
     contents = Manifest.model_construct(splits=splits)
     with pytest.raises(
         errors.UsageError, match="eval, test: have no records; there are some in train"
     ):
-        request.splits(None, contents)
+        request.choose_splits(None, contents)
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ def _save(run, *steps):
 
 
 def test_without_a_list_nothing_was_passed_over(run):
-    assert skipped.steps(run, [100]) == []
+    assert skipped.list_steps(run, [100]) == []
 
 
 def test_after_a_restart_the_list_continues_and_names_each_once(run):
@@ -45,7 +45,7 @@ def test_after_a_restart_the_list_continues_and_names_each_once(run):
 )
 def test_those_before_the_last_that_was_evaluated(run, judged, passed_over):
     _save(run, 100, 200, 300, 400)
-    assert skipped.steps(run, judged) == passed_over
+    assert skipped.list_steps(run, judged) == passed_over
 
 
 @pytest.mark.parametrize(
@@ -81,4 +81,4 @@ def test_many_checkpoints_take_no_time(run):
     """Each of them was compared with all others: 20,000 took seconds, after each evaluation."""
     run.write(skipped.SAVED, {"steps": list(range(1, 200_001))})
     judged = list(range(2, 200_001, 2))
-    assert skipped.steps(run, judged) == list(range(1, 200_000, 2))
+    assert skipped.list_steps(run, judged) == list(range(1, 200_000, 2))

@@ -21,7 +21,7 @@ def _blocks(records):
 def _holdings(records=(8,) * 20, in_turn=True):
     blocks = _blocks(records)
     schedule = epoch_order.BlockSchedule(blocks, 1, np.zeros(len(records), np.int64))
-    size = assignments.sizes(blocks.records, BATCH, OPEN)
+    size = assignments.compute_sizes(blocks.records, BATCH, OPEN)
     made = assignments.Assignments(schedule, blocks.records, BATCH, size=size, in_turn=in_turn)
     return made, schedule
 
@@ -38,7 +38,7 @@ def test_before_it_begins_it_holds_what_is_mixed_first():
     while held.wants_more:
         _add(held, [next(positions)])
     assert held.positions == [0, 1, 2, 3]
-    block_ranges = held.block_ranges()
+    block_ranges = held.take_block_ranges()
     assert [next(block_ranges) for _ in range(5)] == [*(schedule[n] for n in range(4)), None]
     _add(held, [7])
     assert [next(block_ranges), next(block_ranges)] == [schedule[7], None]
@@ -47,7 +47,7 @@ def test_before_it_begins_it_holds_what_is_mixed_first():
 def test_the_last_of_several_pipelines_continues():
     held, schedule = _holdings()
     _add(held, [0, 1])
-    dropped, kept = held.block_ranges(), held.block_ranges()
+    dropped, kept = held.take_block_ranges(), held.take_block_ranges()
     assert [next(dropped) for _ in range(3)] == [schedule[0], schedule[1], None]
     assert [next(kept) for _ in range(3)] == [schedule[0], schedule[1], None]
     _add(held, [2])
@@ -58,20 +58,20 @@ def test_it_wants_more_when_little_is_waiting_or_left_to_apply():
     held, schedule = _holdings()
     _add(held, range(5))
     assert not held.wants_more
-    block_ranges = held.block_ranges()
+    block_ranges = held.take_block_ranges()
     assert [next(block_ranges) for _ in range(2)] == [schedule[0], schedule[1]]
     assert held.wants_more, "fewer are ready than are mixed"
     _add(held, [5])
     assert not held.wants_more
-    held.applied_batch()
-    held.applied_batch()
+    held.count_applied_batch()
+    held.count_applied_batch()
     assert not held.wants_more
-    held.applied_batch()
+    held.count_applied_batch()
     assert held.wants_more, "fewer than four batches are left"
-    held.applied_batch()
-    held.applied_batch()
+    held.count_applied_batch()
+    held.count_applied_batch()
     assert not held.lacks_a_batch
-    held.applied_batch()
+    held.count_applied_batch()
     assert held.lacks_a_batch
 
 
@@ -82,7 +82,7 @@ def test_blocks_that_others_have_begun_are_continued():
     reached[blocks[0]], reached[blocks[1]] = 8, 3
     _add(held, range(3), reached)
     assert held.positions == [1, 2]
-    block_ranges = held.block_ranges()
+    block_ranges = held.take_block_ranges()
     assert next(block_ranges) == epoch_order.BlockRange(blocks[1], 0, 3)
     assert next(block_ranges) == epoch_order.BlockRange(blocks[2], 0, 0)
 
@@ -96,7 +96,7 @@ def test_a_block_waits_until_its_epoch_before_is_done():
     _add(held, [20, 21], reached)
     assert held.positions == [21, 20]
     assert held.waiting_blocks == [second.block]
-    block_ranges = held.block_ranges()
+    block_ranges = held.take_block_ranges()
     assert [next(block_ranges), next(block_ranges)] == [schedule[21], None]
     held.release(np.array([8]))
     assert [next(block_ranges), next(block_ranges)] == [second, None]
@@ -107,7 +107,7 @@ def test_in_synchronous_modes_nothing_waits():
     held, schedule = _holdings(in_turn=False)
     _add(held, [20])
     assert held.waiting_blocks == []
-    assert next(held.block_ranges()) == schedule[20]
+    assert next(held.take_block_ranges()) == schedule[20]
 
 
 def test_what_has_been_applied_whole_is_let_go():
@@ -129,7 +129,7 @@ def test_there_is_always_room_for_the_next_batch(open_blocks, nearly_done, recor
     block come last, so that as many are begun and not done as can be.
     """
     blocks = _blocks(records)
-    size = assignments.sizes(blocks.records, BATCH, open_blocks)
+    size = assignments.compute_sizes(blocks.records, BATCH, open_blocks)
     reached = blocks.records - 1 if nearly_done else np.zeros(len(records), np.int64)
     schedule = epoch_order.BlockSchedule(blocks, 1, reached)
     held = assignments.Assignments(schedule, blocks.records, BATCH, size=size, in_turn=False)
@@ -144,7 +144,7 @@ def test_there_is_always_room_for_the_next_batch(open_blocks, nearly_done, recor
             _add(held, [next(positions)], reached)
 
     refill()
-    block_ranges = held.block_ranges()
+    block_ranges = held.take_block_ranges()
     for _ in range(60):
         while len(read) < 3 * BATCH:
             if not window:
@@ -166,7 +166,7 @@ def test_there_is_always_room_for_the_next_batch(open_blocks, nearly_done, recor
         for block in read[:BATCH]:
             reached[block] += 1
         del read[:BATCH]
-        held.applied_batch()
+        held.count_applied_batch()
         refill()
 
 
@@ -178,7 +178,7 @@ class _Reader:
             shared,
             epoch_order.BlockSchedule(blocks, 1, np.zeros(len(blocks.records))),
         )
-        size = assignments.sizes(blocks.records, BATCH, number)
+        size = assignments.compute_sizes(blocks.records, BATCH, number)
         self.held = assignments.Assignments(
             schedule,
             blocks.records,
@@ -189,8 +189,8 @@ class _Reader:
         )
         self.chunk, self.read, self.gave_up = size.chunk, [], False
         feed = window_feed.Feed(blocks, 1, number)
-        feed.begin(self.held.block_ranges)
-        self.windows = feed.windows()
+        feed.begin(self.held.take_block_ranges)
+        self.windows = feed.read_windows()
 
     def may_step(self):
         """Takes what it needs; false if it has to wait for others."""
@@ -216,7 +216,7 @@ class _Reader:
             self.shared.applied[block] += 1
         assert len(self.read) >= BATCH
         del self.read[:BATCH]
-        self.held.applied_batch()
+        self.held.count_applied_batch()
 
 
 class _Shared:

@@ -38,7 +38,7 @@ OLD, NEW = _blocks(3, 111), _blocks(4, 222)
 def run(tmp_path):
     """Trained on half an epoch of `OLD` until step 5."""
     values = {
-        **saved_counts.unread(OLD),
+        **saved_counts.build_unread(OLD),
         saved_counts.APPLIED: np.array([10, 5, 0], np.int32),
         saved_counts.REACHED: np.array([10, 5, 0], np.int32),
         "weights": WEIGHTS,
@@ -62,11 +62,11 @@ def _settle(run, blocks, policy):
 
 @pytest.mark.parametrize("policy", ["refuse", "restart_epoch"])
 def test_with_the_same_records_nothing_happens(run, policy):
-    before = checkpoint_files.newest(run.path)
+    before = checkpoint_files.find_newest(run.path)
     status = _settle(run, OLD, policy)
     assert (status.note, status.new_data) == (None, None)
-    assert checkpoint_files.newest(run.path) == before
-    assert saved_counts.counts_in(before, OLD).applied.tolist() == [10, 5, 0]
+    assert checkpoint_files.find_newest(run.path) == before
+    assert saved_counts.read_counts(before, OLD).applied.tolist() == [10, 5, 0]
 
 
 def test_a_run_without_a_checkpoint_takes_any(tmp_path):
@@ -78,15 +78,15 @@ def test_other_records_are_refused(run, blocks):
     """As many blocks do not make them the same."""
     with pytest.raises(errors.DataError, match="was trained on other records than there are now"):
         _settle(run, blocks, "refuse")
-    assert saved_counts.mismatch(checkpoint_files.newest(run.path), OLD) is None
+    assert saved_counts.find_mismatch(checkpoint_files.find_newest(run.path), OLD) is None
 
 
 def test_an_epoch_begins_with_the_new_records_and_nothing_learned_is_lost(run):
-    old = checkpoint_files.newest(run.path)
+    old = checkpoint_files.find_newest(run.path)
     status = _settle(run, NEW, "restart_epoch")
-    written = checkpoint_files.newest(run.path)
-    assert written != old and checkpoint_files.step_of(written) == 5
-    counts = saved_counts.counts_in(written, NEW)
+    written = checkpoint_files.find_newest(run.path)
+    assert written != old and checkpoint_files.read_step(written) == 5
+    counts = saved_counts.read_counts(written, NEW)
     assert counts.applied.tolist() == counts.reached.tolist() == [0] * 4
     assert tf.train.load_variable(written, "weights").tolist() == WEIGHTS.tolist()
     assert tf.train.get_checkpoint_state(run.path).all_model_checkpoint_paths == [old, written]
@@ -155,17 +155,19 @@ def test_a_checkpoint_of_the_first_format_resumes_where_it_was(tmp_path):
     train = contents.split("train").model_copy(update={"shards": flat})
     contents = contents.model_copy(update={"splits": {**contents.splits, "train": train}})
     records = RecordDataset(job, str(regenerate.RECORDS), contents)
-    blocks, task = records.blocks("train"), topology.Task(topology.CHIEF, 0)
+    blocks, task = records.list_blocks("train"), topology.Task(topology.CHIEF, 0)
     changed_records.reconcile(job, run, blocks, reporter=Reporter(run, "chief-0", 8))
-    assert checkpoint_files.newest(run.path) == checkpoint
-    before = saved_counts.counts_in(checkpoint, blocks)
+    assert checkpoint_files.find_newest(run.path) == checkpoint
+    before = saved_counts.read_counts(checkpoint, blocks)
     assert before.applied.sum() == make_checkpoints.STEPS * make_checkpoints.BATCH
     place = reader.Position(job, task, blocks, reached=before.reached)
-    estimator = experiment.estimator(job, run, task, transforms=records.transforms, position=place)
+    estimator = experiment.build_estimator(
+        job, run, task, transforms=records.transforms, position=place
+    )
     saver = tf.compat.v1.train.CheckpointSaverHook(run.path, save_steps=100)
-    input_fn = records.train_input_fn(place.feed, task.num_readers)
+    input_fn = records.build_train_input_fn(place.feed, task.num_readers)
     estimator.train(input_fn, hooks=[saver], steps=3)
-    after = saved_counts.counts_in(checkpoint_files.newest(run.path), blocks)
+    after = saved_counts.read_counts(checkpoint_files.find_newest(run.path), blocks)
     assert (after.applied == after.reached).all()
     assert after.applied.sum() == (make_checkpoints.STEPS + 3) * make_checkpoints.BATCH
 
@@ -184,9 +186,9 @@ def test_a_checkpoint_of_plain_tf_estimator_is_refused_with_a_way_out(tmp_path):
 
 def test_a_ledger_of_a_later_format_resumes_with_an_epoch(run):
     """As of a version that was taken back."""
-    checkpoint = checkpoint_files.newest(run.path)
+    checkpoint = checkpoint_files.find_newest(run.path)
     values = {
-        **changed_records.values_in(checkpoint),
+        **changed_records.read_values(checkpoint),
         saved_counts.IDENTITY: np.int64(5 << 60 | OLD.identity),
     }
     changed_records.write_checkpoint(values, checkpoint)
@@ -194,7 +196,7 @@ def test_a_ledger_of_a_later_format_resumes_with_an_epoch(run):
         _settle(run, OLD, "refuse")
     status = _settle(run, OLD, "restart_epoch")
     assert status.new_data == {"step": 5, "applied": 15}
-    counts = saved_counts.counts_in(checkpoint_files.newest(run.path), OLD)
+    counts = saved_counts.read_counts(checkpoint_files.find_newest(run.path), OLD)
     assert counts.applied.tolist() == [0, 0, 0]
 
 
@@ -206,7 +208,7 @@ def test_a_run_of_plain_tf_estimator_resumes_with_all_it_has_learned(
     settings = (*make_checkpoints.SETTINGS, "train.steps=8", "train.on_new_data=restart_epoch")
     commands.run("trainer.task", *task_flags("plain", *settings))
     assert run.read(run_folder.RESULT)["final_step"] == 8
-    applied = tf.train.load_variable(checkpoint_files.newest(run.path), saved_counts.APPLIED)
+    applied = tf.train.load_variable(checkpoint_files.find_newest(run.path), saved_counts.APPLIED)
     assert applied.sum() == 3 * make_checkpoints.BATCH
     written = f"{run.path}/{next(p.stem for p in pathlib.Path(run.path).glob('restarted-*.index'))}"
     np.testing.assert_array_equal(tf.train.load_variable(written, "linear/kernel"), learned)

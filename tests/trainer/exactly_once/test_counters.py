@@ -39,13 +39,13 @@ COUNTS = {
 
 
 def test_without_a_checkpoint_nothing_has_been_applied():
-    found = saved_counts.counts_in(None, _blocks(3))
+    found = saved_counts.read_counts(None, _blocks(3))
     assert found.applied.tolist() == found.reached.tolist() == [0, 0, 0]
     assert found.readers.sum() == 0
 
 
 def test_counts_come_from_the_checkpoint(tmp_path):
-    found = saved_counts.counts_in(_save(tmp_path, **COUNTS), _blocks(3))
+    found = saved_counts.read_counts(_save(tmp_path, **COUNTS), _blocks(3))
     read = {field.name: getattr(found, field.name).tolist() for field in dataclasses.fields(found)}
     assert read == {name: values.tolist() for name, values in COUNTS.items()}
 
@@ -54,10 +54,10 @@ def test_a_checkpoint_of_other_records_is_refused(tmp_path):
     """As many blocks, but others."""
     saved = _save(tmp_path, **COUNTS, identity=np.int64(7))
     blocks = dataclasses.replace(_blocks(3), identity=7)
-    assert saved_counts.counts_in(saved, blocks).applied.tolist() == [10, 4, 0]
+    assert saved_counts.read_counts(saved, blocks).applied.tolist() == [10, 4, 0]
     expected = re.escape(f"checkpoint {saved!r}: was trained on other records than there are now")
     with pytest.raises(errors.DataError, match=rf"{expected}.* train\.on_new_data=restart_epoch"):
-        saved_counts.counts_in(saved, _blocks(3))
+        saved_counts.read_counts(saved, _blocks(3))
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_a_ledger_of_another_version_is_refused_with_a_way_out(tmp_path, changed
     """In one line, before TensorFlow fails to restore it."""
     saved = _save(tmp_path, **{**COUNTS, **changed})
     with pytest.raises(errors.DataError, match=f"{why}.*restart_epoch to keep what it") as error:
-        saved_counts.counts_in(saved, _blocks(3))
+        saved_counts.read_counts(saved, _blocks(3))
     assert "\n" not in str(error.value)
 
 
@@ -87,7 +87,7 @@ def test_a_checkpoint_without_counts_is_refused(tmp_path, missing):
         session.run(tf.compat.v1.global_variables_initializer())
         saved = tf.compat.v1.train.Saver().save(session, f"{tmp_path}/model.ckpt")
     with pytest.raises(errors.DataError, match=f"does not say which .*input/{missing} missing"):
-        saved_counts.counts_in(saved, _blocks(3))
+        saved_counts.read_counts(saved, _blocks(3))
 
 
 def _counted(batches, *, strategy=None, rank=0, in_turn=True):
@@ -180,7 +180,7 @@ def test_counts_apart_are_copied_again_if_a_batch_was_counted_in_part_of_them():
 def test_counts_apart_are_lost_together_or_not_at_all():
     """A batch that is counted on one server and not on another could not be told from two."""
     cluster = {"chief": ("h:1",), "ps": ("h:2", "h:3", "h:4")}
-    placed = placement.device_fn(topology.Task("chief", 0, cluster))
+    placed = placement.build_device_fn(topology.Task("chief", 0, cluster))
     with tf.Graph().as_default(), tf.compat.v1.device(placed):
         made = counters.Variables(_blocks(4), apart=True)
         assert len({v.device for v in (made.applied, made.reached, made.readers)}) == 1
@@ -201,15 +201,15 @@ def test_a_million_blocks_take_no_more_than_eight_megabytes():
 
 def test_a_finished_run_has_applied_what_its_steps_were_fed(finished, small_records):
     """Read from its checkpoint: steps times batch, and no epoch begun before the last is over."""
-    saved = checkpoint_files.newest(finished.run.path)
-    blocks = RecordDataset(small_records.job, small_records.folder, small_records.contents).blocks(
-        "train"
-    )
-    counts = saved_counts.counts_in(saved, blocks)
+    saved = checkpoint_files.find_newest(finished.run.path)
+    blocks = RecordDataset(
+        small_records.job, small_records.folder, small_records.contents
+    ).list_blocks("train")
+    counts = saved_counts.read_counts(saved, blocks)
     job = finished.run.read_config()
-    assert counts.applied.sum() == checkpoint_files.step_of(saved) * job.train.batch_size
+    assert counts.applied.sum() == checkpoint_files.read_step(saved) * job.train.batch_size
     assert counts.readers.sum() == counts.readers[0] == counts.applied.sum()
-    rows = epoch_order.ledger(blocks, counts.applied, counts.reached)
+    rows = epoch_order.build_ledger(blocks, counts.applied, counts.reached)
     assert all(row.exact for row in rows[:-2])
 
 

@@ -20,12 +20,14 @@ class _Reader:
     def __init__(self, server, rank):
         self.graph = tf.Graph()
         with self.graph.as_default(), tf.device("/job:ps/task:0"):
-            self.reached = counters.variable(saved_counts.REACHED, [BLOCKS], tf.int32, saved=True)
+            self.reached = counters.make_variable(
+                saved_counts.REACHED, [BLOCKS], tf.int32, saved=True
+            )
             self.dispatcher = dispatcher.Dispatcher(
                 self.reached, rank=rank, num_readers=READERS, width=WIDTH, chunk=CHUNK
             )
             self.let_in = self.dispatcher.let_in()
-            self.in_turn = self.dispatcher.in_turn()
+            self.in_turn = self.dispatcher.is_in_turn()
             self.dispatcher.build()
             self.initial = tf.compat.v1.global_variables_initializer()
         self.session = tf.compat.v1.Session(server.target, graph=self.graph)
@@ -37,7 +39,7 @@ class _Reader:
         try:
             self.session.run(self.let_in, {self.dispatcher.token: start.token})
         except tf.errors.OpError as error:
-            assert dispatcher.refused(error), error
+            assert dispatcher.is_refusal(error), error
             return False
         return True
 
@@ -84,7 +86,7 @@ def test_a_session_begins_with_the_counts_of_then_and_now(readers):
     assert start.base.tolist() == [0] * BLOCKS
     assert start.reached.tolist() == [4, 0, 0, 0, 0, 1]
     assert start.held == []
-    assert readers[1].dispatcher.reached_of(readers[1].session, [5, 0, 0]).tolist() == [1, 4, 4]
+    assert readers[1].dispatcher.read_reached(readers[1].session, [5, 0, 0]).tolist() == [1, 4, 4]
 
 
 def test_nothing_is_dealt_twice(readers):
@@ -197,12 +199,12 @@ def test_what_a_reader_hands_back_is_taken_once(readers):
     readers[1].begin()
     readers[1].take()
     shared, session = readers[0].dispatcher, readers[0].session
-    assert shared.handed_back(session) == []
+    assert shared.list_handed_back(session) == []
     for op in (readers[1].dispatcher.leave, readers[1].dispatcher.hand_back):
         op(readers[1].session)
-    assert shared.handed_back(session) == [1]
+    assert shared.list_handed_back(session) == [1]
     assert shared.take_back(session, 1, chief.first) == [0, 1]
-    assert shared.handed_back(session) == []
+    assert shared.list_handed_back(session) == []
     assert readers[1].begin().held == []
 
 
@@ -213,7 +215,7 @@ def test_a_reader_that_comes_again_at_once_keeps_what_it_has_handed_back(readers
     readers[1].dispatcher.leave(readers[1].session)
     readers[1].dispatcher.hand_back(readers[1].session)
     again = readers[1].begin()
-    assert readers[0].dispatcher.handed_back(readers[0].session) == []
+    assert readers[0].dispatcher.list_handed_back(readers[0].session) == []
     assert again.held == [0, 1]
     assert readers[1].is_let_in(again)
 
@@ -223,7 +225,7 @@ def test_a_new_chief_waits_for_no_process_that_has_left(readers):
     readers[1].begin()
     readers[1].dispatcher.hand_back(readers[1].session)
     _chief_starts(readers)
-    assert readers[0].dispatcher.handed_back(readers[0].session) == []
+    assert readers[0].dispatcher.list_handed_back(readers[0].session) == []
 
 
 def test_none_of_it_is_saved(readers):
@@ -238,11 +240,11 @@ def test_all_is_on_one_server_wherever_a_strategy_puts_variables():
     )
     strategy = tf.compat.v1.distribute.experimental.ParameterServerStrategy(resolver)
     with tf.Graph().as_default() as graph, strategy.scope():
-        reached = counters.variable(saved_counts.REACHED, [BLOCKS], tf.int32, saved=True)
+        reached = counters.make_variable(saved_counts.REACHED, [BLOCKS], tf.int32, saved=True)
         shared = dispatcher.Dispatcher(
             reached, rank=1, num_readers=READERS, width=WIDTH, chunk=CHUNK
         )
-        in_turn = shared.in_turn()
+        in_turn = shared.is_in_turn()
         shared.build()
     devices = [op.device for op in graph.get_operations() if op.type == "VarHandleOp"]
     assert len(devices) == 8
@@ -251,7 +253,7 @@ def test_all_is_on_one_server_wherever_a_strategy_puts_variables():
 
 def test_the_state_of_a_thousand_readers_is_small(readers):
     with tf.Graph().as_default():
-        reached = counters.variable(saved_counts.REACHED, [BLOCKS], tf.int32, saved=True)
+        reached = counters.make_variable(saved_counts.REACHED, [BLOCKS], tf.int32, saved=True)
         dispatcher.Dispatcher(reached, rank=0, num_readers=1000, width=40, chunk=4)
         made = tf.compat.v1.get_default_graph().get_operations()
         shapes = [op.get_attr("shape") for op in made if op.type == "VarHandleOp"]

@@ -33,7 +33,7 @@ def made():
 
 
 def _put(counts, handed_in, rank, *batch, is_part=True):
-    reads = counts.reads(*(tf.constant(values, tf.int32) for values in batch), rank)
+    reads = counts.stack_reads(*(tf.constant(values, tf.int32) for values in batch), rank)
     return handed_in.hand_in(reads, tf.constant(is_part))
 
 
@@ -69,7 +69,7 @@ def test_records_of_gradients_that_are_dropped_were_read_and_not_applied(made):
 
 def test_a_synchronous_update_counts_before_any_process_continues(made):
     counts, handed_in = made
-    reads = counts.reads(tf.constant([1, 2]), tf.constant([1, 1]), 0)
+    reads = counts.stack_reads(tf.constant([1, 2]), tf.constant([1, 1]), 0)
     hand_in = functools.partial(handed_in.hand_in, reads)
     tf.compat.v1.add_to_collection(optimizers.WITH_GRADIENTS, hand_in)
     tf.compat.v1.add_to_collection(optimizers.WITH_UPDATE, handed_in.count)

@@ -38,12 +38,12 @@ def _position(reached, *more, strategy="none", role="chief", blocks=(4, 4, 4, 4)
 
 
 def _first(position, count):
-    rows = position.feed.rows()
+    rows = position.feed.read_rows()
     return [tuple(next(rows)[3:6].tolist()) for _ in range(count)]
 
 
 def test_a_process_on_its_own_begins_where_the_checkpoint_is():
-    fresh = epoch_order.epoch_order(4, 1, 0).tolist()
+    fresh = epoch_order.order_blocks(4, 1, 0).tolist()
     reached = np.zeros(4, np.int64)
     reached[fresh[0]], reached[fresh[1]] = 4, 3
     rows = _first(_position(reached), 4)
@@ -103,7 +103,7 @@ class _Process:
     def start(self):
         self.position.before_session(self.session)
         self.hook.after_create_session(self.session, None)
-        self.rows = self.position.feed.rows()
+        self.rows = self.position.feed.read_rows()
 
     def step(self):
         """Reads a block of four records and applies it; returns which, and in which epoch."""
@@ -358,7 +358,7 @@ def test_a_worker_that_ends_with_training_hands_nothing_back(cluster):
     chief.start()
     worker.start()
     worker.hook.end(worker.session)
-    assert worker.position.dispatcher.handed_back(worker.session) == []
+    assert worker.position.dispatcher.list_handed_back(worker.session) == []
 
 
 def test_readers_are_counted(cluster):

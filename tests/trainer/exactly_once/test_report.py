@@ -73,7 +73,7 @@ def test_records_that_were_dropped_were_read_but_not_applied(tmp_path):
 def test_of_thousands_of_epochs_the_first_are_one_row():
     """What is written every second stays small."""
     applied = np.array([25_000, 25_003, 25_001])
-    found = report.RecordUsage(7, epoch_order.ledger(_blocks(), applied, applied - 1), {})
+    found = report.RecordUsage(7, epoch_order.build_ledger(_blocks(), applied, applied - 1), {})
     assert len(found.epochs) == 2501
     first, *others = found.rows
     assert [row["epoch"] for row in others] == list(range(1501, 2501))
@@ -81,7 +81,7 @@ def test_of_thousands_of_epochs_the_first_are_one_row():
     sums = {name: sum(row[name] for row in found.rows) for name in first}
     assert sums["due"] == 2501 * 30
     assert sums["once"] + 2 * sums["more"] == applied.sum()
-    whole = list(report.table(found))
+    whole = list(report.format_table(found))
     assert whole[1].split() == ["0", *["30"] * 2, *["0"] * 4]
     assert whole[2].split()[1] == "2,497"
 
@@ -98,12 +98,12 @@ def test_of_thousands_of_epochs_the_first_are_one_row():
     ],
 )
 def test_an_epoch_in_a_line(epoch, text):
-    assert report.line(epoch, config.Cluster()) == text
+    assert report.format_epoch(epoch, config.Cluster()) == text
 
 
 def test_an_epoch_whose_late_gradients_are_dropped_was_not_applied():
     epoch = epoch_order.Epoch(0, 30, 28, 2, 0, 0, 0)
-    assert report.line(epoch, DROPPING) == (
+    assert report.format_epoch(epoch, DROPPING) == (
         "epoch 0: 28 of 30 records handed out once, 2 more than once; "
         "late gradients are dropped (cluster.backup_workers=1)"
     )
@@ -189,8 +189,8 @@ def test_before_the_first_checkpoint_nothing_is_reported(tmp_path, ends, reporte
 
 def test_the_table_adds_up():
     blocks, counts = _blocks(), _counts([14, 10, 10], [12, 10, 10])
-    epochs = epoch_order.ledger(blocks, counts.applied, counts.reached)
-    lines = list(report.table(report.RecordUsage(7, epochs, {"chief-0": 30, "worker-0": 4})))
+    epochs = epoch_order.build_ledger(blocks, counts.applied, counts.reached)
+    lines = list(report.format_table(report.RecordUsage(7, epochs, {"chief-0": 30, "worker-0": 4})))
     assert [line.split() for line in lines[:-1]] == [
         ["epoch", "due", "once", "more", "never", "skipped", "left"],
         ["0", "30", "30", "0", "0", "0", "0"],
@@ -206,7 +206,7 @@ def test_many_epochs_that_say_the_same_take_three_lines():
         epoch_order.Epoch(100, 60, 59, 0, 1, 0, 0),
         epoch_order.Epoch(101, 60, 20, 0, 0, 0, 40),
     ]
-    lines = list(report.table(report.RecordUsage(7, epochs, {"chief-0": 6079})))
+    lines = list(report.format_table(report.RecordUsage(7, epochs, {"chief-0": 6079})))
     assert [line.split() for line in lines[1:-1]] == [
         ["0", "60", "60", "0", "0", "0", "0"],
         ["...", "98", "more,", "all", "exactly", "once"],
@@ -220,40 +220,46 @@ def test_many_epochs_that_say_the_same_take_three_lines():
 
 def test_epochs_that_miss_the_same_are_put_together_as_such():
     epochs = [epoch_order.Epoch(number, 60, 50, 0, 0, 10, 0) for number in range(4)]
-    lines = list(report.table(report.RecordUsage(7, epochs, {})))
+    lines = list(report.format_table(report.RecordUsage(7, epochs, {})))
     assert [line.split() for line in lines[2:3]] == [["...", "2", "more,", "all", "the", "same"]]
 
 
 def test_without_any_step_the_table_is_empty():
-    assert list(report.table(report.RecordUsage(0, [], {})))[-1] == "nothing has been applied yet"
+    assert (
+        list(report.format_table(report.RecordUsage(0, [], {})))[-1]
+        == "nothing has been applied yet"
+    )
 
 
 def test_what_is_exactly_once_has_no_troubles():
-    assert list(report.troubles(_blocks(), _counts([12, 10, 20]))) == [
+    assert list(report.find_troubles(_blocks(), _counts([12, 10, 20]))) == [
         "every record that has been read was applied exactly once"
     ]
 
 
 def test_waiting_for_all_gradients_drops_none():
-    assert report.dropping(config.Cluster(strategy="parameter_server_sync", workers=2), 0) is None
+    assert (
+        report.describe_dropped(config.Cluster(strategy="parameter_server_sync", workers=2), 0)
+        is None
+    )
 
 
 def test_records_whose_gradients_may_be_dropped_were_handed_out():
-    dropped = report.dropping(DROPPING, 1032)
+    dropped = report.describe_dropped(DROPPING, 1032)
     assert dropped == (
         "1,032 of the records handed out were not applied: each step applied the first 2 of 3 "
         "gradients and dropped the rest (cluster.backup_workers=1)"
     )
     counts = _counts([8, 10, 20], [12, 10, 20], readers=(30, 12))
-    assert list(report.troubles(_blocks(), counts, dropped)) == [
+    assert list(report.find_troubles(_blocks(), counts, dropped)) == [
         "every record that has been read was handed out exactly once",
         dropped,
     ]
     counts = _counts([12, 10, 20], [10, 10, 20], readers=(30, 12))
-    twice = report.troubles(_blocks(), counts, dropped)
+    twice = report.find_troubles(_blocks(), counts, dropped)
     assert list(twice) == ["shard-0: block 0 at byte 7: 2 records handed out again", dropped]
     usage = report.RecordUsage(7, [epoch_order.Epoch(0, 30, 30, 0, 0, 0, 0)], {"chief-0": 30})
-    assert list(report.table(usage, dropped))[-1] == "handed out to chief-0 30"
+    assert list(report.format_table(usage, dropped))[-1] == "handed out to chief-0 30"
 
 
 @pytest.mark.parametrize(
@@ -266,8 +272,8 @@ def test_records_whose_gradients_may_be_dropped_were_handed_out():
 def test_records_that_were_passed_over_are_seen_where_others_are_dropped(applied, read, troubles):
     """How far blocks were read is more than all readers were handed of them."""
     counts = _counts(applied, [12, 10, 20], readers=(30, read - 30))
-    dropped = report.dropping(DROPPING, 1)
-    assert list(report.troubles(_blocks(), counts, dropped)) == [
+    dropped = report.describe_dropped(DROPPING, 1)
+    assert list(report.find_troubles(_blocks(), counts, dropped)) == [
         *troubles,
         "5 records left out; of which blocks is not known",
         dropped,
@@ -285,7 +291,7 @@ def test_records_that_were_passed_over_are_seen_where_others_are_dropped(applied
 )
 def test_what_no_ledger_can_show_is_reported(restarts, cut_off, what):
     cluster = config.Cluster(strategy="parameter_server")
-    (line,) = report.not_counted(cluster, restarts, cut_off)
+    (line,) = report.list_not_counted(cluster, restarts, cut_off)
     assert line.startswith(f"{what}: a process that was killed may have applied its batch")
 
 
@@ -294,12 +300,12 @@ def test_what_no_ledger_can_show_is_reported(restarts, cut_off, what):
     [("parameter_server", 0), ("parameter_server_sync", 3), ("none", 3)],
 )
 def test_nothing_is_reported_where_all_is_counted(strategy, restarts):
-    assert not list(report.not_counted(config.Cluster(strategy=strategy), restarts, restarts))
+    assert not list(report.list_not_counted(config.Cluster(strategy=strategy), restarts, restarts))
 
 
 def test_troubles_name_shards_and_blocks():
     counts = _counts([33, 30, 30, 27, 30, 5], [30, 30, 30, 30, 30, 5])
-    assert list(report.troubles(_blocks(6, 2), counts)) == [
+    assert list(report.find_troubles(_blocks(6, 2), counts)) == [
         "shard-0: block 0 at byte 7: 3 records applied again",
         "shard-1: block 3 at byte 7: 3 records left out; "
         "block 5 at byte 7: epoch 0 not read to its end",
@@ -308,22 +314,22 @@ def test_troubles_name_shards_and_blocks():
 
 def test_a_block_that_was_applied_again_leaves_no_other_behind():
     """How far a block was read says its epoch, not how often its records were applied."""
-    assert list(report.troubles(_blocks(), _counts([40, 10, 10], [10, 10, 10]))) == [
+    assert list(report.find_troubles(_blocks(), _counts([40, 10, 10], [10, 10, 10]))) == [
         "shard-0: block 0 at byte 7: 30 records applied again"
     ]
 
 
 def test_blocks_that_cannot_be_read_are_no_trouble():
     excluded = np.array([False, True, False])
-    assert len(list(report.troubles(_blocks(excluded=excluded), _counts([30, 0, 30])))) == 1
-    assert list(report.troubles(_blocks(excluded=excluded), _counts([30, 0, 30]))) == [
+    assert len(list(report.find_troubles(_blocks(excluded=excluded), _counts([30, 0, 30])))) == 1
+    assert list(report.find_troubles(_blocks(excluded=excluded), _counts([30, 0, 30]))) == [
         "every record that has been read was applied exactly once"
     ]
 
 
 def test_troubles_are_reported_in_a_bounded_number_of_lines():
     applied = np.arange(4000) % 7 + 1
-    lines = list(report.troubles(_blocks(4000, 40), _counts(applied, applied - 1)))
+    lines = list(report.find_troubles(_blocks(4000, 40), _counts(applied, applied - 1)))
     assert len(lines) == 11
     assert lines[0].endswith("; 95 more blocks")
     assert lines[-1] == "30 more shards"

@@ -10,7 +10,7 @@ from trainer.export import batch_dependence
 
 @pytest.mark.parametrize("rows", [4, 5, 17, 256])
 def test_each_row_keeps_its_place_and_no_neighbour(rows):
-    orders = batch_dependence.exchanged(rows)
+    orders = batch_dependence.list_exchanged_orders(rows)
     places, neighbours = [], []
     for order in orders:
         size = order.sizes[0]
@@ -24,7 +24,7 @@ def test_each_row_keeps_its_place_and_no_neighbour(rows):
 
 
 def test_of_few_rows_none_can_be_exchanged():
-    assert batch_dependence.exchanged(3) == []
+    assert batch_dependence.list_exchanged_orders(3) == []
 
 
 def _find(model, rows):

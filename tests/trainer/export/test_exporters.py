@@ -146,7 +146,7 @@ def test_a_fresh_process_serves_what_the_estimator_predicts(
     assert done.returncode == 0, done.stderr
     served = json.loads(done.stdout)
 
-    estimator = experiment.estimator(
+    estimator = experiment.build_estimator(
         finished.job, finished.run, topology.Task(topology.EVALUATOR, 0), transforms=transforms
     )
     wanted = list(
@@ -237,11 +237,11 @@ def test_an_evaluation_has_slices_for_its_export(tmp_path, monkeypatch):
         table.records, table.estimator, table.checkpoint, split="eval", slices=["carrier"]
     )[None].rows
     table.estimator.evaluate(
-        table.records.eval_input_fn("eval"),
-        hooks=publisher.hooks("eval"),
+        table.records.build_eval_input_fn("eval"),
+        hooks=publisher.build_hooks("eval"),
         checkpoint_path=table.checkpoint,
     )
-    publisher.evaluated("eval", table.checkpoint)
+    publisher.keep_results("eval", table.checkpoint)
     monkeypatch.setattr(slice_metrics, "evaluate", None)
     found = publisher.publish(
         table.estimator, "final", table.checkpoint, step=20, metrics={"eval": {}}
@@ -256,12 +256,12 @@ def test_a_large_split_has_intervals_of_some_of_its_records(tmp_path, monkeypatc
     table = small_table.Table(tmp_path)
     publisher = exporters.Publisher(table.job, table.run, table.records)
     metrics = table.estimator.evaluate(
-        table.records.eval_input_fn("eval"),
-        hooks=publisher.hooks("eval"),
+        table.records.build_eval_input_fn("eval"),
+        hooks=publisher.build_hooks("eval"),
         checkpoint_path=table.checkpoint,
     )
-    publisher.evaluated("eval", table.checkpoint)
-    metrics = best_exporter.as_floats(metrics)
+    publisher.keep_results("eval", table.checkpoint)
+    metrics = best_exporter.convert_to_floats(metrics)
     found = publisher.publish(
         table.estimator, "final", table.checkpoint, step=20, metrics={"eval": metrics}
     )
@@ -316,7 +316,7 @@ def test_the_exported_model_refuses_images_of_another_size(finished):
 
 def test_what_is_served_takes_every_feature_but_the_label(transforms):
     with tf.Graph().as_default():
-        receiver = serving_graph.serving_input_fn(transforms)()
+        receiver = serving_graph.build_serving_input_fn(transforms)()
         assert list(receiver.receiver_tensors) == list(receiver.features) == ["image"]
         assert receiver.receiver_tensors["image"].dtype == tf.string
         assert receiver.features["image"].shape.as_list() == [None, 28, 28, 1]

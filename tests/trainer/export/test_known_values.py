@@ -14,7 +14,7 @@ def _held(row, column):
 
 
 def _known(table):
-    return [row for row in parity_rows.rows(table.records, 8) if row.known]
+    return [row for row in parity_rows.build_rows(table.records, 8) if row.known]
 
 
 def test_rows_lie_on_the_boundaries_of_buckets(tmp_path):
@@ -50,7 +50,7 @@ def test_rows_hold_all_values_of_vocabularies(tmp_path):
     rows = _known(table)
     assert [_held(row, "carrier").decode() for row in rows] == WORDS[::-1]
     assert [_held(row, "day") for row in rows if "day" in row.columns] == IDS
-    assert known_values.remarks(table.records) == []
+    assert known_values.list_remarks(table.records) == []
 
 
 def test_of_too_many_values_those_that_fit_lie_evenly(tmp_path, monkeypatch):
@@ -59,7 +59,7 @@ def test_of_too_many_values_those_that_fit_lie_evenly(tmp_path, monkeypatch):
     rows = _known(table)
     assert [_held(row, "carrier").decode() for row in rows] == WORDS[::-3]
     assert [_held(row, "day") for row in rows if "day" in row.columns] == IDS
-    assert known_values.remarks(table.records) == [
+    assert known_values.list_remarks(table.records) == [
         "The export was compared with `Estimator.predict` on 34 of the 100 values of `carrier` "
         "that its features know, not on all."
     ]

@@ -93,14 +93,14 @@ def trained(tmp_path):
 
     def train(name="rows", model=model_fn):
         estimator = tf.estimator.Estimator(model, str(tmp_path / name))
-        estimator.train(given(name).eval_input_fn("eval"), max_steps=1)
+        estimator.train(given(name).build_eval_input_fn("eval"), max_steps=1)
         return estimator, estimator.latest_checkpoint()
 
     return train
 
 
 def exported(estimator, source, folder):
-    receiver = source.serving_input_fn or own_exports.receiver_of(source)
+    receiver = source.serving_input_fn or own_exports.build_receiver(source)
     return estimator.export_saved_model(str(folder), receiver).decode()
 
 
@@ -165,7 +165,7 @@ def test_each_part_of_an_export_is_reported_as_progress(trained):
 def test_variables_may_have_the_names_of_features_and_of_ops_of_the_input(trained):
     estimator, checkpoint = trained("named", with_names)
     published = publish(estimator, checkpoint, given("named"))
-    assert sorted(own_exports.exported_inputs(published.path)) == ["b", "x"]
+    assert sorted(own_exports.read_inputs(published.path)) == ["b", "x"]
 
 
 def test_an_export_with_variables_that_were_not_trained_is_refused(trained):
@@ -236,4 +236,4 @@ def test_inputs_of_its_own_are_not_compared_and_that_is_reported(trained, tmp_pa
 
 def test_a_sparse_feature_needs_a_serving_input_fn():
     with pytest.raises(errors.UsageError, match=r"feature 's' is .*give data.serving_input_fn"):
-        own_exports.receiver_of(given("sparse"))
+        own_exports.build_receiver(given("sparse"))

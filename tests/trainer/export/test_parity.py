@@ -58,7 +58,7 @@ def _check(table):
 def _export(table):
     written = table.estimator.export_saved_model(
         table.run.path + "/export",
-        serving_graph.serving_input_fn(table.records.transforms),
+        serving_graph.build_serving_input_fn(table.records.transforms),
         checkpoint_path=table.checkpoint,
     ).decode()
     exporters.name_signatures(written)
@@ -293,10 +293,19 @@ def test_unequal():
     ours = np.array([1.0, 1000.0, np.nan, np.inf, 0.0], np.float32)
     theirs = np.array([1.000003, 1000.0004, np.nan, np.inf, 9e-7], np.float32)
     limit = np.array([1e-6, 1e-3, 1e-6, 1e-6, 1e-6])
-    assert differences.unequal(ours, theirs, limit).tolist() == [True, False, False, False, False]
+    assert differences.find_unequal(ours, theirs, limit).tolist() == [
+        True,
+        False,
+        False,
+        False,
+        False,
+    ]
     texts = np.array([b"a", b"bc"], object)
-    assert differences.unequal(texts, np.array([b"a", b"b"]), None).tolist() == [False, True]
-    assert differences.unequal(np.zeros((2, 3)), np.zeros((2, 1)), None).tolist() == [True, True]
+    assert differences.find_unequal(texts, np.array([b"a", b"b"]), None).tolist() == [False, True]
+    assert differences.find_unequal(np.zeros((2, 3)), np.zeros((2, 1)), None).tolist() == [
+        True,
+        True,
+    ]
 
 
 def test_a_class_that_rounding_decides_is_no_difference():

@@ -26,9 +26,9 @@ def _request(folder):
 
 
 def test_batches_hold_all_rows():
-    assert parity_client.batches(7, 3) == [3, 3, 1]
-    assert parity_client.batches(6, 3) == [3, 3]
-    assert parity_client.batches(0, 3) == []
+    assert parity_client.list_batch_sizes(7, 3) == [3, 3, 1]
+    assert parity_client.list_batch_sizes(6, 3) == [3, 3]
+    assert parity_client.list_batch_sizes(0, 3) == []
 
 
 def test_what_cannot_be_loaded_is_the_model_s_fault_and_the_next_is_answered(server, tmp_path):
@@ -39,12 +39,12 @@ def test_what_cannot_be_loaded_is_the_model_s_fault_and_the_next_is_answered(ser
 
 
 def test_a_process_that_is_lost_is_reported_and_replaced(tmp_path):
-    first = parity_client.shared()
-    assert parity_client.shared() is first
+    first = parity_client.get_shared_server()
+    assert parity_client.get_shared_server() is first
     os.kill(first.pid, signal.SIGKILL)
     with pytest.raises(errors.RetryableError, match="checks exports ended with -9"):
         first.ask(_request(tmp_path))
-    assert parity_client.shared() is not first
+    assert parity_client.get_shared_server() is not first
 
 
 def test_an_interrupted_request_leaves_no_reply_for_the_next(server, tmp_path):

@@ -18,7 +18,7 @@ def request_of(tmp_path_factory):
     table = small_table.Table(folder)
     export = table.estimator.export_saved_model(
         str(folder / "export"),
-        serving_graph.serving_input_fn(table.records.transforms),
+        serving_graph.build_serving_input_fn(table.records.transforms),
         checkpoint_path=table.checkpoint,
     ).decode()
     exporters.name_signatures(export)
@@ -28,7 +28,7 @@ def request_of(tmp_path_factory):
         columns = table.records.transforms.serving_columns
         missing = {name: column.stands_for_missing for name, column in columns.items()}
         fixed = {"export": export, "rows": str(folder / "rows"), "missing": missing}
-        batches = parity_client.batches(len(payloads), batch)
+        batches = parity_client.list_batch_sizes(len(payloads), batch)
         return {**fixed, "batches": batches, "calls_before": 1, **others}
 
     return build
@@ -92,8 +92,8 @@ def test_bytes_that_end_with_zeros_are_read_alike(request_of):
 
 
 def test_texts_are_written_without_pickling():
-    assert parity_worker.stored_as(tf.string) is np.bytes_
-    assert parity_worker.stored_as(tf.float32) is np.float32
+    assert parity_worker.choose_stored_type(tf.string) is np.bytes_
+    assert parity_worker.choose_stored_type(tf.float32) is np.float32
 
 
 def test_arrays_of_any_name_are_written(tmp_path):
@@ -115,4 +115,4 @@ def test_arrays_of_any_name_are_written(tmp_path):
     ],
 )
 def test_the_cause_of_an_error_is_kept(text):
-    assert parity_worker.cause(text) == "the cause"
+    assert parity_worker.find_cause(text) == "the cause"

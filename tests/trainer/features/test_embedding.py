@@ -15,7 +15,7 @@ def _looked_up(combiner, ids, partitioner=None):
     """Returns the table, the vectors of rows of ids, and the gradient of their sum."""
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         source = tf.feature_column.categorical_column_with_identity("ids", 5)
-        column = embedding.column(source, 3, combiner=combiner)
+        column = embedding.build_column(source, 3, combiner=combiner)
         with tf.compat.v1.variable_scope("", partitioner=partitioner):
             x = {"ids": tf.constant(ids, tf.int64, shape=[len(ids), len(ids[0])])}
             found = tf.compat.v1.feature_column.input_layer(x, [column])
@@ -47,9 +47,9 @@ def test_several_columns_use_one_table(combiner, parts):
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         source = tf.feature_column.categorical_column_with_identity
         columns = [
-            embedding.column(source("b", 5), 3, combiner="mean", table="b_embedding"),
-            embedding.column(source("a/x", 5), 3, combiner=combiner, table="b_embedding"),
-            embedding.column(source("c", 5), 3, combiner=combiner),
+            embedding.build_column(source("b", 5), 3, combiner="mean", table="b_embedding"),
+            embedding.build_column(source("a/x", 5), 3, combiner=combiner, table="b_embedding"),
+            embedding.build_column(source("c", 5), 3, combiner=combiner),
         ]
         x = {"a/x": tf.constant(IDS, tf.int64), "b": tf.constant(single[:, None], tf.int64)}
         x["c"] = x["b"]
@@ -92,7 +92,7 @@ def test_one_id_a_row_gets_the_same_vectors(parts, table):
     for one in (False, True):
         with tf.Graph().as_default(), tf.compat.v1.Session() as session:
             source = tf.feature_column.categorical_column_with_identity("ids", 5)
-            column = embedding.column(source, 3, combiner="mean", table=table, one=one)
+            column = embedding.build_column(source, 3, combiner="mean", table=table, one=one)
             given = {"ids": tf.constant([4, 0, 4, 2], tf.int64)}
             with tf.compat.v1.variable_scope("", partitioner=partitioner):
                 x = tf.compat.v1.feature_column.input_layer(given, [column])

@@ -26,11 +26,11 @@ def _ids(count, **others):
     [(8, "auto", 0), (9, "auto", 4), (16, "auto", 4), (10_000, "auto", 20), (3, 5, 5)],
 )
 def test_width_by_rule_or_by_config(count, embedding, width):
-    assert feature_columns.embedding_width(_ids(count, embedding=embedding)) == width
+    assert feature_columns.choose_embedding_width(_ids(count, embedding=embedding)) == width
 
 
 def test_one_hot_on_request():
-    assert feature_columns.embedding_width(_ids(500, embedding="one_hot")) == 0
+    assert feature_columns.choose_embedding_width(_ids(500, embedding="one_hot")) == 0
 
 
 def test_parts():
@@ -42,7 +42,8 @@ def test_parts():
         origin={"steps": ["vocabulary"], "part": "deep"},
     )
     names = {
-        part: [f.name for f in feature_columns.of_part(planned, part)] for part in ("wide", "deep")
+        part: [f.name for f in feature_columns.select_part(planned, part)]
+        for part in ("wide", "deep")
     }
     assert names == {
         "wide": ["carrier", "route", "seats"],
@@ -52,7 +53,10 @@ def test_parts():
 
 def test_an_indicator_is_a_column_too():
     planned = _planned(delay={"steps": [{"missing": {"fill": 0, "indicator": True}}]})
-    assert [column.name for column in feature_columns.deep(planned)] == ["delay_missing", "delay"]
+    assert [column.name for column in feature_columns.build_deep_columns(planned)] == [
+        "delay_missing",
+        "delay",
+    ]
 
 
 def _number(**more):
@@ -70,9 +74,9 @@ def _inputs(planned, given, *, packed):
             f.name: tf.compat.v1.placeholder(tf.int64 if f.kind == "ids" else tf.float32, [None])
             for f in planned
         }
-        columns, made = feature_columns.deep(planned), {}
+        columns, made = feature_columns.build_deep_columns(planned), {}
         if packed:
-            columns, made = feature_columns.packed(planned)
+            columns, made = feature_columns.pack_columns(planned)
         layer = tf.compat.v1.feature_column.input_layer(
             feature_columns.pack(features, made), columns
         )
@@ -90,7 +94,7 @@ def test_what_is_single_goes_into_a_network_as_one_column_in_the_order_it_had():
         delay={"steps": [{"missing": {"fill": 0, "indicator": True}}]},
         z=_category(2),
     )
-    chosen, made = feature_columns.packed(planned)
+    chosen, made = feature_columns.pack_columns(planned)
     assert [c.name for c in chosen] == ["c1_indicator-", "c1x_embedding", "z_indicator-"]
     assert made == {
         "c1_indicator-": (("b", None), ("c10", None), ("c1", 3)),
@@ -109,7 +113,7 @@ def test_several_categories_of_a_row_are_not_packed():
         columns={"tags": {"type": "string", "list": True, "max_items": 3, "allowed": ["a", "b"]}},
         tags={"steps": ["vocabulary"]},
     )
-    chosen, made = feature_columns.packed(planned)
+    chosen, made = feature_columns.pack_columns(planned)
     assert ([c.name for c in chosen], made) == (["tags_indicator"], {})
 
 
@@ -127,12 +131,12 @@ def test_the_input_of_a_wide_network_is_the_same_and_has_few_ops_a_feature():
 
 
 def test_keras_does_not_look_at_what_features_are_made_of(monkeypatch):
-    columns, _ = feature_columns.packed(_planned(time={"steps": ["z_score"]}))
+    columns, _ = feature_columns.pack_columns(_planned(time={"steps": ["z_score"]}))
     asked = []
     with tf.Graph().as_default():
         time = tf.compat.v1.placeholder(tf.float32, [None]) + 1.0
         kind, plain = type(time), type(time).op
-        known = feature_columns.needed({"time": time, "other": time - 1.0}, columns)
+        known = feature_columns.select_needed({"time": time, "other": time - 1.0}, columns)
         monkeypatch.setattr(kind, "op", property(lambda x: asked.append(x) or plain.fget(x)))
         uses = base_layer_utils.needs_keras_history(known)
     assert list(known) == ["time"] and not uses and not asked

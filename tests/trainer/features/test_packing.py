@@ -25,7 +25,7 @@ def test_many_columns_of_one_type_are_one_tensor_and_come_back():
         )
         for n, (name, column) in enumerate(columns.items())
     }
-    by_type = packing.of_columns(columns)
+    by_type = packing.build_packing(columns)
     packed = by_type.pack(given)
     others = {name for name in columns if name[0] not in "fs"}
     assert set(packed) == {"packed/float32", "packed/string"} | others
@@ -61,7 +61,7 @@ def test_what_was_taken_from_two_comes_in_the_order_asked_for(tmp_path):
     parts = [*tf.unstack(x, 3, axis=1), *tf.unstack(y, 3, axis=1)]
     chosen = [4, 1, 2, 5, 0]
     model = _reloaded(
-        [x, y], packing.side_by_side([parts[n] for n in chosen]), tmp_path / "m.keras"
+        [x, y], packing.stack_tensors([parts[n] for n in chosen]), tmp_path / "m.keras"
     )
     rows = np.random.default_rng(0).normal(size=(2, 4, 3, 2)).astype(np.float32)
     np.testing.assert_array_equal(model(list(rows)), np.concatenate(rows, axis=1)[:, chosen])
@@ -71,6 +71,6 @@ def test_what_was_taken_from_two_comes_in_the_order_asked_for(tmp_path):
 def test_only_columns_are_taken_as_they_lie(kind):
     with tf.Graph().as_default():
         x = tf.zeros([3, 3]) if kind == "graph" else tf.keras.Input((3,), batch_size=3)
-        assert packing.part_of(tf.unstack(x, axis=1)[2])[1:] == (x, 2)
-        assert packing.part_of(tf.unstack(x, axis=0)[2]) is None
-        assert packing.part_of(x + 1) is None
+        assert packing.find_slice(tf.unstack(x, axis=1)[2])[1:] == (x, 2)
+        assert packing.find_slice(tf.unstack(x, axis=0)[2]) is None
+        assert packing.find_slice(x + 1) is None

@@ -44,9 +44,9 @@ def test_they_are_combined_as_those_of_ids(combiner, weighted, parts, each):
     partitioner = v1.fixed_size_partitioner(2) if parts == 2 else None
     with tf.Graph().as_default(), v1.Session() as session:
         ids = tf.feature_column.categorical_column_with_identity("ids", 5)
-        ids = embedding.weighted(ids, "by") if weighted else ids
-        plain = embedding.column(ids, 3, combiner=combiner, table="item_embedding")
-        column = positions.added(plain, Positions(4, each))
+        ids = embedding.weight_ids(ids, "by") if weighted else ids
+        plain = embedding.build_column(ids, 3, combiner=combiner, table="item_embedding")
+        column = positions.add_positions(plain, Positions(4, each))
         with v1.variable_scope("", partitioner=partitioner):
             x = v1.feature_column.input_layer(_given(weighted), [column])
             y = v1.keras.layers.DenseFeatures([column])(_given(weighted))
@@ -73,7 +73,9 @@ def test_they_are_combined_as_those_of_ids(combiner, weighted, parts, each):
 def test_only_places_that_are_there_get_a_gradient():
     with tf.Graph().as_default(), v1.Session() as session:
         ids = tf.feature_column.categorical_column_with_identity("ids", 5)
-        column = positions.added(embedding.column(ids, 3, combiner="sum"), Positions(9))
+        column = positions.add_positions(
+            embedding.build_column(ids, 3, combiner="sum"), Positions(9)
+        )
         x = v1.feature_column.input_layer({"ids": tf.constant(IDS, tf.int64)}, [column])
         [places] = [v for v in v1.trainable_variables() if positions.VARIABLE in v.name]
         [gradient] = tf.gradients(tf.reduce_sum(x), [places])
@@ -88,7 +90,9 @@ def test_only_places_that_are_there_get_a_gradient():
 def test_no_ids_at_all_are_zeros(ids):
     with tf.Graph().as_default(), v1.Session() as session:
         source = tf.feature_column.categorical_column_with_identity("ids", 5)
-        column = positions.added(embedding.column(source, 3, combiner="mean"), Positions(2))
+        column = positions.add_positions(
+            embedding.build_column(source, 3, combiner="mean"), Positions(2)
+        )
         given = tf.constant(ids, tf.int64, shape=[2, len(ids[0])])
         x = v1.feature_column.input_layer({"ids": given}, [column])
         session.run(v1.global_variables_initializer())
@@ -97,5 +101,5 @@ def test_no_ids_at_all_are_zeros(ids):
 
 def test_gaps_take_no_place():
     there = tf.constant([[True, False, True, True], [False, False, True, False]])
-    assert Positions(4).of_dense(there).numpy()[there.numpy()].tolist() == [0, 1, 2, 0]
-    assert Positions(4, 2).of_dense(there).numpy()[there.numpy()].tolist() == [0, 0, 1, 0]
+    assert Positions(4).locate_dense(there).numpy()[there.numpy()].tolist() == [0, 1, 2, 0]
+    assert Positions(4, 2).locate_dense(there).numpy()[there.numpy()].tolist() == [0, 0, 1, 0]

@@ -22,7 +22,7 @@ def test_vectors_are_rows_of_the_table_that_others_use():
     with tf.Graph().as_default(), v1.Session() as session:
         with v1.variable_scope("item"):
             table = v1.get_variable("embedding_weights", [5, 2])
-        found = sequences.looked_up(tf.constant(IDS, tf.int64), (5, 2), "item")
+        found = sequences.look_up(tf.constant(IDS, tf.int64), (5, 2), "item")
         [gradient] = tf.gradients(tf.reduce_sum(found.vectors), [table])
         assert [variable.op.name for variable in v1.global_variables()] == [
             "item/embedding_weights"
@@ -43,7 +43,7 @@ def test_places_are_added_where_there_is_an_item():
     sequence, vectors = _sequence()
     with tf.Graph().as_default(), v1.Session() as session:
         copy = sequences.Sequence(*(tf.constant(x.numpy()) for x in vars(sequence).values()))
-        found = sequences.positioned(copy, 5, "clicked")
+        found = sequences.add_positions(copy, 5, "clicked")
         [table] = v1.global_variables()
         assert table.op.name == "clicked/position_weights" and table.shape == [5, 2]
         [gradient] = tf.gradients(tf.reduce_sum(found.vectors), [table])
@@ -60,7 +60,7 @@ def test_places_are_added_where_there_is_an_item():
 
 def test_mean_and_last():
     sequence, vectors = _sequence()
-    mean, last = sequences.mean(sequence).numpy(), sequences.last(sequence).numpy()
+    mean, last = sequences.mean(sequence).numpy(), sequences.take_last(sequence).numpy()
     np.testing.assert_allclose(mean[0], vectors[0, [0, 1, 3]].mean(axis=0), rtol=1e-6)
     np.testing.assert_array_equal(mean[1], [0, 0])
     np.testing.assert_array_equal(last, [vectors[0, 3], [0, 0], vectors[2, 1]])
@@ -70,14 +70,14 @@ def test_a_batch_without_an_item():
     none = sequences.Sequence(tf.zeros([2, 0, 3]), tf.zeros([2, 0], tf.bool))
     with v1.variable_scope("gru"):
         state = sequences.gru(none)
-    for found in (sequences.mean(none), sequences.last(none), state):
+    for found in (sequences.mean(none), sequences.take_last(none), state):
         np.testing.assert_array_equal(found, np.zeros((2, 3)))
 
 
 def test_comparison():
     sequence, vectors = _sequence()
     candidate = np.array([[1, 2], [3, 4], [5, 6]], np.float32)
-    found = sequences.compared(sequence, tf.constant(candidate)).numpy()
+    found = sequences.compare(sequence, tf.constant(candidate)).numpy()
     wanted = [candidate[0], vectors[0, 1], candidate[0] - vectors[0, 1]]
     np.testing.assert_allclose(
         found[0, 1], np.concatenate([*wanted, candidate[0] * vectors[0, 1]]), rtol=1e-6

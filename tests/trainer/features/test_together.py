@@ -102,7 +102,7 @@ def test_columns_that_are_alike_are_a_few_ops_with_the_same_values(chain):
         alone = {}
         for planned in made.plan.features:  # a single one is made by itself
             alone |= transforms.make([planned], rows)
-        alone = transforms.as_fed(made.plan.features, alone)
+        alone = transforms.cast_features(made.plan.features, alone)
         with tf.compat.v1.Session() as session:
             session.run(tf.compat.v1.tables_initializer())
             found, wanted = session.run((together, alone))

@@ -12,7 +12,7 @@ from pipeline.models.base import (
     METRICS_OF_TWO_CLASSES,
 )
 from trainer import optimizers
-from trainer.features.transforms import WEIGHT, weight_of
+from trainer.features.transforms import WEIGHT, name_weight
 from trainer.heads import heads
 
 v1 = tf.compat.v1
@@ -22,7 +22,7 @@ UPDATES = optimizers.Updates("sgd", 0.1)
 
 def _loss(logits, labels, features=None, **params):
     with tf.Graph().as_default(), v1.Session() as session:
-        spec = heads.estimator_spec(
+        spec = heads.build_estimator_spec(
             tf.constant(logits, tf.float32),
             {name: tf.constant(values, tf.float32) for name, values in (features or {}).items()},
             tf.constant(labels, tf.int64),
@@ -170,7 +170,7 @@ def test_what_else_is_served_as_it_is_predicted(named):
         outputs = {"serving_default": tf.estimator.export.ClassificationOutput(scores)}
         predictions = {"scores": scores} if named else scores
         spec = tf.estimator.EstimatorSpec(Keys.PREDICT, predictions, export_outputs=outputs)
-        found = heads.servable(spec).export_outputs
+        found = heads.make_servable(spec).export_outputs
         assert list(found) == ["serving_default"]
         assert list(found["serving_default"].outputs.values()) == [scores]
 
@@ -200,7 +200,7 @@ def test_a_sample_is_corrected_but_in_training(logits, classes, index):
 
     def probabilities(mode, **params):
         with tf.Graph().as_default(), v1.Session() as session:
-            spec = heads.estimator_spec(
+            spec = heads.build_estimator_spec(
                 tf.constant(logits), {}, tf.constant([0]), mode=mode, params=params
             )
             return session.run(spec.predictions["probabilities"])[0]
@@ -210,7 +210,7 @@ def test_a_sample_is_corrected_but_in_training(logits, classes, index):
     wanted = given * np.where(np.arange(classes) == index, 10.0, 1.0)
     found = probabilities(Keys.PREDICT, **params)
     np.testing.assert_allclose(found, wanted / wanted.sum(), rtol=1e-6)
-    assert heads.offsets({"classes": 2}) is None
+    assert heads.compute_offsets({"classes": 2}) is None
 
 
 GOALS = {
@@ -225,7 +225,7 @@ def _several(mode, masks=None):
     """Returns the loss and the metrics or predictions of two examples with three labels."""
     params = {"goals": GOALS, "optimizer": UPDATES}
     with tf.Graph().as_default(), v1.Session() as session:
-        weights = {weight_of(n): tf.constant(mask) for n, mask in (masks or {}).items()}
+        weights = {name_weight(n): tf.constant(mask) for n, mask in (masks or {}).items()}
         given = {"a": [1, 0], "b": [0, 2], "c": [4.0, 5.0]}
         labels = {name: tf.constant(values) for name, values in given.items()}
         spec = heads.Head(params).create_estimator_spec(

@@ -29,7 +29,7 @@ def _evaluated(model, input_fn, folder):
         spec = tf.estimator.EstimatorSpec(
             mode, loss=made["loss"], eval_metric_ops=made.get("metrics")
         )
-        return mean_loss.added(spec, features, labels)
+        return mean_loss.add_mean_loss(spec, features, labels)
 
     folder.mkdir(exist_ok=True)
     with tf.Graph().as_default(), v1.Session() as session:
@@ -67,7 +67,7 @@ def test_many_examples_are_counted(tmp_path):
 
     def model(features, labels):
         batch = tf.reduce_mean(labels)
-        return {"loss": batch, "metrics": {means.LOSS: means.of_batches(batch, labels[0])}}
+        return {"loss": batch, "metrics": {means.LOSS: means.average_batches(batch, labels[0])}}
 
     rows = np.array([2**25, 1, 1, 1], np.float32)
     found = _evaluated(model, _batches(rows, 1), tmp_path)
@@ -81,7 +81,10 @@ def test_a_model_may_count_otherwise(tmp_path):
     def model(features, labels):
         odd = tf.cast(tf.not_equal(labels % 2, 0), tf.float32)
         loss = tf.reduce_sum(odd * labels) / tf.reduce_sum(odd)  # NaN of a batch without any
-        return {"loss": loss, "metrics": {means.LOSS: means.of_batches(loss, tf.reduce_sum(odd))}}
+        return {
+            "loss": loss,
+            "metrics": {means.LOSS: means.average_batches(loss, tf.reduce_sum(odd))},
+        }
 
     found = _evaluated(model, _batches(ROWS, 1), tmp_path)
     assert found["loss"] == pytest.approx(np.mean([1.0, 3.0, 5.0, 7.0]))
@@ -169,9 +172,9 @@ def test_models_against_numpy_on_their_predictions(tmp_path, name):
         "keras": f"{{name: keras, params: {{task: regression, network: '{__name__}:network'}}}}",
     }[name]
     table = _table(tmp_path, f"model={model}", "train.optimizer.name=sgd")
-    read, checkpoint = table.records.eval_input_fn("eval"), table.checkpoint
+    read, checkpoint = table.records.build_eval_input_fn("eval"), table.checkpoint
     found = table.estimator.evaluate(read, checkpoint_path=checkpoint)
-    batches = slice_metrics.scored(
+    batches = slice_metrics.score_batches(
         table.records, table.estimator, checkpoint, split="eval", slices=[], hooks=()
     )
     parts = [(b[slice_metrics.LABEL], b["prediction"]) for b in batches]

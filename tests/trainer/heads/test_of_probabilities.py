@@ -42,7 +42,7 @@ def _drawn(count, rate, seed=0):
 def test_they_are_those_of_make_evaluate(rate):
     labels, both = _drawn(3000, rate)
     scored = Scored(labels == 1, both[:, 1], np.where(labels == 1, both[:, 1], both[:, 0]))
-    exact, _ = probabilities.metrics(scored, rate)
+    exact, _ = probabilities.compute_metrics(scored, rate)
     found = _found(labels, both)
     assert found.pop("accuracy_baseline") == pytest.approx(1 - labels.mean(), abs=1e-6)
     for name in RESULTS.keys() & found.keys():

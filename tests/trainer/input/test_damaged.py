@@ -48,7 +48,7 @@ UNPARSEABLE = {
 
 @pytest.mark.parametrize(("payload", "told"), UNPARSEABLE.values(), ids=UNPARSEABLE)
 def test_what_the_parser_of_the_input_refuses_is_found(small_records, transforms, payload, told):
-    check = damaged.parses(transforms.columns)
+    check = damaged.build_check(transforms.columns)
     good = _payloads(small_records)[:5]
     assert check(good) is None
     number, what = check([*good[:3], payload, *good[3:], payload])
@@ -237,12 +237,12 @@ def test_evaluation_reads_all_but_what_is_left_out(small_records):
     images = [
         [
             image.tobytes()
-            for features, _ in of.eval_input_fn("test")()
+            for features, _ in of.build_eval_input_fn("test")()
             for image in features["image"].numpy()
         ]
         for of in (whole, less)
     ]
-    bounds = whole.blocks("test").records.cumsum()
+    bounds = whole.list_blocks("test").records.cumsum()
     expected = [
         image
         for number, image in enumerate(images[0])

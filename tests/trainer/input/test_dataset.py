@@ -29,7 +29,7 @@ class _Source:
     def __init__(self, small):
         self.small = small
         contents = small.contents.splits
-        self.blocks = RecordDataset(small.job, small.folder, small.contents).blocks("train")
+        self.blocks = RecordDataset(small.job, small.folder, small.contents).list_blocks("train")
         self.images = {
             split: [_image(r) for path in _paths(small, split) for r in tfrecord.read(path)]
             for split in contents
@@ -72,7 +72,7 @@ def test_every_block_read_by_offset_is_the_one_of_the_sequential_read(small_reco
             # Built inside a dataset function, as training does: elsewhere the op does not work.
             read = (
                 tf.data.Dataset.from_tensor_slices(np.array(shard.blocks, np.int64))
-                .map(lambda at, path=path: trainer_input.records_at(path, at).batch(32))
+                .map(lambda at, path=path: trainer_input.read_records(path, at).batch(32))
                 .flat_map(lambda blocks: blocks.take(1))
             )
             element = tf.compat.v1.data.make_one_shot_iterator(read).get_next()
@@ -82,7 +82,7 @@ def test_every_block_read_by_offset_is_the_one_of_the_sequential_read(small_reco
 
 def _left_of_epoch(schedule, rank, readers):
     """Number of records of the first epoch that one of the readers is dealt."""
-    dealt = shares.assigned(schedule, rank, readers)
+    dealt = shares.assign_block_ranges(schedule, rank, readers)
     return sum(
         map(
             schedule.count_left,
@@ -278,14 +278,14 @@ def test_neighbours_come_from_many_blocks(source):
 def test_more_readers_than_blocks_are_refused(small_records):
     """One of them would wait for records for ever."""
     records_of = RecordDataset(small_records.job, small_records.folder, small_records.contents)
-    blocks = len(records_of.blocks("train").records)
-    feed = window_feed.Feed(records_of.blocks("train"), 1, 1)
-    records_of.train_input_fn(feed, blocks)
+    blocks = len(records_of.list_blocks("train").records)
+    feed = window_feed.Feed(records_of.list_blocks("train"), 1, 1)
+    records_of.build_train_input_fn(feed, blocks)
     with pytest.raises(
         errors.UsageError,
         match=rf"{blocks + 1} processes train, .* only {blocks} blocks .*data\.block_records",
     ):
-        records_of.train_input_fn(feed, blocks + 1)
+        records_of.build_train_input_fn(feed, blocks + 1)
 
 
 def test_blocks_that_are_left_out_are_not_there_to_share(small_records):
@@ -293,18 +293,18 @@ def test_blocks_that_are_left_out_are_not_there_to_share(small_records):
     records_of = RecordDataset(
         small_records.job, small_records.folder, small_records.contents, excluded=excluded
     )
-    blocks = records_of.blocks("train")
+    blocks = records_of.list_blocks("train")
     feed = window_feed.Feed(blocks, 1, 1)
     there = len(blocks.records) - 2
-    records_of.train_input_fn(feed, there)
+    records_of.build_train_input_fn(feed, there)
     with pytest.raises(errors.UsageError, match=rf"only {there} blocks"):
-        records_of.train_input_fn(feed, there + 1)
+        records_of.build_train_input_fn(feed, there + 1)
 
 
 @pytest.mark.parametrize("split", ["eval", "test"])
 def test_evaluation_reads_each_record_once(source, split):
     sizes, found = [], []
-    for features, labels in source.records("eval.batch_size=64").eval_input_fn(split)():
+    for features, labels in source.records("eval.batch_size=64").build_eval_input_fn(split)():
         sizes.append(len(labels))
         found += [image.tobytes() for image in features["image"].numpy()]
     total = source.small.contents.split(split).records
@@ -317,14 +317,14 @@ def test_a_split_without_records_is_named(small_records):
     assert records_of.has("test")
     assert not records_of.has("validation")
     with pytest.raises(errors.DataError, match="split 'validation': no records"):
-        records_of.eval_input_fn("validation")
+        records_of.build_eval_input_fn("validation")
 
 
 def test_a_block_of_gs_is_asked_for_as_a_whole(source):
     """By its place: each request of TensorFlow's client fetches just as many bytes as asked for."""
     blocks = source.blocks
     found = [
-        int(trainer_input.bytes_at(blocks, shard, offset))
+        int(trainer_input.choose_read_size(blocks, shard, offset))
         for shard, offset in zip(blocks.shard, blocks.offset, strict=True)
     ]
     assert found == blocks.bytes.tolist() and max(found) == blocks.longest
@@ -333,9 +333,9 @@ def test_a_block_of_gs_is_asked_for_as_a_whole(source):
 
 def test_batches_come_with_when_they_were_ready_if_asked_for(small_records):
     records_of = RecordDataset(small_records.job, small_records.folder, small_records.contents)
-    feed = window_feed.Feed(records_of.blocks("train"), 1, 1)
+    feed = window_feed.Feed(records_of.list_blocks("train"), 1, 1)
     with tf.Graph().as_default():
-        plain, _ = records_of.train_input_fn(feed, 2)().element_spec
-        timed, _ = records_of.train_input_fn(feed, 2, timed=True)().element_spec
+        plain, _ = records_of.build_train_input_fn(feed, 2)().element_spec
+        timed, _ = records_of.build_train_input_fn(feed, 2, timed=True)().element_spec
     assert isinstance(timed, ready_times.TimedFeatures)
     assert timed.features == plain

@@ -39,7 +39,7 @@ def _split(shard_records: list[int]) -> manifest.Split:
 
 def _blocks(shard_records: list[int], excluded: Iterable[int] = ()) -> epoch_order.Blocks:
     paths = [f"folder/shard-{index}" for index in range(len(shard_records))]
-    return epoch_order.blocks_of(_split(shard_records), BLOCK, paths, excluded=excluded)
+    return epoch_order.list_split_blocks(_split(shard_records), BLOCK, paths, excluded=excluded)
 
 
 def test_blocks_are_those_of_the_manifest():
@@ -60,7 +60,9 @@ def test_blocks_are_known_by_their_records_and_not_by_where_they_lie():
     elsewhere = [shard.model_copy(update={"path": "else"}) for shard in split.shards]
     altered = [*split.shards[:2], split.shards[2].model_copy(update={"crc32c": "other"})]
     same, moved, other = (
-        epoch_order.blocks_of(split.model_copy(update={"shards": tuple(shards)}), BLOCK, ["a"] * 3)
+        epoch_order.list_split_blocks(
+            split.model_copy(update={"shards": tuple(shards)}), BLOCK, ["a"] * 3
+        )
         for shards in (split.shards, elsewhere, altered)
     )
     assert same.identity == moved.identity != other.identity
@@ -69,23 +71,25 @@ def test_blocks_are_known_by_their_records_and_not_by_where_they_lie():
 
 @given(st.integers(1, 200), SEEDS, EPOCHS)
 def test_each_epoch_is_a_permutation(blocks, seed, epoch):
-    found = epoch_order.epoch_order(blocks, seed, epoch)
+    found = epoch_order.order_blocks(blocks, seed, epoch)
     assert found.dtype == np.int64
     assert sorted(found.tolist()) == list(range(blocks))
-    assert found.tolist() == epoch_order.epoch_order(blocks, seed, epoch).tolist()
+    assert found.tolist() == epoch_order.order_blocks(blocks, seed, epoch).tolist()
 
 
 def test_order_changes_with_epoch_and_seed_only():
     orders = {
-        tuple(epoch_order.epoch_order(50, seed, epoch)) for seed in range(20) for epoch in range(20)
+        tuple(epoch_order.order_blocks(50, seed, epoch))
+        for seed in range(20)
+        for epoch in range(20)
     }
     assert len(orders) == 400
 
 
 def test_order_is_the_same_on_every_version():
     """A run that is resumed after an upgrade must keep the order."""
-    assert epoch_order.epoch_order(10, 1, 0).tolist() == [6, 0, 7, 9, 4, 1, 8, 5, 2, 3]
-    assert epoch_order.epoch_order(10, 1, 1).tolist() == [7, 0, 9, 1, 2, 3, 4, 6, 8, 5]
+    assert epoch_order.order_blocks(10, 1, 0).tolist() == [6, 0, 7, 9, 4, 1, 8, 5, 2, 3]
+    assert epoch_order.order_blocks(10, 1, 1).tolist() == [7, 0, 9, 1, 2, 3, 4, 6, 8, 5]
 
 
 def _read(blocks, seed, applied, block_ranges):
@@ -102,7 +106,7 @@ def _read(blocks, seed, applied, block_ranges):
 def test_a_backlog_begins_with_whole_epochs_in_their_order(shards, seed, position):
     blocks = _blocks(shards)
     epoch, at = divmod(position, len(blocks.records))
-    block = epoch_order.epoch_order(len(blocks.records), seed, epoch)[at]
+    block = epoch_order.order_blocks(len(blocks.records), seed, epoch)[at]
     schedule = epoch_order.BlockSchedule(blocks, seed, np.zeros(len(blocks.records)))
     assert schedule[position] == epoch_order.BlockRange(block, epoch, 0)
 
@@ -137,7 +141,7 @@ def _chained(blocks, seed, applied, laps):
     epoch = int((applied // blocks.records).min())
     before, found = np.empty(0, np.int64), []
     for lap in range(epoch, epoch + laps):
-        expected = epoch_order.behind(epoch_order.epoch_order(number, seed, lap), before)
+        expected = epoch_order.move_behind(epoch_order.order_blocks(number, seed, lap), before)
         is_left = applied[expected] < (lap + 1) * blocks.records[expected]
         before = np.concatenate([expected[~is_left], expected[is_left]])
         found += [(int(block), lap) for block in expected[is_left]]
@@ -196,7 +200,7 @@ def test_blocks_that_cannot_be_read_are_as_if_there_were_none(shards, seed, excl
 def test_the_ledger_of_what_was_read_in_order_is_exact(shards, seed, block_ranges):
     blocks = _blocks(shards)
     read = _read(blocks, seed, np.zeros(len(blocks.records), np.int64), block_ranges)
-    rows = epoch_order.ledger(blocks, read, read)
+    rows = epoch_order.build_ledger(blocks, read, read)
     assert sum(row.once for row in rows) == read.sum()
     assert [row.epoch for row in rows] == list(range(-(-block_ranges // len(blocks.records))))
     assert all(row.once + row.left == row.due == blocks.total_records for row in rows)
@@ -210,7 +214,7 @@ def test_every_record_due_is_in_one_column_of_the_ledger(shards, data):
     blocks = _blocks(shards)
     reached = np.array([data.draw(st.integers(0, 3 * int(n))) for n in blocks.records])
     applied = np.array([data.draw(st.integers(0, 3 * int(n))) for n in blocks.records])
-    rows = epoch_order.ledger(blocks, applied, reached)
+    rows = epoch_order.build_ledger(blocks, applied, reached)
     assert all(r.once + r.more + r.never + r.skipped + r.left == r.due for r in rows)
     assert all(min(r.once, r.more, r.never, r.skipped, r.left) >= 0 for r in rows)
     assert sum(row.left for row in rows) == len(rows) * blocks.total_records - reached.sum()
@@ -222,7 +226,7 @@ def test_the_ledger_is_that_of_looking_at_each_block_in_each_epoch(shards, exclu
     reached = np.array([data.draw(st.integers(0, 5 * int(n))) for n in blocks.records])
     applied = reached + np.array([data.draw(st.integers(-7, 7)) for _ in reached])
     bad = ~blocks.due.astype(bool)
-    for row in epoch_order.ledger(blocks, np.maximum(applied, 0), reached):
+    for row in epoch_order.build_ledger(blocks, np.maximum(applied, 0), reached):
         past = np.clip(reached - row.epoch * blocks.records, 0, blocks.records)
         unread = blocks.records - past
         assert (row.left, row.skipped) == (unread[~bad].sum(), unread[bad].sum())
@@ -236,11 +240,13 @@ def test_a_ledger_of_many_blocks_and_epochs_looks_at_each_block_a_few_times(monk
     reached = records * 999 + np.arange(1_000_000) % 256
     applied = reached + np.where(np.arange(1_000_000) < 2, 5, 0)
     looked = []
-    past = epoch_order.records_past
+    past = epoch_order.count_records_past
     monkeypatch.setattr(
-        epoch_order, "records_past", lambda *given: (looked.append(given[0].size), past(*given))[1]
+        epoch_order,
+        "count_records_past",
+        lambda *given: (looked.append(given[0].size), past(*given))[1],
     )
-    rows = epoch_order.ledger(blocks, applied, reached)
+    rows = epoch_order.build_ledger(blocks, applied, reached)
     assert len(rows) == 1000
     assert sum(row.more for row in rows) == 10
     assert sum(looked) <= 2 * 1000
@@ -260,17 +266,19 @@ def test_a_ledger_of_many_blocks_and_epochs_looks_at_each_block_a_few_times(monk
 )
 def test_the_ledger_books_what_was_read_again_or_left_out(applied, reached, row):
     blocks = epoch_order.Blocks(("a",), np.zeros(3), np.zeros(3), np.array([12, 12, 8]))
-    assert epoch_order.ledger(blocks, np.array(applied), np.array(reached))[row.epoch] == row
+    assert epoch_order.build_ledger(blocks, np.array(applied), np.array(reached))[row.epoch] == row
 
 
 @given(st.integers(1, 200), SEEDS, st.integers(0, 10**6))
 def test_a_block_has_its_next_turn_much_later(blocks, seed, epoch):
     both = [
-        *epoch_order.epoch_order(blocks, seed, epoch),
-        *epoch_order.epoch_order(blocks, seed, epoch + 1),
+        *epoch_order.order_blocks(blocks, seed, epoch),
+        *epoch_order.order_blocks(blocks, seed, epoch + 1),
     ]
     turns = {block: [at for at, b in enumerate(both) if b == block] for block in range(blocks)}
-    assert all(second - first >= epoch_order.distance(blocks) for first, second in turns.values())
+    assert all(
+        second - first >= epoch_order.compute_distance(blocks) for first, second in turns.values()
+    )
 
 
 @given(SHARDS, SEEDS, st.data())
@@ -278,15 +286,18 @@ def test_blocks_stay_apart_when_an_epoch_is_resumed(shards, seed, data):
     """What was read until then are the first blocks of the epoch, the newest of them in part."""
     blocks = _blocks(shards)
     number = len(blocks.records)
-    fresh = epoch_order.epoch_order(number, seed, 0)
+    fresh = epoch_order.order_blocks(number, seed, 0)
     begun = data.draw(st.integers(0, number))
-    whole = max(0, begun - epoch_order.distance(number))
+    whole = max(0, begun - epoch_order.compute_distance(number))
     applied = np.zeros(number, np.int64)
     applied[fresh[:whole]] = blocks.records[fresh[:whole]]
     schedule = epoch_order.BlockSchedule(blocks, seed, applied)
     ahead = [schedule[position].block for position in range(2 * number)]
     for position in range(number):
-        assert ahead[position] not in ahead[position + 1 : position + epoch_order.distance(number)]
+        assert (
+            ahead[position]
+            not in ahead[position + 1 : position + epoch_order.compute_distance(number)]
+        )
 
 
 @given(st.integers(1, 200), SEEDS, st.data())
@@ -298,7 +309,10 @@ def test_blocks_stay_apart_whichever_are_left_of_an_epoch(number, seed, data):
     left = number - int(done.sum()) or number
     ahead = [schedule[position].block for position in range(left + number)]
     for position in range(left):
-        assert ahead[position] not in ahead[position + 1 : position + epoch_order.distance(number)]
+        assert (
+            ahead[position]
+            not in ahead[position + 1 : position + epoch_order.compute_distance(number)]
+        )
 
 
 @given(
@@ -330,7 +344,7 @@ def test_readers_that_keep_pace_have_each_block_open_once(records, readers, want
 def _windows(schedule, rank, readers, number):
     """What a reader mixes at once, `number` blocks at most, of one epoch."""
     window: list[epoch_order.BlockRange] = []
-    for block_range in shares.assigned(schedule, rank, readers):
+    for block_range in shares.assign_block_ranges(schedule, rank, readers):
         if window and (len(window) == number or block_range.epoch != window[0].epoch):
             yield [p.block for p in window]
             window = []

@@ -15,7 +15,7 @@ from trainer.input import grouping
 def _ids(values, **column):
     """In a graph, as of an Estimator."""
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        ids = grouping.ids(tf.constant(np.array(values)), config.Column(**column))
+        ids = grouping.compute_ids(tf.constant(np.array(values)), config.Column(**column))
         return session.run(ids)
 
 

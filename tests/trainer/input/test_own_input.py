@@ -61,8 +61,8 @@ def test_each_process_knows_its_mode_params_and_place():
     task = topology.Task("worker", 1, addresses)
     given = OwnInput(job(), task)
     with tf.Graph().as_default():
-        given.train_input_fn()()
-        given.eval_input_fn("eval")()
+        given.build_train_input_fn()()
+        given.build_eval_input_fn("eval")()
     (mode, params, context), (other_mode, other_params, alone) = CALLS
     assert (mode, params) == ("train", {"units": 3, "batch_size": 8})
     assert (context.num_input_pipelines, context.input_pipeline_id) == (3, 2)
@@ -72,7 +72,7 @@ def test_each_process_knows_its_mode_params_and_place():
 
 def test_it_may_take_no_arguments():
     with tf.Graph().as_default():
-        OwnInput(job("without_arguments"), topology.Task("chief", 0)).eval_input_fn("eval")()
+        OwnInput(job("without_arguments"), topology.Task("chief", 0)).build_eval_input_fn("eval")()
 
 
 def test_a_right_one_passes_the_check_and_reads_nothing():
@@ -105,7 +105,7 @@ def test_a_module_that_does_not_exist_is_named():
 
 def test_the_examples_to_evaluate_are_known_by_the_name_of_the_function():
     one, same, other = (
-        OwnInput(job(name), topology.Task("chief", 0)).identity("eval")
+        OwnInput(job(name), topology.Task("chief", 0)).identify("eval")
         for name in ("rows", "rows", "endless")
     )
     assert one == same != other
@@ -114,7 +114,7 @@ def test_the_examples_to_evaluate_are_known_by_the_name_of_the_function():
 def test_batches_come_with_when_they_were_ready_if_asked_for():
     given = OwnInput(job(), topology.Task("chief", 0))
     with tf.Graph().as_default():
-        plain, _ = given.train_input_fn()().element_spec
-        timed, _ = given.train_input_fn(timed=True)().element_spec
+        plain, _ = given.build_train_input_fn()().element_spec
+        timed, _ = given.build_train_input_fn(timed=True)().element_spec
     assert isinstance(timed, ready_times.TimedFeatures)
     assert timed.features == plain

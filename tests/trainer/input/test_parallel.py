@@ -14,8 +14,8 @@ from trainer.input import parallel
 )
 def test_a_process_uses_its_share_of_the_processors(monkeypatch, given, processors, calls):
     monkeypatch.setattr(environment, "processors", lambda: processors)
-    assert parallel.calls({"TF_NUM_INTRAOP_THREADS": given}) == calls
-    assert parallel.calls({"TF_NUM_INTRAOP_THREADS": "64"}) == 16
+    assert parallel.count_calls({"TF_NUM_INTRAOP_THREADS": given}) == calls
+    assert parallel.count_calls({"TF_NUM_INTRAOP_THREADS": "64"}) == 16
 
 
 @pytest.mark.parametrize(

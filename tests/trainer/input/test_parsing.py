@@ -111,7 +111,7 @@ def test_serving_takes_raw_values_or_examples():
     columns = {n: COLUMNS[n] for n in ("pixels", "size", "name")}
     with tf.Graph().as_default() as graph:
         versions = graph.graph_def_versions
-        serialized, found = parsing.serving_inputs(columns)
+        serialized, found = parsing.build_serving_inputs(columns)
         assert graph.graph_def_versions == versions
         assert serialized.shape.as_list() == [None]
         assert {name: (t.dtype, t.shape.as_list()) for name, t in found.items()} == {

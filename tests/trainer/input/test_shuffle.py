@@ -37,7 +37,7 @@ def test_what_is_left_of_each_block_comes_once_in_the_order_of_its_places(
     block_ranges, seed, epoch
 ):
     rows = _rows(block_ranges, epoch)
-    where, index, marks = shuffle.window(rows, seed)
+    where, index, marks = shuffle.build_window(rows, seed)
     assert where.tolist() == [row[:3].tolist() for row in rows]
     first = 0
     for row in rows:
@@ -52,21 +52,21 @@ def test_what_is_left_of_each_block_comes_once_in_the_order_of_its_places(
 
 def test_a_block_has_one_order_whatever_it_is_mixed_with():
     """Another reader continues it, or this one after a restart."""
-    alone = shuffle.window(_rows([(9, 0)]), 1).marks[:, 1].tolist()
-    after = shuffle.window(_rows([(9, 4), (5, 0), (7, 2)]), 1).marks
+    alone = shuffle.build_window(_rows([(9, 0)]), 1).marks[:, 1].tolist()
+    after = shuffle.build_window(_rows([(9, 4), (5, 0), (7, 2)]), 1).marks
     assert after[after[:, 0] == 10, 1].tolist() == alone[4:]
 
 
 def test_a_part_of_a_block_is_of_its_order():
-    whole = shuffle.window(_rows([(9, 0)]), 1).marks.tolist()
+    whole = shuffle.build_window(_rows([(9, 0)]), 1).marks.tolist()
     (row,) = _rows([(9, 4)])
     row[-1] = 7
-    assert shuffle.window([row], 1).marks.tolist() == whole[4:7]
+    assert shuffle.build_window([row], 1).marks.tolist() == whole[4:7]
 
 
 def test_orders_differ_by_seed_and_epoch_only():
     def found(seed, epoch):
-        return tuple(shuffle.window(_rows([(9, 0), (9, 0)], epoch), seed).chosen.tolist())
+        return tuple(shuffle.build_window(_rows([(9, 0), (9, 0)], epoch), seed).chosen.tolist())
 
     assert found(1, 0) == found(1, 0)
     assert len({found(seed, epoch) for seed in range(10) for epoch in range(10)}) == 100
@@ -77,7 +77,7 @@ def test_every_order_is_as_likely():
     freedom, and is beyond 50 once in a thousand."""
     counts: dict[tuple[int, ...], int] = {}
     for seed in range(4800):
-        found = tuple(shuffle.window(_rows([(2, 0), (2, 0)]), seed).chosen.tolist())
+        found = tuple(shuffle.build_window(_rows([(2, 0), (2, 0)]), seed).chosen.tolist())
         counts[found] = counts.get(found, 0) + 1
     assert len(counts) == 24
     assert sum((count - 200) ** 2 / 200 for count in counts.values()) < 50
@@ -118,7 +118,7 @@ class _Sorted:
         in the order of labels."""
         job = config_file.load("mnist", [f"train.batch_size={BATCH}", *overrides])
         records = RecordDataset(job, self.folder, self.contents)
-        sizes = records.blocks("train").records
+        sizes = records.list_blocks("train").records
         first = np.cumsum(sizes) - sizes
         with tf.Graph().as_default():
             dataset = reading.train_dataset(records).map(
@@ -196,7 +196,7 @@ def test_labels_are_mixed_as_well_in_each_of_several_readers(preprocessed, numbe
     folder, contents = preprocessed
     settings = [f"train.batch_size={BATCH}", f"train.open_blocks={number}"]
     records = RecordDataset(config_file.load("mnist", settings), folder, contents)
-    sizes, found = records.blocks("train").records, []
+    sizes, found = records.list_blocks("train").records, []
     for rank in range(3):
         with tf.Graph().as_default():
             dataset = reading.train_dataset(records, rank, 3, epoch * sizes)

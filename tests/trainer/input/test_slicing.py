@@ -14,12 +14,12 @@ def grouped():
 
 
 def test_columns_are_those_of_slices_and_of_groups(grouped):
-    assert list(slicing.columns(grouped, ["origin"])) == ["origin", "tailnum"]
-    assert slicing.columns(config_file.load("flights"), []) == {}
+    assert list(slicing.list_columns(grouped, ["origin"])) == ["origin", "tailnum"]
+    assert slicing.list_columns(config_file.load("flights"), []) == {}
 
 
 def test_its_features_are_told_from_those_of_the_model(grouped):
-    names = slicing.names(grouped, ["origin"])
+    names = slicing.list_names(grouped, ["origin"])
     assert names == [slicing.SLICE + "origin", grouping.FEATURE]
     assert all(map(slicing.is_extra, [*names, slicing.THERE + "late"]))
     assert not any(map(slicing.is_extra, grouped.features))

@@ -22,22 +22,25 @@ def _feed(block_ranges=None, open_blocks=2):
 
 def test_rows_say_where_a_block_range_lies_and_what_to_skip():
     feed = _feed([epoch_order.BlockRange(1, 4, 2), epoch_order.BlockRange(2, 5, 0)])
-    assert [row.tolist() for row in feed.rows()] == [[0, 400, 3, 2, 4, 1, 3], [1, 0, 8, 0, 5, 2, 8]]
+    assert [row.tolist() for row in feed.read_rows()] == [
+        [0, 400, 3, 2, 4, 1, 3],
+        [1, 0, 8, 0, 5, 2, 8],
+    ]
 
 
 def test_every_pipeline_begins_at_the_same_place():
     """A strategy drops all but the last; what the others were handed was not applied."""
     feed = _feed()
     schedule = epoch_order.BlockSchedule(_blocks(), 1, np.zeros(3))
-    feed.begin(lambda: shares.assigned(schedule, 0, 1))
-    dropped, kept = feed.rows(), feed.rows()
+    feed.begin(lambda: shares.assign_block_ranges(schedule, 0, 1))
+    dropped, kept = feed.read_rows(), feed.read_rows()
     assert [next(dropped).tolist() for _ in range(5)] == [next(kept).tolist() for _ in range(5)]
 
 
 def _pipeline(feed):
     """A pipeline of the blocks that are handed out, as sessions start one: by its initializer."""
     windows = tf.data.Dataset.from_generator(
-        feed.windows, args=(feed.pipeline(),), output_signature=window_feed.WINDOW
+        feed.read_windows, args=(feed.number_pipeline(),), output_signature=window_feed.WINDOW
     )
     blocks = windows.flat_map(lambda *w: tf.data.Dataset.from_tensor_slices(w[2][:, 0]))
     return tf.compat.v1.data.make_initializable_iterator(blocks.prefetch(2))
@@ -64,10 +67,10 @@ def test_a_pipeline_reads_what_is_begun_after_it_was_started():
 def test_a_pipeline_that_was_dropped_takes_nothing():
     feed = _feed()
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        number = feed.pipeline()
-        lost = feed.rows(session.run(number))
+        number = feed.number_pipeline()
+        lost = feed.read_rows(session.run(number))
         assert next(lost)[2] == 0
-        kept = feed.rows(session.run(number))
+        kept = feed.read_rows(session.run(number))
         feed.begin(lambda: iter([epoch_order.BlockRange(0, 0, 0)]))
         assert list(lost) == []
         assert [row[2] for row in kept] == [8]
@@ -75,7 +78,7 @@ def test_a_pipeline_that_was_dropped_takes_nothing():
 
 def test_a_row_without_records_stands_for_nothing_yet():
     feed = _feed([None, epoch_order.BlockRange(0, 0, 0), None])
-    assert [row[2] for row in feed.rows()] == [0, 8, 0]
+    assert [row[2] for row in feed.read_rows()] == [0, 8, 0]
 
 
 def _blocks_of(windows):
@@ -86,9 +89,9 @@ def test_windows_are_of_so_many_block_ranges_and_of_one_epoch():
     block_ranges = [
         epoch_order.BlockRange(block, epoch, 0) for epoch in range(2) for block in range(3)
     ]
-    assert _blocks_of(_feed([*block_ranges, None]).windows()) == [[0, 1], [2], [0, 1], [2]]
-    assert _blocks_of(_feed([*block_ranges, None], 4).windows()) == [[0, 1, 2], [0, 1, 2]]
-    assert _blocks_of(_feed(block_ranges, 1).windows()) == [[0], [1], [2], [0], [1], [2]]
+    assert _blocks_of(_feed([*block_ranges, None]).read_windows()) == [[0, 1], [2], [0, 1], [2]]
+    assert _blocks_of(_feed([*block_ranges, None], 4).read_windows()) == [[0, 1, 2], [0, 1, 2]]
+    assert _blocks_of(_feed(block_ranges, 1).read_windows()) == [[0], [1], [2], [0], [1], [2]]
 
 
 def test_a_window_does_not_wait_for_block_ranges():
@@ -101,4 +104,4 @@ def test_a_window_does_not_wait_for_block_ranges():
         epoch_order.BlockRange(1, 0, 0),
         epoch_order.BlockRange(2, 0, 0),
     ]
-    assert _blocks_of(_feed(block_ranges).windows()) == [[], [0], [], [1, 2]]
+    assert _blocks_of(_feed(block_ranges).read_windows()) == [[], [0], [], [1, 2]]

@@ -29,7 +29,7 @@ def _job(*overrides):
 
 def _save(folder, step, reached):
     values = {
-        **saved_counts.unread(BLOCKS),
+        **saved_counts.build_unread(BLOCKS),
         saved_counts.APPLIED: np.array(reached, np.int32) + 1,  # one of each was applied twice
         saved_counts.REACHED: np.array(reached, np.int32),
         "global_step": np.int64(step),
@@ -92,7 +92,7 @@ def test_epochs_end_exactly_after_a_change_of_batch_size(commands, task_flags, s
         settings = ("train.steps=null", f"train.epochs={count}", f"train.batch_size={batch}")
         commands.run("trainer.task", *task_flags("lengths", *witness.SETTINGS, *settings))
         run = RunFolder(str(small_records.storage / "runs" / "lengths"))
-        return run.read(run_folder.RESULT), witness.read_applied(checkpoint_files.newest(run.path))
+        return run.read(run_folder.RESULT), witness.read_applied(checkpoint_files.find_newest(run.path))
 
     result, applied = train(1, 100)
     assert applied.sum() == -(-due // 100) * 100
@@ -113,9 +113,9 @@ def test_other_processes_wait_for_the_length_that_the_chief_writes(tmp_path):
         if len(sleeps) == 3:
             run.write(epochs.LENGTH, {"last": 7, "whole": 4})
 
-    assert length.decided(_job(), run, sleep=sleep).train.length == Length(7, 4)
+    assert length.read_decided(_job(), run, sleep=sleep).train.length == Length(7, 4)
     assert len(sleeps) == 3
     run.remove(epochs.LENGTH)
     times = iter(range(0, 1000, 30))
     with pytest.raises(errors.RetryableError, match=r"length\.json of the chief has not appeared"):
-        length.decided(_job(), run, clock=lambda: next(times), sleep=lambda _: None)
+        length.read_decided(_job(), run, clock=lambda: next(times), sleep=lambda _: None)

@@ -93,7 +93,7 @@ def test_a_save_has_the_limit_of_a_start_but_waits_for_no_machine_to_appear(watc
     chief.reporter.report("starting")
     assert chief.wait(1800) is None
     chief.steps(7)
-    chief.reporter.progress(run_folder.SAVING)
+    chief.reporter.report_progress(run_folder.SAVING)
     assert chief.wait(1800) == 915
     assert str(chief.errors.pop()).startswith("no step for 900 s")
 
@@ -102,7 +102,9 @@ def test_steps_work_and_the_heartbeat_are_distinguished(watched):
     chief = watched("chief")
     count = iter(range(10**6))
     assert chief.wait(600, each=lambda: chief.steps(next(count))) is None
-    assert chief.wait(600, each=lambda: chief.reporter.progress("copying", next(count))) is None
+    assert (
+        chief.wait(600, each=lambda: chief.reporter.report_progress("copying", next(count))) is None
+    )
     assert chief.wait(1800, each=lambda: chief.reporter.note(seen=next(count))) == 120
 
 
@@ -142,7 +144,7 @@ def test_a_worker_alone_that_hangs_ends_and_one_whose_chief_hangs_waits(watched)
     assert worker.wait(600, each=chief_steps) == 195
     assert str(worker.errors.pop()).startswith("no sign of life for 180 s")
     # The chief ends by its own watchdog; this process says that it waits for it.
-    worker.reporter.progress(run_folder.WAITING, 1, 100)
+    worker.reporter.report_progress(run_folder.WAITING, 1, 100)
     assert worker.wait(150) is None
 
 

@@ -143,7 +143,7 @@ def test_the_keys_that_differ_are_named(run, job):
 
 def test_the_raw_data_may_lie_elsewhere(run, job):
     elsewhere = config_file.load("mnist", ["data.inputs.train.images=/elsewhere/images.gz"])
-    assert preflight.identity(elsewhere) == preflight.identity(job)
+    assert preflight.identify(elsewhere) == preflight.identify(job)
     clock = Clock(preflight.PreflightServer(run, elsewhere).answer)
     preflight.check(run, job, WORKER, patience=300, clock=clock, sleep=clock.sleep)
 
@@ -156,7 +156,7 @@ def test_waiting_is_logged_once(run, job, capsys):
 
 
 def test_an_evaluator_may_come_after_the_end(run, job):
-    run.write("preflight/chief.json", preflight.identity(job))
+    run.write("preflight/chief.json", preflight.identify(job))
     run.write(run_folder.TRAINING_DONE, {"final_step": 5, "reason": "steps"})
     clock = Clock()
     preflight.check(run, job, EVALUATOR, patience=300, clock=clock, sleep=clock.sleep)
@@ -168,7 +168,7 @@ def test_an_evaluator_may_come_after_the_end(run, job):
 
 @pytest.mark.parametrize("task", [WORKER, EVALUATOR])
 def test_only_an_evaluator_may_start_without_an_answer_and_only_after_training(run, job, task):
-    run.write("preflight/chief.json", preflight.identity(job))
+    run.write("preflight/chief.json", preflight.identify(job))
     if task is WORKER:
         run.write(run_folder.TRAINING_DONE, {"final_step": 5, "reason": "steps"})
     clock = Clock()
@@ -178,7 +178,7 @@ def test_only_an_evaluator_may_start_without_an_answer_and_only_after_training(r
 
 def test_the_chief_answers_any_process_at_any_time(run, job):
     preflight.PreflightServer(run, job).start()
-    assert run.read("preflight/chief.json") == {**preflight.identity(job), "replicas": 1}
+    assert run.read("preflight/chief.json") == {**preflight.identify(job), "replicas": 1}
     tasks = [WORKER, EVALUATOR, topology.Task("ps", 0)]
     checks = [threading.Thread(target=preflight.check, args=(run, job, task)) for task in tasks]
     for check in checks:

@@ -300,10 +300,10 @@ def test_a_chief_that_has_made_a_step_waits_to_save_it(commands, waiting_chief):
 )
 def test_a_chief_that_may_come_back_is_waited_for(tmp_path, code, kind):
     run = RunFolder(str(tmp_path))
-    assert stopping.failure_of_chief(run) is None
+    assert stopping.read_chief_failure(run) is None
     run_folder.write_status(
         run, Status("chief-0", 7, "h", "failed", 1.5, error="so", exit_code=code)
     )
-    found = stopping.failure_of_chief(run)
+    found = stopping.read_chief_failure(run)
     assert (found and type(found)) == kind
     assert found is None or str(found) == "the chief failed: so"

@@ -31,7 +31,7 @@ def _begin(run, cluster, name="adam", rows=1_000_000):
     task = topology.Task("chief", 0, cluster)
     servers = len(cluster.get("ps", ()))
     reporter = Reporter(run, "chief-0", 10)
-    with tf.Graph().as_default(), v1.device(placement.device_fn(task)):
+    with tf.Graph().as_default(), v1.device(placement.build_device_fn(task)):
         with placement.cut(servers or 1, 1000):
             table = v1.get_variable("table", [rows, 16], use_resource=True)
             found = tf.nn.embedding_lookup(table, tf.constant([1, 2]))

@@ -24,7 +24,12 @@ def _answers(count=400, grouped=True):
 
 
 def test_ids_become_numbers():
-    assert class_metrics.grouped(np.array([70, -9, 70, 5]), missing=-9).tolist() == [2, -1, 2, 1]
+    assert class_metrics.number_groups(np.array([70, -9, 70, 5]), missing=-9).tolist() == [
+        2,
+        -1,
+        2,
+        1,
+    ]
 
 
 def test_records_in_no_group_are_independent():
@@ -35,8 +40,10 @@ def test_records_in_no_group_are_independent():
 
 def test_a_part_has_the_metrics_of_its_records_and_the_baseline_of_the_split():
     answers, chosen = _answers(), np.arange(400) % 3 == 0
-    found, baseline = class_metrics.metrics_by_mask(answers, 3)(chosen)
-    alone, _ = class_metrics.metrics_by_mask(answers.where(chosen), 3)(np.ones(chosen.sum(), bool))
+    found, baseline = class_metrics.build_mask_metrics(answers, 3)(chosen)
+    alone, _ = class_metrics.build_mask_metrics(answers.select(chosen), 3)(
+        np.ones(chosen.sum(), bool)
+    )
     assert {n: x.value for n, x in found.items()} == pytest.approx(
         {n: x.value for n, x in alone.items()}
     )
@@ -57,13 +64,13 @@ def test_groups_widen_intervals_and_change_no_value():
         np.repeat(np.arange(400), 10),
     )
     every, single = (
-        class_metrics.metrics_by_mask(one, 10)(np.ones(len(one.labels), bool))[0]
+        class_metrics.build_mask_metrics(one, 10)(np.ones(len(one.labels), bool))[0]
         for one in (many, once)
     )
     for name, one in single.items():
         assert every[name].value == pytest.approx(one.value)
         assert every[name].high - every[name].low > 0.9 * (one.high - one.low), name
-    assert intervals.share(many.classes == many.labels).high < every["accuracy"].high
+    assert intervals.estimate_share(many.classes == many.labels).high < every["accuracy"].high
 
 
 def test_what_is_reported_to_readers():

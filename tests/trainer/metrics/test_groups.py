@@ -29,7 +29,7 @@ def test_they_are_those_of_scikit_learn(top):
     areas, gains = truth["roc_auc"], truth["ndcg"][str(top)]
     assert ranked.area == pytest.approx(list(areas.values()), abs=1e-6)
     assert ranked.ndcg == pytest.approx(list(gains.values()), abs=1e-6)
-    found = groups.metrics(ranked, top)
+    found = groups.compute_metrics(ranked, top)
     sizes = np.bincount(CONTENT["predictions"]["groups"])[list(map(int, areas))]
     weighted = np.average(list(areas.values()), weights=sizes)
     assert found["grouped_auc"].value == pytest.approx(weighted, abs=1e-6)
@@ -63,7 +63,7 @@ def test_groups_without_both_labels_are_left_out_and_counted():
     )
     assert (ranked.sizes, ranked.area, ranked.reciprocal_rank) == ([3], [0.5], [0.5])
     assert groups.rank(numbers, positive, scores, top=3).counts.short == 1
-    found = groups.metrics(ranked, 2)
+    found = groups.compute_metrics(ranked, 2)
     assert list(found) == ["grouped_auc", "ndcg@2", "mrr@2", "hit_rate@2"]
     assert all(one.few for one in found.values())
 
@@ -71,14 +71,16 @@ def test_groups_without_both_labels_are_left_out_and_counted():
 def test_no_group_has_both_labels():
     for count in (0, 3):
         ranked = groups.rank(np.arange(count), np.ones(count, bool), np.zeros(count), top=10)
-        assert groups.metrics(ranked, 10) == {}
+        assert groups.compute_metrics(ranked, 10) == {}
         assert ranked.counts.of_one == ranked.counts.groups == count
 
 
 def test_groups_that_are_all_alike_are_as_sure_as_a_share():
     numbers = np.repeat(np.arange(50), 2)
     positive = np.tile([True, False], 50)
-    found = groups.metrics(groups.rank(numbers, positive, positive.astype(float), top=10), 10)
+    found = groups.compute_metrics(
+        groups.rank(numbers, positive, positive.astype(float), top=10), 10
+    )
     assert [one.value for one in found.values()] == [1.0] * 4
     assert all(one.low < 0.94 and one.high == 1.0 for one in found.values())
 
@@ -94,10 +96,10 @@ def _drawn(rng, count):
 
 def test_nineteen_of_twenty_intervals_hold_the_truth():
     rng = np.random.default_rng(1)
-    truth = groups.metrics(groups.rank(*_drawn(rng, 50_000), top=10), 10)
+    truth = groups.compute_metrics(groups.rank(*_drawn(rng, 50_000), top=10), 10)
     held = {name: [] for name in NAMES}
     for _ in range(200):
-        for name, one in groups.metrics(groups.rank(*_drawn(rng, 100), top=10), 10).items():
+        for name, one in groups.compute_metrics(groups.rank(*_drawn(rng, 100), top=10), 10).items():
             held[name].append(one.low <= truth[name].value <= one.high)
     assert all(0.89 <= np.mean(hits) <= 0.995 for hits in held.values())
 
@@ -114,7 +116,7 @@ def test_a_group_with_most_of_the_records_is_nearly_all_there_is():
     numbers = np.concatenate([np.repeat(np.arange(20), 2), np.full(2000, 20)])
     rng = np.random.default_rng(8)
     positive = np.concatenate([np.tile([True, False], 20), rng.random(2000) < 0.5])
-    found = groups.metrics(groups.rank(numbers, positive, rng.random(2040), top=10), 10)
+    found = groups.compute_metrics(groups.rank(numbers, positive, rng.random(2040), top=10), 10)
     area, gain = found["grouped_auc"], found["ndcg@10"]
     assert area.high - area.low > 0.9 and gain.high - gain.low < 0.4
     assert area.units == gain.units == "groups: 21 with both labels, of 2,040 records"

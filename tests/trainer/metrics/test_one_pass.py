@@ -26,7 +26,7 @@ class _Counting(RecordDataset):
 
     def serialized(self, split):
         self.passes += 1
-        return super().serialized(split)
+        return super().read_serialized(split)
 
 
 def _table(folder, *overrides, text=small_table.CONFIG):
@@ -78,7 +78,7 @@ def test_it_finds_what_two_passes_find(tmp_path, overrides, text):
     table = _table(tmp_path, *overrides, text=text or small_table.CONFIG)
     found = _evaluated(table)
     of_estimator = table.estimator.evaluate(
-        table.records.eval_input_fn("eval"), checkpoint_path=table.checkpoint
+        table.records.build_eval_input_fn("eval"), checkpoint_path=table.checkpoint
     )
     assert found.metrics == pytest.approx(of_estimator, rel=0, abs=0, nan_ok=True)
     served = slice_metrics.evaluate(
@@ -101,7 +101,7 @@ def test_it_finds_what_two_passes_find(tmp_path, overrides, text):
 def test_against_scikit_learn(tmp_path):
     table = _table(tmp_path)
     found = _evaluated(table)
-    batches = slice_metrics.scored(
+    batches = slice_metrics.score_batches(
         table.records, table.estimator, table.checkpoint, split="eval", slices=[], hooks=()
     )
     labels, p = map(
@@ -140,9 +140,9 @@ def test_of_a_large_split_one_record_in_so_many_is_kept(tmp_path):
     table = _table(tmp_path)
     hook = one_pass.SliceHook(table.records, [], every=3)
     table.estimator.evaluate(
-        table.records.eval_input_fn("eval"), hooks=[hook], checkpoint_path=table.checkpoint
+        table.records.build_eval_input_fn("eval"), hooks=[hook], checkpoint_path=table.checkpoint
     )
-    found = hook.results()[None]
+    found = hook.get_results()[None]
     assert (found.rows, found.every) == ([], 3)
     assert found.notes == (
         "Intervals are of one record in 3, 34 of 100, and narrower by the root of that.",
@@ -164,4 +164,4 @@ def test_a_model_whose_classes_are_no_labels_is_not_evaluated_by_record(tmp_path
         one_pass.watch(predictions, tf.constant([0, 1]), {})
         hook = one_pass.SliceHook(table.records, [])
         hook.begin()
-        assert hook.results() is None
+        assert hook.get_results() is None

@@ -32,7 +32,7 @@ FOUND = {
 
 
 def test_a_line_for_each_slice_and_metric():
-    head, *lines = report_page.table(FOUND).splitlines()
+    head, *lines = report_page.format_table(FOUND).splitlines()
     assert head.split() == [
         "split",
         "slice",
@@ -53,7 +53,9 @@ def test_a_line_for_each_slice_and_metric():
 
 
 def _page(found):
-    return report_page.page("A <title>", {of: SliceResult(list(r)) for of, r in found.items()})
+    return report_page.render_page(
+        "A <title>", {of: SliceResult(list(r)) for of, r in found.items()}
+    )
 
 
 def _dots(page):
@@ -100,7 +102,9 @@ def test_plots_of_a_split_are_before_its_slices():
     summary = Classes()
     summary.add(np.array([0, 1, 2]), np.array([0, 1, 1]))
     rows = [SliceRow("all", 3, {"accuracy": MetricEstimate(0.6, 0.1, 0.9)}, {})]
-    page = report_page.page("t", {"step 3, test": SliceResult(rows, summary, ("x", "y", "z"))})
+    page = report_page.render_page(
+        "t", {"step 3, test": SliceResult(rows, summary, ("x", "y", "z"))}
+    )
     assert page.index("step 3, test") < page.index("Confusion") < page.index("<h3>accuracy</h3>")
     assert "<td>z</td><td>y</td>" in page
 
@@ -108,10 +112,10 @@ def test_plots_of_a_split_are_before_its_slices():
 def test_an_interval_of_a_figure_that_few_records_carry():
     carried = MetricEstimate(0.5, 0.4, 0.6, few_carry=True)
     rows = [SliceRow("all", 1500, {"rmse": carried}, {})]
-    assert report_page.cells({"test": rows})[0][5] == "[0.4000, 0.6000], few records carry it"
-    _, line, note = report_page.table({"test": rows}).splitlines()
+    assert report_page.build_cells({"test": rows})[0][5] == "[0.4000, 0.6000], few records carry it"
+    _, line, note = report_page.format_table({"test": rows}).splitlines()
     assert "[0.4000, 0.6000]*" in line
     assert note == "* few records carry this error: the interval may be too narrow"
     page = _page({"test": rows})
     assert "[0.4000, 0.6000], few records carry it" in page and "may be too narrow" in page
-    assert report_page.content(SliceResult(rows))["slices"][0]["metrics"]["rmse"]["few_carry"]
+    assert report_page.build_content(SliceResult(rows))["slices"][0]["metrics"]["rmse"]["few_carry"]

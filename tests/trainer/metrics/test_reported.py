@@ -24,8 +24,8 @@ def answers(count, groups=None, seed=1):
 
 
 def result(split, **values):
-    whole, _ = class_metrics.metrics_by_mask(split, 10)(np.ones(len(split.labels), bool))
-    return SliceResult([], reported=class_metrics.reported_metrics(split, whole), **values)
+    whole, _ = class_metrics.build_mask_metrics(split, 10)(np.ones(len(split.labels), bool))
+    return SliceResult([], reported=class_metrics.list_reported_metrics(split, whole), **values)
 
 
 def metrics_of(split):
@@ -104,7 +104,7 @@ def test_too_few_say_how_many_records_and_groups():
 def test_too_few_of_one_label_say_so():
     split = answers(100)
     few = dataclasses.replace(split, labels=(np.arange(100) < 4).astype(int))
-    whole, _ = class_metrics.metrics_by_mask(few, 10)(np.ones(100, bool))
+    whole, _ = class_metrics.build_mask_metrics(few, 10)(np.ones(100, bool))
     found = reported.find_intervals({"auc": whole["auc"].value}, {None: result(few)})
     assert found["auc"] == "too few records: 4 of one label"
 
@@ -118,7 +118,7 @@ def test_all_alike_say_so():
 
 def test_an_interval_of_every_other_record_is_that_of_all():
     split = answers(20_000)
-    every = split.where(np.arange(20_000) % 2 == 0)
+    every = split.select(np.arange(20_000) % 2 == 0)
     metrics = metrics_of(split)
     exact = reported.find_intervals(metrics, {None: result(split)})
     sampled = reported.find_intervals(metrics, {None: result(every, every=2)})
@@ -134,7 +134,7 @@ def test_numbers_and_many_classes():
     split = Answers(labels, chances.argmax(1), None, chances[np.arange(400), labels])
     found = result(split).reported
     assert found["average_loss"].value == pytest.approx(np.mean(-np.log(split.likelihood)))
-    assert found["average_loss"] == intervals.mean(-np.log(split.likelihood))
+    assert found["average_loss"] == intervals.estimate_mean(-np.log(split.likelihood))
 
 
 def test_a_model_that_diverged_has_none():

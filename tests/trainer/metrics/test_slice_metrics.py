@@ -58,7 +58,7 @@ def test_accuracy_equals_the_estimator_s(table):
         table.records, table.estimator, table.checkpoint, split="eval", slices=[]
     )[None].rows[0]
     metrics = table.estimator.evaluate(
-        table.records.eval_input_fn("eval"), checkpoint_path=table.checkpoint
+        table.records.build_eval_input_fn("eval"), checkpoint_path=table.checkpoint
     )
     assert row.metrics["accuracy"].value == pytest.approx(metrics["accuracy"], abs=1e-6)
     assert row.metrics["auc"].value == pytest.approx(metrics["auc"], abs=2e-3)
@@ -105,7 +105,7 @@ def test_a_regression(tmp_path):
     labels = np.array(_values("late", "int64_list"))[:, 0]
     assert row.baseline["rmse"] == pytest.approx(np.std(labels))
     metrics = table.estimator.evaluate(
-        table.records.eval_input_fn("eval"), checkpoint_path=table.checkpoint
+        table.records.build_eval_input_fn("eval"), checkpoint_path=table.checkpoint
     )
     assert row.metrics["rmse"].value == pytest.approx(metrics["average_loss"] ** 0.5, rel=1e-5)
     assert row.metrics["rmse"].low < row.metrics["rmse"].value < row.metrics["rmse"].high
@@ -114,6 +114,6 @@ def test_a_regression(tmp_path):
 def test_the_mean_of_large_labels_is_not_rounded():
     labels = np.full(777, 1e9, np.float32)
     found = {slice_metrics.LABEL: labels, "prediction": labels}
-    metrics, baseline = slice_metrics.of_numbers(found, np.ones(777, bool))
+    metrics, baseline = slice_metrics.measure_numbers(found, np.ones(777, bool))
     assert metrics["rmse"].value == 0
     assert baseline == {"mean_absolute_error": 0, "rmse": 0}

@@ -17,7 +17,7 @@ from trainer.metrics.streaming import Collector
 
 def test_an_evaluation_reports_what_make_evaluate_does(tmp_path):
     table = small_table.Table(tmp_path, "eval.group=day", "eval.top_k=2")
-    inputs = table.records.eval_input_fn("eval")
+    inputs = table.records.build_eval_input_fn("eval")
     found = table.estimator.evaluate(inputs, checkpoint_path=table.checkpoint)
     again = table.estimator.evaluate(inputs, checkpoint_path=table.checkpoint)
     judged = slice_metrics.evaluate(
@@ -37,8 +37,8 @@ def test_no_group_with_both_labels():
     collector = Collector("user", 10)
     for n in range(3):
         collector.add(np.array([n, n]), np.array([n % 2, n % 2]), np.array([0.1, 0.2]))
-    assert np.isnan(collector.values()).all()
-    assert collector.problem() == (
+    assert np.isnan(collector.compute_values()).all()
+    assert collector.find_problem() == (
         "Groups by user that hold both labels: none of 3 (2 of more with negatives only, 1 of more "
         "with positives only); grouped_auc, ndcg@10, mrr@10, hit_rate@10 are not defined."
     )
@@ -57,7 +57,7 @@ def test_why_metrics_are_not_defined_is_reported(tmp_path):
     table = small_table.Table(tmp_path, *settings, made=made)
     reported: list[str] = []
     found = table.estimator.evaluate(
-        table.records.eval_input_fn("eval"),
+        table.records.build_eval_input_fn("eval"),
         checkpoint_path=table.checkpoint,
         hooks=[streaming.UndefinedHook("eval", reported.append)],
     )
@@ -70,7 +70,7 @@ def test_a_model_of_the_users_that_predicts_numbers(tmp_path):
     overrides = (f"model={{name: '{user_code.__name__}:regressor'}}", "eval.group=day")
     table = small_table.Table(tmp_path, *overrides, "eval.metric=loss")
     with tf.Graph().as_default():
-        batches = table.records.eval_input_fn("eval")()
+        batches = table.records.build_eval_input_fn("eval")()
         given = tf.compat.v1.data.make_initializable_iterator(batches).get_next()
         with pytest.raises(
             errors.UsageError,

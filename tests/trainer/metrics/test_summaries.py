@@ -63,9 +63,9 @@ def test_calibration():
         assert one.observed.value == pytest.approx(labels[chosen].mean())
         assert one.predicted == pytest.approx(scores[chosen].astype(float).mean())
     assert [b.count for b in found] == np.histogram(scores, np.linspace(0, 1, 11))[0].tolist()
-    mean, share = _in_batches(Binary(), labels, scores).predicted_and_observed()
+    mean, share = _in_batches(Binary(), labels, scores).compute_means()
     assert mean == pytest.approx(scores.astype(float).mean())
-    assert share == intervals.share(labels == 1)
+    assert share == intervals.estimate_share(labels == 1)
 
 
 def _confusion(labels, predicted):

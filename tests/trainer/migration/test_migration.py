@@ -231,9 +231,9 @@ def test_a_network_of_keras(tmp_path, network):
 def _importable(monkeypatch):
     """The process that checks models finds what is on PYTHONPATH, as that of a user does."""
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    parity_client.shared().close()
+    parity_client.get_shared_server().close()
     yield
-    parity_client.shared().close()
+    parity_client.get_shared_server().close()
 
 
 @pytest.mark.slow

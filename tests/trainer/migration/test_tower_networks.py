@@ -77,14 +77,18 @@ def test_an_index_of_items_is_made_of_their_columns_alone(published, tmp_path):
     path, export = str(tmp_path / "index.parquet"), published.export
     taken = exported.input_columns(export.path, "item")
     assert sorted(taken) == OF["item"]
-    asked = inputs.of_files(str(table), published.job, classes=None, part=taken)
-    where = predictions.output(published.run, export, str(table), path=path, kind=None, part="item")
+    asked = inputs.open_files(str(table), published.job, classes=None, part=taken)
+    where = predictions.choose_output(
+        published.run, export, str(table), path=path, kind=None, part="item"
+    )
     predictions.predict(published.job, export, asked, output=where, part="item")
     found = pq.read_table(path).to_pydict()
     assert found["key_item"] == ["i1", "i4", "new"] and found["price"] == [1, 2, 3]
     wanted = _asked(published, "item")["item"]
     np.testing.assert_allclose(np.array(found["item"]), wanted, atol=1e-6)
-    by_default = predictions.output(published.run, export, None, path=None, kind=None, part="user")
+    by_default = predictions.choose_output(
+        published.run, export, None, path=None, kind=None, part="user"
+    )
     assert by_default.path.endswith("/user-test.csv")
 
 
@@ -97,7 +101,7 @@ def test_a_part_that_is_not_there_is_named(published):
 @pytest.mark.parametrize("signature", ["item", "examples:item"])
 def test_a_tower_that_answers_otherwise_is_not_published(published, monkeypatch, signature):
     """The vectors of items alone are of signatures of their own."""
-    serving = parity.Gate.serving
+    serving = parity.Gate.serve
 
     @contextlib.contextmanager
     def other(self, *args, **kwargs):
@@ -109,7 +113,7 @@ def test_a_tower_that_answers_otherwise_is_not_published(published, monkeypatch,
         with serving(self, *args, **kwargs) as served:
             yield answers
 
-    monkeypatch.setattr(parity.Gate, "serving", other)
+    monkeypatch.setattr(parity.Gate, "serve", other)
     gate = parity.Gate(published.records)
     checkpoint = tf.train.latest_checkpoint(published.run.path)
     with pytest.raises(errors.ModelError, match=f"{signature}/item of row"):
@@ -117,6 +121,6 @@ def test_a_tower_that_answers_otherwise_is_not_published(published, monkeypatch,
 
 
 def test_metrics_are_those_of_a_batch(published):
-    found = published.estimator.evaluate(published.records.eval_input_fn("eval"))
+    found = published.estimator.evaluate(published.records.build_eval_input_fn("eval"))
     assert {"average_loss", "hit_rate@5", "mrr@5", "loss"} <= set(found)
     assert 0.2 < found["mrr@5"] < found["hit_rate@5"] < 1

@@ -139,7 +139,7 @@ def test_its_keras_model_answers_the_same_saved_and_loaded_again(tmp_path, reduc
     empty = {**rows, "clicked": np.full_like(rows["clicked"], -1)}
     gaps = {**rows, "clicked": rows["clicked"][:, [2, 0, 3, 1]]}
     for given in (rows, empty, gaps):
-        fed = columns.fed({n: tf.constant(x) for n, x in given.items() if n != "late"})
+        fed = columns.prepare_inputs({n: tf.constant(x) for n, x in given.items() if n != "late"})
         answers = loaded(fed)["probabilities"].numpy()[:, 1]
         np.testing.assert_allclose(answers, found.ask(given), rtol=1e-5, atol=1e-6)
 

@@ -33,7 +33,7 @@ def _estimator(folder, network, features=FEATURES, rate=0.05, **params):
     transforms = Transforms(job, contents(job))
     params = {**job.model.params, "optimizer": optimizers.Updates("adam", rate)}
     config = tf.estimator.RunConfig(str(folder), tf_random_seed=1)
-    model = models.model("keras", params, config, transforms=transforms)
+    model = models.build_model("keras", params, config, transforms=transforms)
     return transforms, tf.estimator.Estimator(
         model.model_fn, config=config, params=params, warm_start_from=model.warm_start_from
     )
@@ -56,7 +56,7 @@ def test_a_network_of_several_inputs_learns_and_is_served(tmp_path, width):
     assert found["accuracy"] > 0.8
     assert set(found) - {"global_step"} == set(Keras(network="a:b").metrics)
     path = estimator.export_saved_model(
-        str(tmp_path / "export"), serving_graph.serving_input_fn(transforms)
+        str(tmp_path / "export"), serving_graph.build_serving_input_fn(transforms)
     )
     serve = tf.saved_model.load(path.decode()).signatures["serving_default"]
     answer = serve(delay=tf.constant([0.0, 20.0, np.nan]), carrier=tf.constant(["UA", "??", ""]))

@@ -54,7 +54,7 @@ def test_logits_equal_numpy(several):
         params[model_config.GOALS] = GOALS
     x = np.random.default_rng(0).normal(size=(ROWS, 2)).astype(np.float32)
     with tf.Graph().as_default(), v1.Session() as session:
-        model = models.model("mmoe", params, tf.estimator.RunConfig(), transforms=transforms)
+        model = models.build_model("mmoe", params, tf.estimator.RunConfig(), transforms=transforms)
         given = {"delay": tf.constant(x[:, 0]), "weight": tf.constant(x[:, 1])}
         spec = model.model_fn(features=given, labels=None, mode="infer", config=None)
         session.run(v1.global_variables_initializer())

@@ -25,7 +25,7 @@ def test_registered_names():
 @pytest.mark.parametrize("name", models.MODELS)
 def test_every_name_is_a_module_with_a_model_and_its_keras_network(name):
     assert models.find(name).__module__ == f"trainer.models.{name}"
-    assert callable(models.module(name).network)
+    assert callable(models.load_module(name).network)
 
 
 def test_a_dotted_path_of_the_users_own():
@@ -130,7 +130,7 @@ def test_without_params_a_model_has_the_defaults_of_the_config(
 ):
     job = small_records.config(f"model={{name: {name}}}")
     task = topology.Task(topology.CHIEF, 0)
-    built = experiment.estimator(job, RunFolder(str(tmp_path)), task, transforms=transforms)
+    built = experiment.build_estimator(job, RunFolder(str(tmp_path)), task, transforms=transforms)
     with tf.Graph().as_default():
         features = {"image": tf.compat.v1.placeholder(tf.uint8, [None, 28, 28, 1])}
         spec = built.model_fn(features, None, ModeKeys.PREDICT, built.config)
@@ -143,7 +143,7 @@ def test_evaluation_knows_accuracy_and_loss():
         logits = tf.constant([[0.0, 4.0, 0.0], [4.0, 0.0, 0.0]])
         labels = tf.constant([1, 2], tf.int64)
         params = {"classes": 3, "optimizer": UPDATES}
-        spec = heads.estimator_spec(logits, {}, labels, mode=ModeKeys.EVAL, params=params)
+        spec = heads.build_estimator_spec(logits, {}, labels, mode=ModeKeys.EVAL, params=params)
         session.run([v1.global_variables_initializer(), v1.local_variables_initializer()])
         session.run([update for _, update in spec.eval_metric_ops.values()])
         assert session.run(spec.eval_metric_ops["accuracy"][0]) == 0.5

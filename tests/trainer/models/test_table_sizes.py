@@ -69,7 +69,7 @@ def _made(job):
         how = optimizers.Updates(job.train.optimizer.name, 0.1)
         params = {**model_config.params(job.model), "optimizer": how, "top_k": 2}
         config = tf.estimator.RunConfig("unused")
-        model = models.model(job.model.name, params, config, transforms=transforms)
+        model = models.build_model(job.model.name, params, config, transforms=transforms)
         model.model_fn(features=features, labels=label, mode="train", config=config)
         made = [v for v in v1.global_variables() if "kernel" not in v.name and v.shape.rank == 2]
     shapes = [tuple(variable.shape.as_list()) for variable in made]

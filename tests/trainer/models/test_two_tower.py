@@ -56,7 +56,7 @@ def _model(job, counts=None, optimizer=("sgd", 0.1), top=3):
     params = {**model_config.params(job.model), "optimizer": optimizers.Updates(*optimizer)}
     params[TOP_K] = top
     run = tf.estimator.RunConfig(tf_random_seed=1)
-    return models.model("two_tower", params, run, transforms=transforms), transforms
+    return models.build_model("two_tower", params, run, transforms=transforms), transforms
 
 
 def _losses(scores, *, ids=None, log_q=None):
@@ -215,7 +215,7 @@ def _trained(folder, job, rows, *, counts=None, steps=300, batch=50):
 
     estimator = tf.estimator.Estimator(model_fn, config=run)
     estimator.train(input_fn, steps=steps)
-    receiver = serving_graph.serving_input_fn(transforms)
+    receiver = serving_graph.build_serving_input_fn(transforms)
     path = estimator.export_saved_model(f"{folder}/export", receiver).decode()
     exporters.name_signatures(path)
     return tf.saved_model.load(path), estimator, input_fn

@@ -69,7 +69,7 @@ def test_each_chart_of_the_layout_has_a_curve(events, finished):
 
 def test_asynchronous_processes_have_a_chart_of_staleness():
     single, several = (
-        board.charts_of(config_file.load("mnist", [f"cluster.strategy={strategy}"]))
+        board.list_charts(config_file.load("mnist", [f"cluster.strategy={strategy}"]))
         for strategy in ("none", "parameter_server")
     )
     assert "staleness (mean)" not in single
@@ -78,7 +78,7 @@ def test_asynchronous_processes_have_a_chart_of_staleness():
 
 def test_secrets_are_no_hyperparameters():
     job = config_file.load("mnist", ["model.params={classes: 10}", "train.seed=3"])
-    found = board.hyperparameters(job)
+    found = board.list_hyperparameters(job)
     assert found["train.seed"] == 3
     assert all(isinstance(value, bool | int | float | str) for value in found.values())
     assert not any(name.startswith("data.") for name in found)
@@ -86,7 +86,7 @@ def test_secrets_are_no_hyperparameters():
 
 def test_a_pause_is_no_hyperparameter():
     job = config_file.load("mnist", ["train.pause_step=5"])
-    assert "train.pause_step" not in board.hyperparameters(job)
+    assert "train.pause_step" not in board.list_hyperparameters(job)
 
 
 class Broken:
@@ -197,7 +197,7 @@ def test_a_server_shows_them(finished, tmp_path):
         [category] = server.get("plugin/custom_scalars/layout")["category"]
         # The server puts the layouts of all runs together, and other tests have left some there.
         charts = {chart["title"]: chart for chart in category["chart"]}
-        for chart in map(charts.__getitem__, board.charts_of(finished.job)):
+        for chart in map(charts.__getitem__, board.list_charts(finished.job)):
             [tag] = chart["multiline"]["tag"]
             found = server.get("plugin/custom_scalars/scalars", tag=tag, run="finished")
             assert found["regex_valid"], chart

@@ -19,9 +19,9 @@ from trainer.monitoring import divergence
 
 @pytest.fixture(scope="module")
 def blocks(small_records):
-    return RecordDataset(small_records.job, small_records.folder, small_records.contents).blocks(
-        "train"
-    )
+    return RecordDataset(
+        small_records.job, small_records.folder, small_records.contents
+    ).list_blocks("train")
 
 
 @pytest.fixture
@@ -149,7 +149,7 @@ def test_asynchronous_processes_tell_the_step_that_all_count(small_records, bloc
 
 def test_payloads_come_in_the_order_asked_for(blocks, small_records):
     order = np.array([[3, 1], [0, 0], [3, 0], [0, 0]])
-    got = divergence.payloads(blocks, order)
+    got = divergence.read_payloads(blocks, order)
     assert got[1] == got[3] != got[0]
     first = next(iter(tf.data.TFRecordDataset(blocks.paths[0]))).numpy()
     assert got[1] == first

@@ -22,7 +22,7 @@ def steps(data: bytes, tmp_path) -> list[int]:
 
 def test_all_writers_of_a_run_are_copied_at_its_end(cloud, tmp_path):
     run = cloud.path("run")
-    with event_files.written_here(run):
+    with event_files.write_locally(run):
         for step in (1, 2):
             write(run, step)
             write(f"{run}/eval", 10 * step)
@@ -35,7 +35,7 @@ def test_all_writers_of_a_run_are_copied_at_its_end(cloud, tmp_path):
 
 def test_they_are_copied_to_where_a_platform_looks_for_them_too(cloud):
     run = cloud.path("run")
-    with event_files.written_here(run, cloud.path("run/logs/")):
+    with event_files.write_locally(run, cloud.path("run/logs/")):
         write(run, 1)
         write(f"{run}/eval", 10)
     written = {name: cloud.data(name) for name in cloud.names() if "/logs/" not in name}
@@ -47,7 +47,7 @@ def test_they_are_copied_to_where_a_platform_looks_for_them_too(cloud):
 def test_a_hundred_flushes_cost_no_upload_each(cloud):
     run = cloud.path("run")
     cloud.api.seen.clear()
-    with event_files.written_here(run):
+    with event_files.write_locally(run):
         for step in range(100):
             write(run, step)
     uploads = [seen for seen in cloud.api.seen if seen.sent and "/upload/" in seen.path]
@@ -64,6 +64,6 @@ def test_folders_of_others_and_of_workers_stay_where_they_are(tmp_path):
 
 def test_a_run_on_a_disk_is_left_alone(tmp_path):
     original, threads = Cache.get, threading.active_count()
-    with event_files.written_here(str(tmp_path)):
+    with event_files.write_locally(str(tmp_path)):
         assert Cache.get is original
         assert threading.active_count() == threads

@@ -16,13 +16,13 @@ def test_rates_of_others_that_train_now_and_then(tmp_path):
     for task, rate in (("chief-0", 1.0), ("worker-0", 2.0), ("worker-1", None), ("ps-0", 4.0)):
         status = Status(task, 1, "h", "training", 0.0, examples_per_second=rate)
         run_folder.write_status(run, status)
-    assert peers.rates() == {}
-    assert peers.rates(now=True) == {"worker-0": 2.0}
+    assert peers.read_rates() == {}
+    assert peers.read_rates(now=True) == {"worker-0": 2.0}
     now[0] = 31.0
-    assert peers.rates() == {"worker-0": 2.0}
-    assert peers.rates() == {}
+    assert peers.read_rates() == {"worker-0": 2.0}
+    assert peers.read_rates() == {}
 
 
 def test_a_single_process_has_none(tmp_path):
     peers = Peers(RunFolder(str(tmp_path)), topology.Task("chief", 0))
-    assert peers.rates(now=True) == {}
+    assert peers.read_rates(now=True) == {}

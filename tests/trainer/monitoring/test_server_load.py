@@ -27,7 +27,7 @@ def _traces(cluster, batches, lookup, balance=True):
     """Trains a table on batches of ids; returns the traces, and the part of each row."""
     spec, target, _ = cluster
     task = topology.Task("chief", 0, spec)
-    with tf.Graph().as_default(), v1.device(placement.device_fn(task)):
+    with tf.Graph().as_default(), v1.device(placement.build_device_fn(task)):
         with placement.cut(SERVERS, 1000):
             if balance:
                 table = v1.get_variable("table", [ROWS, WIDTH])
@@ -69,8 +69,8 @@ def test_rows_are_those_of_the_ids_and_each_server_has_its_share(cluster, lookup
     loads, total = ServerLoads(), np.zeros(SERVERS)
     offsets = np.cumsum(table.layout.sizes)
     for trace, ids in zip(traces, batches, strict=True):
-        found = server_load.per_server(trace)
-        places = table.layout.places(tf.constant(ids)).numpy()
+        found = server_load.sum_by_server(trace)
+        places = table.layout.find_places(tf.constant(ids)).numpy()
         wanted = np.bincount(np.searchsorted(offsets, places, side="right"), minlength=SERVERS)
         assert [found[server].rows for server in range(SERVERS)] == wanted.tolist()
         for server, rows in enumerate(wanted):
@@ -81,13 +81,13 @@ def test_rows_are_those_of_the_ids_and_each_server_has_its_share(cluster, lookup
         total += wanted
     assert total.max() <= 1.2 * total.mean()
     assert [load.rows for load in loads.per_step] == (total / len(batches)).tolist()
-    assert loads.warning() is None
+    assert loads.describe_imbalance() is None
 
 
 def test_tensors_of_megabytes_are_counted(cluster):
     """Their labels begin with MB, which those of smaller ones do not."""
     spec, target, _ = cluster
-    device = placement.device_fn(topology.Task("chief", 0, spec))
+    device = placement.build_device_fn(topology.Task("chief", 0, spec))
     with tf.Graph().as_default(), v1.device(device):
         kernel = v1.get_variable("kernel", [500, 500])
         loss = tf.reduce_sum(tf.matmul(tf.ones([4, 500]), kernel) ** 2)
@@ -96,7 +96,9 @@ def test_tensors_of_megabytes_are_counted(cluster):
     with v1.Session(target, graph=kernel.graph) as session:
         session.run(v1.variables_initializer([kernel, *v1.global_variables(scope="global_step")]))
         session.run([update, loss], options=full, run_metadata=metadata)
-    [load] = [load for load in server_load.per_server(metadata.step_stats).values() if load.bytes]
+    [load] = [
+        load for load in server_load.sum_by_server(metadata.step_stats).values() if load.bytes
+    ]
     assert load.pulled == 500 * 500 * 4
     # Of servers in one process, traces may lack the gradient.
     assert load.pulled <= load.bytes <= 2 * load.pulled + 100
@@ -113,9 +115,9 @@ def test_contiguous_parts_would_have_been_warned_of(cluster):
     traces, _ = _traces(cluster, _zipf(3), tf.nn.embedding_lookup, balance=False)
     loads = ServerLoads()
     for number, trace in enumerate(traces):
-        assert loads.warning() is None, number  # too few
+        assert loads.describe_imbalance() is None, number  # too few
         loads.add(trace)
-    warned = loads.warning()
+    warned = loads.describe_imbalance()
     assert warned.startswith("ps-0 is asked for ")
     assert "times the mean of the servers; a small cluster.partition_bytes" in warned
     rows = [load.rows for load in loads.per_step]
@@ -129,7 +131,7 @@ def test_bytes_are_those_of_both_directions():
     _add(stats, 64, ps, target=chief)
     _add(stats, 8, chief, target=ps)
     _add(stats, 4, ps, target=ps.replace("0/d", "1/d"))
-    assert server_load.per_server(stats) == {0: Load(0, 76, 68), 1: Load(0, 4)}
+    assert server_load.sum_by_server(stats) == {0: Load(0, 76, 68), 1: Load(0, 4)}
 
 
 def _add(stats, size, source, *, target):
@@ -152,12 +154,12 @@ def test_without_servers_there_is_nothing_to_tell():
     loads = ServerLoads()
     loads.add(v1.RunMetadata().step_stats)
     assert loads.per_step == []
-    assert loads.warning() is None
-    assert server_load.summaries(loads.per_step) == {}
+    assert loads.describe_imbalance() is None
+    assert server_load.build_summaries(loads.per_step) == {}
 
 
 def test_what_tensorboard_gets():
-    assert server_load.summaries([Load(3, 4), Load(5, 6)]) == {
+    assert server_load.build_summaries([Load(3, 4), Load(5, 6)]) == {
         "servers/rows/ps-0": 3,
         "servers/bytes/ps-0": 4,
         "servers/rows/ps-1": 5,

@@ -98,7 +98,7 @@ def test_the_chief_reads_the_statuses_of_others_now_and_then(run, monkeypatch, s
 
 
 def test_a_histogram_has_a_bucket_a_value():
-    found = staleness.histogram({0: 5, 2: 1})
+    found = staleness.build_histogram({0: 5, 2: 1})
     assert (found.min, found.max, found.num, found.sum, found.sum_squares) == (0, 2, 6, 2, 4)
     assert list(found.bucket_limit) == [0.5, 2.5]
     assert list(found.bucket) == [5, 1]

@@ -43,14 +43,14 @@ def test_progress_of_a_piece_of_work_is_written_once_an_interval_and_keeps_the_s
         status = run_folder.read_statuses(run)["chief-0"]
         return status.state, status.work
 
-    own.progress("checking shards", 0, 9)
+    own.report_progress("checking shards", 0, 9)
     assert work() == ("preparing", {"what": "checking shards", "done": 0, "total": 9})
-    own.progress("checking shards", 3, 9)
+    own.report_progress("checking shards", 3, 9)
     assert work()[1]["done"] == 0
     now[0] += 1.0
-    own.progress("checking shards", 5, 9)
+    own.report_progress("checking shards", 5, 9)
     assert work()[1]["done"] == 5
-    own.progress("copying")
+    own.report_progress("copying")
     assert work() == ("preparing", {"what": "copying", "done": 0, "total": None})
     own.report("starting")
     assert work() == ("starting", None)
@@ -60,7 +60,7 @@ def test_a_status_that_cannot_be_written_fails_nothing_and_is_timed(tmp_path, ca
     now = [1000.0]
     (tmp_path / "status").write_text("in the way")
     own = Reporter(RunFolder(str(tmp_path)), "chief-0", 50, clock=lambda: now[0])
-    own.progress("checking shards", 1)
+    own.report_progress("checking shards", 1)
     now[0] += 40
     own.report("training", step=4)
     assert own.writing.seconds == 40

@@ -46,7 +46,7 @@ class Scene:
     def step(self, seconds, waited=0.0, after=0.0, early=None):
         self.watch.enter("step")
         self.passes(seconds)
-        self.watch.stepped(10, waited, early)
+        self.watch.record_step(10, waited, early)
         self.passes(after)
 
     @property
@@ -64,7 +64,7 @@ def test_every_moment_is_of_one_state(scene):
     scene.watch.begin()
     scene.step(2)  # the first one is part of the start
     scene.step(4, waited=1, after=1)
-    with scene.watch.during("saving"):
+    with scene.watch.time_state("saving"):
         scene.passes(5)
     scene.watch.enter("evaluation")
     scene.passes(6)
@@ -91,7 +91,7 @@ def test_what_follows_the_last_step_is_the_end(scene):
     scene.watch.finish()
     for state in ("saving", "evaluation", "step"):
         scene.watch.enter(state)
-        with scene.watch.during(state):
+        with scene.watch.time_state(state):
             scene.passes(1)
     assert scene.seconds == {"start": 1, "step": 1, "end": 8}
 
@@ -99,7 +99,7 @@ def test_what_follows_the_last_step_is_the_end(scene):
 def test_a_save_before_the_first_step_is_the_first_one(scene):
     scene.passes(1)
     scene.watch.begin()
-    with scene.watch.during("saving"):
+    with scene.watch.time_state("saving"):
         scene.passes(2)
     scene.passes(3)
     assert scene.seconds == {"start": 4, "first save": 2}
@@ -137,15 +137,15 @@ def test_steps_exchange_as_the_last_traced_ones(scene):
     for _ in range(10):
         scene.step(1)
     assert scene.seconds == {"start": 1, "step": 10}
-    assert scene.watch.traced(0.2)
+    assert scene.watch.record_trace(0.2)
     assert scene.seconds == pytest.approx({"start": 1, "step": 8, "exchange": 2})
     scene.step(1)
-    assert scene.watch.traced(0.4)
+    assert scene.watch.record_trace(0.4)
     scene.step(1)  # as the mean of both
     assert scene.seconds == pytest.approx({"start": 1, "step": 9.3, "exchange": 2.7})
     for exchange in (0.4, 0.4, 0.4):
         scene.step(1)
-        scene.watch.traced(exchange)
+        scene.watch.record_trace(exchange)
     scene.step(1)
     assert scene.seconds["exchange"] == pytest.approx(2.7 + 4 * 0.4)
 
@@ -155,7 +155,7 @@ def test_a_step_exchanges_no_longer_than_it_takes(scene):
     for _ in range(5):
         scene.step(1)
     scene.step(2, waited=0.5)
-    scene.watch.traced(100.0)
+    scene.watch.record_trace(100.0)
     scene.step(0.25)
     assert scene.seconds == pytest.approx({"start": 1, "input": 0.5, "exchange": 5.75})
 
@@ -171,7 +171,7 @@ def test_traced_steps_that_stall_are_like_no_others(scene, stalled, stall):
         exchange = 0.02 + stall * (n in stalled)
         scene.step(0.48 + exchange)
         if n % 10 == 0:
-            alike.append(scene.watch.traced(exchange))
+            alike.append(scene.watch.record_trace(exchange))
     traced = [n for n in stalled if n % 10 == 0]
     assert alike == [n not in traced for n in range(0, 60, 10)]
     # When the first trace is made it is not known yet how long others take.
@@ -189,11 +189,11 @@ def test_the_first_trace_may_be_of_a_stall(scene, first):
     for _ in range(10):
         scene.step(0.5)
     scene.step(0.5 + first)
-    assert not scene.watch.traced(first)
+    assert not scene.watch.record_trace(first)
     for _ in range(100):
         scene.step(0.5)
     assert scene.seconds == pytest.approx({"start": 0.5, "step": 55, "exchange": first})
-    scene.watch.traced(0.02)
+    scene.watch.record_trace(0.02)
     assert scene.seconds["exchange"] == pytest.approx(first + 109 * 0.02, abs=0.03)
     assert scene.watch.account.best == pytest.approx(0.048, rel=0.01)
 
@@ -204,7 +204,7 @@ def test_dear_traces_tell_the_share_of_the_exchange(scene):
         scene.step(0.1)
         if n in (10, 20):
             scene.step(1.0)
-            is_alike = scene.watch.traced(0.5)
+            is_alike = scene.watch.record_trace(0.5)
     assert is_alike
     assert scene.seconds["exchange"] == pytest.approx(2 * 0.5 + 20 * 0.05)
 
@@ -215,7 +215,7 @@ def test_a_step_that_works_while_it_waits_is_no_input_meanwhile(scene):
     for n in range(81):
         scene.step(0.301, waited=0.3)
         if n in (10, 30):
-            assert scene.watch.traced(0.0, 0.1)
+            assert scene.watch.record_trace(0.0, 0.1)
     assert scene.seconds == pytest.approx({"start": 0.301, "input": 16, "step": 8.08})
     assert scene.watch.account.best == pytest.approx(0.0101)
 
@@ -224,7 +224,7 @@ def test_no_step_hides_more_than_it_waited(scene):
     scene.watch.begin()
     scene.step(1)
     scene.step(1, waited=0.5)
-    scene.watch.traced(0.75, 100.0)
+    scene.watch.record_trace(0.75, 100.0)
     scene.step(1, waited=0.25)
     expected = {"start": 1, "exchange": 1.5, "step": 0.5}
     assert {k: v for k, v in scene.seconds.items() if v} == pytest.approx(expected)
@@ -243,7 +243,7 @@ def test_no_time_of_an_account_is_negative(steps):
     for took, waited, after, parts in steps:
         scene.step(took, waited, after)
         if parts is not None:
-            scene.watch.traced(*parts)
+            scene.watch.record_trace(*parts)
         account = scene.watch.account
         assert all(seconds >= -1e-6 for seconds in account.seconds.values())
         assert sum(account.seconds.values()) == pytest.approx(scene.clock.now, abs=1e-2)
@@ -399,7 +399,7 @@ def stand_still(request, scene):
     that sleeps, or the one that works and comes to its next state."""
 
     def stop():
-        sleeper = scene.watch.asleep(0.25)
+        sleeper = scene.watch.watch_sleep(0.25)
         sleeper.__enter__()
         scene.passes(12.25)
         if request.param == "sleeper":
@@ -412,7 +412,7 @@ def test_a_traced_step_has_stalled_even_if_its_trace_does_not_show_it(scene):
     for _ in range(20):
         scene.step(0.1)
     scene.step(6.1)
-    assert not scene.watch.traced(0.0)
+    assert not scene.watch.record_trace(0.0)
     assert scene.seconds == pytest.approx({"start": 0.1, "step": 2.0, "stalled": 6})
 
 
@@ -421,7 +421,7 @@ def test_a_step_in_which_the_process_stood_still_has_stopped(scene, stand_still)
         scene.step(0.1)
     scene.watch.enter("step")
     stand_still()
-    scene.watch.stepped(10, 0.0)
+    scene.watch.record_step(10, 0.0)
     scene.step(0.1)
     found = {name: pytest.approx(value) for name, value in scene.seconds.items()}
     assert found == {"start": 0.1, "step": 2.25, "stopped": 12}
@@ -433,7 +433,7 @@ def test_a_stop_while_a_batch_is_waited_for_is_no_input(scene, stand_still):
         scene.step(0.2, waited=0.1)
     scene.watch.enter("step")
     stand_still()
-    scene.watch.stepped(10, 12.0)
+    scene.watch.record_step(10, 12.0)
     found = {name: pytest.approx(value) for name, value in scene.seconds.items()}
     assert found == {"start": 0.2, "step": 1.9, "input": 2.15, "stopped": 12}
 
@@ -443,8 +443,8 @@ def test_the_trace_of_a_step_with_a_stop_tells_nothing_of_others(scene, stand_st
         scene.step(0.1)
     scene.watch.enter("step")
     stand_still()
-    scene.watch.stepped(10, 0.0)
-    assert not scene.watch.traced(12.0)
+    scene.watch.record_step(10, 0.0)
+    assert not scene.watch.record_trace(12.0)
     assert "exchange" not in scene.seconds
 
 
@@ -452,7 +452,7 @@ def test_the_trace_of_a_step_with_a_stop_tells_nothing_of_others(scene, stand_st
 def test_a_process_that_stood_still_between_two_steps_has_stopped(scene, stand_still, state):
     scene.step(0.1)
     scene.step(0.1)
-    with scene.watch.during(state):
+    with scene.watch.time_state(state):
         stand_still()
     scene.step(0.1)
     found = {name: pytest.approx(value) for name, value in scene.seconds.items()}
@@ -469,8 +469,8 @@ def test_a_thread_that_keeps_others_from_running_is_no_stop(tmp_path):
     """As a library that holds the interpreter's lock does."""
     clock = Clock()
     watch = Stopwatch(RunFolder(str(tmp_path)), "chief-0", clock=clock, processor=clock)
-    watch.stepped(10, 0.0)
-    with watch.asleep(0.25):
+    watch.record_step(10, 0.0)
+    with watch.watch_sleep(0.25):
         clock.now += 12
     assert watch.account.seconds == {"between": 12}
 
@@ -496,7 +496,7 @@ def test_a_batch_that_comes_while_others_are_waited_for_is_late(scene, early, la
     for number in range(20):
         scene.step(0.6, early=early)
         if number == 12:
-            scene.watch.traced(0.4)
+            scene.watch.record_trace(0.4)
     assert scene.seconds["exchange"] == pytest.approx(19 * 0.4)
     assert scene.watch.account.late == pytest.approx(18 * late)
 
@@ -510,7 +510,7 @@ def test_a_batch_is_late_by_the_work_of_steps_not_by_their_usual_exchange(scene)
         waited = max(0.0, 0.4 - 0.2 - last)
         last = next(exchange)
         scene.step(waited + 0.2 + last, waited, early=early)
-        scene.watch.traced(last)
+        scene.watch.record_trace(last)
     account = scene.watch.account
     # Of 0.2 s that each batch is late every other step waits for a half, and all of the others.
     assert account.seconds["input"] + account.late == pytest.approx(40 * 0.2, rel=0.05)
@@ -520,7 +520,7 @@ def test_what_is_not_known_of_a_step_makes_the_next_batch_not_late(scene):
     scene.step(0.6, early=0.0)
     for _ in range(3):
         scene.step(0.6, early=0.0)
-        scene.watch.traced(0.4)
+        scene.watch.record_trace(0.4)
         scene.watch.begin()
         scene.step(9.0, early=0.0)
     assert scene.watch.account.late == 0
@@ -548,7 +548,7 @@ def test_steps_that_exchange_for_less_than_usual_make_no_better_pace(scene):
     """All work for 0.1 s. The traced ones exchange for 0.2 s, of those after them none does."""
     for _ in range(25):
         scene.step(0.3)
-        scene.watch.traced(0.2)
+        scene.watch.record_trace(0.2)
     for _ in range(40):
         scene.step(0.15)
     for _ in range(60):

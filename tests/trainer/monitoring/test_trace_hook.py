@@ -102,7 +102,7 @@ def test_saves_and_evaluations_are_not_between_steps(run, reporter):
             now += 0.002
             self.steps += 1
             if self.steps % 3 == 0:
-                with watch.during("saving"):
+                with watch.time_state("saving"):
                     now += 1.0
             if self.steps % 6 == 0:
                 watch.enter("evaluation")

@@ -53,7 +53,7 @@ class Trained:
         self.transforms = Transforms(job, contents(job))
         params = {**job.model.params, "optimizer": optimizers.Updates("adam", 0.05)}
         config = tf.estimator.RunConfig(str(folder), tf_random_seed=1)
-        model = models.model(name, params, config, transforms=self.transforms)
+        model = models.build_model(name, params, config, transforms=self.transforms)
         self.estimator = tf.estimator.Estimator(model.model_fn, config=config)
         self.estimator.train(self.input_fn(training=True), steps=steps)
         self.metrics = self.estimator.evaluate(self.input_fn(training=False), steps=1)
@@ -66,7 +66,7 @@ class Trained:
         return build
 
     def serve(self, rows):
-        receiver = serving_graph.serving_input_fn(self.transforms)
+        receiver = serving_graph.build_serving_input_fn(self.transforms)
         path = self.estimator.export_saved_model(self.estimator.model_dir + "/export", receiver)
         model = tf.saved_model.load(path.decode()).signatures["serving_default"]
         return {
@@ -159,7 +159,7 @@ def test_large_variables_are_cut_over_the_servers(name, tmp_path):
         features, labels = transforms.examples(
             {column: tf.constant(values) for column, values in _rows().items()}, training=True
         )
-        models.model(name, params, config, transforms=transforms).model_fn(
+        models.build_model(name, params, config, transforms=transforms).model_fn(
             features, labels, "train", config
         )
         parts = collections.Counter(
@@ -167,7 +167,7 @@ def test_large_variables_are_cut_over_the_servers(name, tmp_path):
             for variable in tf.compat.v1.trainable_variables()
             if (info := variable._get_save_slice_info()) is not None
         )
-        own = [balanced_tables.part_of(v) for v in tf.compat.v1.trainable_variables()]
+        own = [balanced_tables.find_part(v) for v in tf.compat.v1.trainable_variables()]
         balanced = {part.full_name for part in own if part is not None}
     tables = [full for full in parts if "day" in full or "route" in full]
     assert len(tables) == {"dnn_linear_combined": 3}.get(name, 2)
@@ -184,7 +184,7 @@ def test_names_that_are_equal_but_for_case_keep_theirs_in_checkpoints(name, tmp_
     config = tf.estimator.RunConfig(str(tmp_path))
     with tf.Graph().as_default():
         tf.compat.v1.train.create_global_step()
-        made = models.model(name, {}, config, transforms=transforms)
+        made = models.build_model(name, {}, config, transforms=transforms)
         given = {n: tf.constant([1, 2], tf.int64) for n in features}
         made.model_fn(given, None, tf.estimator.ModeKeys.PREDICT, config)
         found = [v._get_save_slice_info() for v in tf.compat.v1.trainable_variables()]

@@ -170,11 +170,11 @@ def both():
 def made(both, tmp_path_factory):
     """Features of the rows, by a model that was saved and loaded."""
     _, columns = both
-    inputs = keras_columns.keras_inputs(columns.inputs)
+    inputs = keras_columns.build_inputs(columns.inputs)
     path = str(tmp_path_factory.mktemp("keras") / "features.keras")
     tf.keras.Model(inputs, columns.build(inputs)).save(path)
     rows = {name: tf.constant(values) for name, values in ROWS.items()}
-    return tf.keras.models.load_model(path)(columns.fed(rows))
+    return tf.keras.models.load_model(path)(columns.prepare_inputs(rows))
 
 
 def test_no_step_is_left_out():
@@ -242,7 +242,7 @@ def test_without_features_columns_are_fed_as_they_are():
     assert columns.inputs == columns.features
     assert columns.inputs["picture"] == Spec((4, 6, 3), "uint8")
     rows = {name: tf.zeros([2]) for name in columns.inputs}
-    assert columns.fed(rows) == columns.build(rows) == rows
+    assert columns.prepare_inputs(rows) == columns.build(rows) == rows
 
 
 class Trimmed(Step):
@@ -308,12 +308,12 @@ def test_steps_of_ones_own_inside_and_outside(own, tmp_path):
     assert columns.inputs["day_own_steps_Trimmed"] == Spec((), "string")
     assert columns.features["delay"] == Spec((2,), "float32")
     assert columns.features["delay_missing"] == Spec((), "float32")
-    inputs = keras_columns.keras_inputs(columns.inputs)
+    inputs = keras_columns.build_inputs(columns.inputs)
     path = str(tmp_path / "own.keras")
     tf.keras.Model(inputs, columns.build(inputs)).save(path)
     rows = {"day": tf.constant(["a ", "b", "xyz"]), "delay": tf.constant([1.0, np.nan, -2.0])}
     wanted = transforms.features(rows)
-    found = tf.keras.models.load_model(path)(columns.fed(rows))
+    found = tf.keras.models.load_model(path)(columns.prepare_inputs(rows))
     assert wanted["day"].numpy().tolist() == [0, 1, 2]
     assert wanted["delay_missing"].numpy().tolist() == [0, 1, 0]
     assert set(found) == set(wanted)

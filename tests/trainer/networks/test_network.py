@@ -74,7 +74,7 @@ def trained(request, tmp_path_factory):
     transforms = Transforms(job, contents(job))
     config = tf.estimator.RunConfig(folder, tf_random_seed=1)
     given = {**model_config.params(job.model), "optimizer": optimizers.Updates("adam", 0.05)}
-    model = models.model(name, given, config, transforms=transforms)
+    model = models.build_model(name, given, config, transforms=transforms)
     cuts = []
 
     def model_fn(features, labels, mode):
@@ -95,7 +95,7 @@ def trained(request, tmp_path_factory):
     estimator.train(input_fn, steps=20)
     tables = {f"{_INPUTS}/{table}_embedding/embedding_weights" for table in ("carrier", "tail")}
     assert {*tables, _PLACES} <= cuts[0]
-    receiver = serving_graph.serving_input_fn(transforms)
+    receiver = serving_graph.build_serving_input_fn(transforms)
     path = estimator.export_saved_model(f"{folder}/export", receiver).decode()
     fed = {column: tf.constant(values) for column, values in _rows().items() if column != "late"}
     answers = tf.saved_model.load(path).signatures["serving_default"](**fed)

@@ -42,7 +42,9 @@ def test_a_table_is_shared_and_found(tmp_path, name):
     }
     columns = KerasColumns(found.transforms)
     model = networks.build_model(job.model, columns, Parameters(found.checkpoint))
-    fed = columns.fed({n: tf.constant(x) for n, x in rows.items() if n in ("item", "clicked")})
+    fed = columns.prepare_inputs(
+        {n: tf.constant(x) for n, x in rows.items() if n in ("item", "clicked")}
+    )
     answers = model(fed)["probabilities"].numpy()[:, 1]
     asked = {n: rows[n] for n in ("item", "clicked")}
     np.testing.assert_allclose(answers, found.ask(asked), rtol=1e-5, atol=1e-6)

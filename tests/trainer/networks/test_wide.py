@@ -37,7 +37,7 @@ _WEIGHTS = [[0.5, 0.0, 2.0], [0.0] * 3, [3.0, 0.0, 0.0]]
 
 def _theirs(features, planned, units):
     """What there was before: the columns of TensorFlow's own."""
-    given = feature_columns.with_weights(features, planned)
+    given = feature_columns.add_weights(features, planned)
     found = []
     for feature in planned:
         name = feature_check.make_plain_name(feature.name)
@@ -47,7 +47,7 @@ def _theirs(features, planned, units):
         column = tf.feature_column.categorical_column_with_identity(name, feature.ids)
         if feature.weights is not None:
             of = feature_check.make_plain_name(feature.weights.name)
-            column = embedding.weighted(column, of)
+            column = embedding.weight_ids(column, of)
         found.append(column)
     found.append(tf.feature_column.numeric_column("z_missing"))
     return v1.feature_column.linear_model(given, found, units=units)
@@ -62,7 +62,7 @@ def _run(build, units, parts):
     given[weighted] = np.array(_WEIGHTS, np.float32)
     partitioner = v1.fixed_size_partitioner(2) if parts == 2 else None
     with tf.Graph().as_default(), v1.Session() as session:
-        features = feature_columns.renamed({n: tf.constant(x) for n, x in given.items()})
+        features = feature_columns.rename_features({n: tf.constant(x) for n, x in given.items()})
         with v1.variable_scope("linear", partitioner=partitioner):
             found = build(features, planned, units)
         variables = v1.trainable_variables()

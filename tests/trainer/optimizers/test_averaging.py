@@ -21,7 +21,7 @@ def _graph(mode, *, updates=True):
     spec = tf.estimator.EstimatorSpec(
         mode, predictions=tf.identity(x), loss=tf.identity(x), train_op=train_op
     )
-    return x, averaging.averaged(spec, mode, DECAY, updates=updates)
+    return x, averaging.average_parameters(spec, mode, DECAY, updates=updates)
 
 
 def _trained(folder, *, updates=True):
@@ -65,7 +65,7 @@ def test_a_parameter_that_is_cut(tmp_path):
         train_op = tf.group(*(part.assign_sub(tf.ones([2])) for part in x), step.assign_add(1))
         loss = tf.reduce_sum(tf.convert_to_tensor(x))
         spec = tf.estimator.EstimatorSpec(mode, predictions=loss, loss=loss, train_op=train_op)
-        return x, averaging.averaged(spec, mode, DECAY, updates=True)
+        return x, averaging.average_parameters(spec, mode, DECAY, updates=True)
 
     with tf.Graph().as_default(), v1.Session() as session:
         _, spec = graph(Keys.TRAIN)

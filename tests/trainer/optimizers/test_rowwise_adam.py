@@ -169,7 +169,7 @@ def test_replicas_of_one_process_change_the_rows_of_their_batches_only(name):
         return optimizers.train_op(tf.reduce_sum(tf.nn.embedding_lookup(table, ids)), how)
 
     with tf.Graph().as_default(), v1.Session(config=v1.ConfigProto(device_count={"CPU": 2})) as s:
-        strategy = strategies.distribution(cluster, chief).train
+        strategy = strategies.build_distribution(cluster, chief).train
         with strategy.scope():
             v1.train.get_or_create_global_step()
             update = strategy.extended.call_for_each_replica(replica)
@@ -188,8 +188,8 @@ def test_rows_that_are_looked_up_once_are_not_added_up_again():
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         table = tf.compat.v1.get_variable("table", initializer=np.ones((4, 2), np.float32))
         ids = tf.compat.v1.placeholder(tf.int64, [None])
-        once = embedding.of_one(table, ids, tf.range(tf.size(ids)))
-        twice = once + embedding.of_one(table, ids + 1, tf.range(tf.size(ids)))
+        once = embedding.look_up_one(table, ids, tf.range(tf.size(ids)))
+        twice = once + embedding.look_up_one(table, ids + 1, tf.range(tf.size(ids)))
         trained, steps = [], []
         for found in (once, twice):
             loss = tf.reduce_sum(found)

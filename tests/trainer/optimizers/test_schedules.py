@@ -19,7 +19,7 @@ def _shares(**settings):
     schedule = Schedule(**settings)
     return np.array(
         [
-            float(schedules.share(schedule, tf.constant(s, tf.int64), Length(STEPS, STEPS)))
+            float(schedules.compute_share(schedule, tf.constant(s, tf.int64), Length(STEPS, STEPS)))
             for s in range(STEPS + 20)
         ]
     )
@@ -51,7 +51,9 @@ def test_cosine_falls_to_its_end_and_stays_there():
 
 def _share(step, last, whole, **settings):
     schedule = Schedule(**settings)
-    return float(schedules.share(schedule, tf.constant(step, tf.int64), Length(last, whole)))
+    return float(
+        schedules.compute_share(schedule, tf.constant(step, tf.int64), Length(last, whole))
+    )
 
 
 @pytest.mark.parametrize("name", ["cosine", "exponential"])
