@@ -88,7 +88,8 @@ def describe_verdict(found: Comparison) -> str:
             f"{', '.join(found.whole.metrics)} with METRIC="
         )
     one = found.whole.metrics[found.metric]
-    change = f"{found.metric} {_format_signed(one.change.value)} {report_page.format_interval(one.change)}"
+    interval = report_page.format_interval(one.change)
+    change = f"{found.metric} {_format_signed(one.change.value)} {interval}"
     units = one.change.units.partition(":")[0]
     if one.change.alike:
         return f"No verdict, all records change alike: {change}"

@@ -107,7 +107,8 @@ def describe_changes(how: str, variables: Iterable[_Variable]) -> str | None:
     held, whole = (sum(one.bytes for one in by_row[kind]) for kind in (True, False))
     return (
         f"{how}: of {tables} with {rows:,} rows in all ({_format_size(held)}), a step changes only "
-        f"the rows its batch asks for; of the other parameters ({_format_size(whole)}) it changes all"
+        f"the rows its batch asks for; of the other parameters ({_format_size(whole)}) it "
+        "changes all"
     )
 
 
@@ -143,8 +144,8 @@ def check_memory(
             f"{_format_size(held[host])}, up to {_format_size(bytes_)} while they are saved, and "
             f"{_format_size(available[host])} of memory are free; "
             f"{_explain_size(name, shapes[name], total)}. Use a smaller embedding, fewer ids "
-            "(hash: buckets), train.optimizer.name=sgd, which remembers nothing, or cluster.ps on more "
-            "hosts"
+            "(hash: buckets), train.optimizer.name=sgd, which remembers nothing, or cluster.ps on "
+            "more hosts"
         )
 
 

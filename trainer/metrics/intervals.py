@@ -185,8 +185,8 @@ def count_units(groups: np.ndarray | None, chosen: np.ndarray) -> int:
 
 def estimate_share(hits: np.ndarray, groups: np.ndarray | None = None) -> MetricEstimate:
     """Returns the share of true `hits`, `[examples]` bool, with Wilson's interval (1927), or that
-    of `estimate_by_influence` if its `groups` make that wider. Where all hits are alike, nothing tells how
-    alike examples of a group are: each group then counts once."""
+    of `estimate_by_influence` if its `groups` make that wider. Where all hits are alike,
+    nothing tells how alike examples of a group are: each group then counts once."""
     found = wilson(int(np.count_nonzero(hits)), len(hits))
     if groups is None:
         return found
@@ -282,8 +282,8 @@ def estimate_area_under_roc(
 
     `labels` is `[examples]` of 0 and 1. The interval covers two: that of Newcombe (2006, method 5),
     which holds its promise for few examples and for areas near 1, and DeLong's (1988), of the
-    logit, which follows how the scores really lie, and with `groups` that of `estimate_by_influence` too.
-    Of an area of 0 or 1 only Newcombe's has a width, in which each group then counts once.
+    logit, which follows how the scores really lie, and with `groups` that of `estimate_by_influence`
+    too. Of an area of 0 or 1 only Newcombe's has a width, in which each group then counts once.
     `None` if only one label is there.
     """
     of_positive, of_negative = scores[labels == 1], scores[labels != 1]

@@ -67,8 +67,8 @@ def build_cells(found: Found) -> list[tuple[str, ...]]:
 
 
 def format_table(found: Found) -> str:
-    """Returns the `build_cells` for a terminal, which has room for a mark only where few records carry a
-    figure: a line below says what it means."""
+    """Returns what `build_cells` does for a terminal, which has room for a mark only where few
+    records carry a figure: a line below says what it means."""
     estimates = [one for rows in found.values() for row in rows for one in row.metrics.values()]
     shown = [
         (*line[:5], _format_marked(one), *line[6:])

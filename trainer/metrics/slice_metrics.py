@@ -119,7 +119,8 @@ class SliceEvaluation:
             self._summary = _build_summary(self._records, batch, kind, label=self._label)
         elif self._slices:
             raise errors.UsageError(
-                f"slices: the model serves neither 'class' nor 'prediction', but {_list_served(batch)}"
+                f"slices: the model serves neither 'class' nor 'prediction', but "
+                f"{_list_served(batch)}"
             )
         self._kind = kind
 

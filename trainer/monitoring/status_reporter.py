@@ -92,7 +92,8 @@ class Reporter:
         return math.inf if self._written is None else self._clock() - self._written
 
     def count_step(self, step: int) -> None:
-        """Keeps the newest step for `describe_reached`; it is called in each step, and writes nothing."""
+        """Keeps the newest step for `describe_reached`; it is called in each step, and writes
+        nothing."""
         self._made = step
 
     def describe_reached(self) -> dict[str, Any]:
