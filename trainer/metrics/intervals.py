@@ -282,8 +282,9 @@ def estimate_area_under_roc(
 
     `labels` is `[examples]` of 0 and 1. The interval covers two: that of Newcombe (2006, method 5),
     which holds its promise for few examples and for areas near 1, and DeLong's (1988), of the
-    logit, which follows how the scores really lie, and with `groups` that of `estimate_by_influence`
-    too. Of an area of 0 or 1 only Newcombe's has a width, in which each group then counts once.
+    logit, which follows how the scores really lie, and with `groups` that of
+    `estimate_by_influence` too. Of an area of 0 or 1 only Newcombe's has a width, in which each
+    group then counts once.
     `None` if only one label is there.
     """
     of_positive, of_negative = scores[labels == 1], scores[labels != 1]

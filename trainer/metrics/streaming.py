@@ -69,7 +69,7 @@ class UndefinedHook(tf.compat.v1.train.SessionRunHook):
     def end(self, session: Any) -> None:
         """Reports, after all batches."""
         for collector in self._collectors:
-            if problem := collector.problem():
+            if problem := collector.find_problem():
                 self._report(f"split {self._split}: {problem}")
 
 
