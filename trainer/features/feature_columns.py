@@ -115,8 +115,9 @@ def _stack_parts(features: Mapping[str, Any], parts: Iterable[PackedFeature]) ->
 
 
 def add_weights(features: Mapping[str, Any], planned: Iterable[Planned]) -> dict[str, Any]:
-    """Returns the features as the columns look for them, by `name_of`: ids that have weights, and
-    these, sparse and at the same places, because dense weights of 0 would be dropped."""
+    """Returns the features as the columns look for them, by `make_plain_name`: ids that have
+    weights, and these, sparse and at the same places, because dense weights of 0 would be
+    dropped."""
     found = dict(features)
     for feature in planned:
         if feature.weights is None:
