@@ -51,7 +51,7 @@ def _build_ours(records: dataset.RecordDataset) -> tf.data.Dataset:
     schedule = epoch_order.BlockSchedule(
         blocks, records.job.train.seed, np.zeros(len(blocks.records), np.int64)
     )
-    feed.begin(lambda: shares.assign_block_ranges(schedule, 0, 1))
+    feed.begin(lambda: shares.assign(schedule, 0, 1))
     return records.build_train_input_fn(feed, 1)()
 
 

@@ -14,7 +14,7 @@ def train_dataset(records, rank=0, readers=1, applied=None):
     train = records.job.train
     number = epoch_order.open_blocks(blocks, train.open_blocks, readers)
     feed = window_feed.Feed(blocks, train.seed, number)
-    feed.begin(lambda: shares.assign_block_ranges(schedule, rank, readers))
+    feed.begin(lambda: shares.assign(schedule, rank, readers))
     return records.build_train_input_fn(feed, readers)()
 
 

@@ -74,9 +74,7 @@ class Position:
         if not self.shared:
             schedule = epoch_order.BlockSchedule(blocks, job.train.seed, reached)
             end = self._end(reached)
-            self.feed.begin(
-                lambda: shares.assign_block_ranges(schedule, task.rank, task.num_readers, end=end)
-            )
+            self.feed.begin(lambda: shares.assign(schedule, task.rank, task.num_readers, end=end))
 
     @property
     def ends_with_chief(self) -> bool:
@@ -130,9 +128,8 @@ class Position:
             return self.counts.count(blocks, places, self.task.rank)
         if self.together:
             return tf.no_op()  # it is counted with the update
-        return self.counts.count(
-            blocks, places, self.task.rank, in_turn=self.dispatcher.is_in_turn()
-        )
+        turn = self.dispatcher.is_in_turn()
+        return self.counts.count(blocks, places, self.task.rank, in_turn=turn)
 
     def before_session(self, session: Any) -> None:
         """Must be called before a session is made for training, with a session on the same graph

@@ -27,7 +27,7 @@ class End:
     batch_size: int
 
 
-def assign_block_ranges(
+def assign(
     schedule: BlockSchedule, rank: int, num_readers: int, *, end: End | None = None
 ) -> Iterator[BlockRange | None]:
     """Yields the block ranges of one reader: each is whose records are the fewest so far. So

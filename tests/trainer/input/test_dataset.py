@@ -82,7 +82,7 @@ def test_every_block_read_by_offset_is_the_one_of_the_sequential_read(small_reco
 
 def _left_of_epoch(schedule, rank, readers):
     """Number of records of the first epoch that one of the readers is dealt."""
-    dealt = shares.assign_block_ranges(schedule, rank, readers)
+    dealt = shares.assign(schedule, rank, readers)
     return sum(
         map(
             schedule.count_left,

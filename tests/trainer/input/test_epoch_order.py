@@ -344,7 +344,7 @@ def test_readers_that_keep_pace_have_each_block_open_once(records, readers, want
 def _windows(schedule, rank, readers, number):
     """What a reader mixes at once, `number` blocks at most, of one epoch."""
     window: list[epoch_order.BlockRange] = []
-    for block_range in shares.assign_block_ranges(schedule, rank, readers):
+    for block_range in shares.assign(schedule, rank, readers):
         if window and (len(window) == number or block_range.epoch != window[0].epoch):
             yield [p.block for p in window]
             window = []

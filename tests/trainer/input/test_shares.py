@@ -23,7 +23,7 @@ BLOCKS = _blocks_of([8, 3, 8])
 def test_readers_share_the_backlog():
     """Each block range is the next of one of them, of the one that has had the fewest records."""
     schedule = epoch_order.BlockSchedule(BLOCKS, 1, np.array([4, 0, 0]))
-    dealt = [shares.assign_block_ranges(schedule, rank, 2) for rank in range(2)]
+    dealt = [shares.assign(schedule, rank, 2) for rank in range(2)]
     had = [0, 0]
     for position in range(50):
         rank = had.index(min(had))
@@ -38,7 +38,7 @@ def test_readers_that_step_together_stay_together(readers):
     records = np.array([8, 8, 8, 1] * 15)
     blocks = epoch_order.Blocks(("a",), np.zeros(60, np.int64), np.zeros(60, np.int64), records)
     schedule = epoch_order.BlockSchedule(blocks, 1, np.zeros(60))
-    dealt = [shares.assign_block_ranges(schedule, rank, readers) for rank in range(readers)]
+    dealt = [shares.assign(schedule, rank, readers) for rank in range(readers)]
     under_way = [next(block_ranges) for block_ranges in dealt]
     left = [records[block_range.block] for block_range in under_way]
     while under_way[0].epoch < 200:
@@ -58,7 +58,7 @@ class _Reader:
 
     def __init__(self, blocks, schedule, rank, readers, number, end):
         feed = window_feed.Feed(blocks, 1, number)
-        feed.begin(lambda: shares.assign_block_ranges(schedule, rank, readers, end=end))
+        feed.begin(lambda: shares.assign(schedule, rank, readers, end=end))
         self.windows, self.read = feed.read_windows(), []
 
     def batch(self, size):
@@ -124,9 +124,9 @@ def test_after_each_step_a_block_is_read_up_to_one_place(records, readers, size)
 def test_without_an_end_and_alone_there_is_nothing_but_block_ranges(readers):
     schedule = epoch_order.BlockSchedule(BLOCKS, 1, np.zeros(3, np.int64))
     end = shares.End(19, 8, 4)
-    alone = shares.assign_block_ranges(schedule, 0, 1, end=end)
+    alone = shares.assign(schedule, 0, 1, end=end)
     assert [next(alone) for _ in range(9)] == [schedule[n] for n in range(9)]
-    assert None not in itertools.islice(shares.assign_block_ranges(schedule, 1, readers), 50)
+    assert None not in itertools.islice(shares.assign(schedule, 1, readers), 50)
 
 
 def test_as_many_readers_as_blocks_come_to_the_end():

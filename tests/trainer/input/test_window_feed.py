@@ -32,7 +32,7 @@ def test_every_pipeline_begins_at_the_same_place():
     """A strategy drops all but the last; what the others were handed was not applied."""
     feed = _feed()
     schedule = epoch_order.BlockSchedule(_blocks(), 1, np.zeros(3))
-    feed.begin(lambda: shares.assign_block_ranges(schedule, 0, 1))
+    feed.begin(lambda: shares.assign(schedule, 0, 1))
     dropped, kept = feed.read_rows(), feed.read_rows()
     assert [next(dropped).tolist() for _ in range(5)] == [next(kept).tolist() for _ in range(5)]
 
