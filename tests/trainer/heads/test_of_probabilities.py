@@ -76,7 +76,7 @@ folder, *overrides = sys.argv[1:]
 one, two = (small_table.Table(pathlib.Path(folder), *strategy) for strategy in ((), overrides))
 found = []
 for table in (one, two):
-    rows = table.records.eval_input_fn("eval")
+    rows = table.records.build_eval_input_fn("eval")
     metrics = table.estimator.evaluate(rows, checkpoint_path=one.checkpoint)
     found.append({name: float(value) for name, value in metrics.items()})
 json.dump(found, sys.stdout)

@@ -137,7 +137,7 @@ def test_a_process_that_wakes_late_in_a_step_stood_still(tmp_path, monkeypatch):
     run, clock = RunFolder(str(tmp_path)), functools.partial(now.__getitem__, 0)
     own = Reporter(run, "chief-0", 50, beat=0.75, clock=clock)
     own.watch = Stopwatch(run, "chief-0", clock=clock)
-    own.watch.stepped(10, 0.0)
+    own.watch.record_step(10, 0.0)
     own.watch.enter("step")
 
     def sleep(seconds):
@@ -180,7 +180,7 @@ def test_the_time_after_a_process_is_done_is_the_end(tmp_path):
     run = RunFolder(str(tmp_path))
     own = Reporter(run, "worker-0", 50)
     own.watch.begin()
-    own.watch.stepped(10, 0.0)
+    own.watch.record_step(10, 0.0)
     own.watch.begin()  # the session was lost, as others had closed theirs
     own.report("training")
     own.report("done")

@@ -529,7 +529,7 @@ def test_what_is_not_known_of_a_step_makes_the_next_batch_not_late(scene):
 def test_a_real_session_tells_how_long_batches_were_ready(tmp_path):
     """The next batch is made in 0.1 s, and steps take 0.3 s: it lies for 0.2 s."""
     watch, early = Stopwatch(RunFolder(str(tmp_path)), "chief-0"), []
-    watch.stepped = lambda examples, waited, ready: early.append(ready)
+    watch.record_step = lambda examples, waited, ready: early.append(ready)
     slow = functools.partial(_slow, 0.1)
     with tf.Graph().as_default():
         dataset = tf.data.Dataset.from_tensors((np.float32(1), np.float32(1))).repeat()
