@@ -137,11 +137,11 @@ class Told:
         self.what = []
 
     @contextlib.contextmanager
-    def counting(self, what, folder=""):
+    def count_progress(self, what, folder=""):
         self.what.append(what)
         yield
 
-    watching = counting
+    watch_folder = count_progress
 
     def add_note(self, text):
         pass

@@ -24,7 +24,7 @@ class _Counting(RecordDataset):
 
     passes = 0
 
-    def serialized(self, split):
+    def read_serialized(self, split):
         self.passes += 1
         return super().read_serialized(split)
 
