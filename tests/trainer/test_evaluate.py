@@ -103,7 +103,7 @@ def test_of_several_labels_each_has_its_own_part(capsys):
         "test": {"loss": 0.7, "global_step": 60.0},
     }
     judged = types.SimpleNamespace(
-        table=lambda found: f"table of {', '.join(found)}",
+        format_table=lambda found: f"table of {', '.join(found)}",
         evaluate=lambda checkpoint: {
             split: CheckpointMetrics(
                 metrics,

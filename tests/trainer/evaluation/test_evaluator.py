@@ -261,7 +261,7 @@ def test_fewer_steps_are_final_if_there_was_a_reason(finished, evaluation_of, tm
     assert run.read(run_folder.RESULT)["final_step"] == 200
 
 
-@pytest.mark.parametrize("read", ["newest", "step_of"])
+@pytest.mark.parametrize("read", ["find_newest", "read_step"])
 def test_a_checkpoint_may_vanish_between_listing_and_reading(
     finished, evaluation_of, tmp_path, monkeypatch, read
 ):
