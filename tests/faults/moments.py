@@ -42,14 +42,14 @@ def install(due: Due, note: Callable[..., None]) -> None:
     _wrap(tf.compat.v1.train.Saver, "save", functools.partial(_report_save, due))
     _wrap(tf.compat.v1.train.CheckpointSaverHook, "_save", functools.partial(_whole_save, note))
     _wrap(dispatcher.Dispatcher, "take", functools.partial(_report_taking, due))
-    windows = window_feed.Feed.windows
+    windows = window_feed.Feed.read_windows
 
     def report_feed(feed: window_feed.Feed, *args) -> Iterator:
         for window in windows(feed, *args):
             _act(due(TAKING))
             yield window
 
-    window_feed.Feed.windows = report_feed
+    window_feed.Feed.read_windows = report_feed
 
 
 def report_restores(task: str, due: Due, note: Callable[..., None]) -> None:

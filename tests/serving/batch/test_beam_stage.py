@@ -104,7 +104,7 @@ def test_bad_rows_are_letters_and_the_others_are_answered(classifier, tmp_path):
     assert unknown == [22]
     assert beam_stage.read_agreements(str(tmp_path / "out"))[""].rows == 27
     tallies = letter_files.collect(str(tmp_path / "out"), lambda _: str(tmp_path / "letters"))
-    assert tallies["test"].lines() == ["1 x hour missing", "1 x origin allowed"]
+    assert tallies["test"].format_lines() == ["1 x hour missing", "1 x origin allowed"]
     assert (tmp_path / "letters").read_text().count("\n") == 2
 
 

@@ -92,7 +92,9 @@ def test_epochs_end_exactly_after_a_change_of_batch_size(commands, task_flags, s
         settings = ("train.steps=null", f"train.epochs={count}", f"train.batch_size={batch}")
         commands.run("trainer.task", *task_flags("lengths", *witness.SETTINGS, *settings))
         run = RunFolder(str(small_records.storage / "runs" / "lengths"))
-        return run.read(run_folder.RESULT), witness.read_applied(checkpoint_files.find_newest(run.path))
+        return run.read(run_folder.RESULT), witness.read_applied(
+            checkpoint_files.find_newest(run.path)
+        )
 
     result, applied = train(1, 100)
     assert applied.sum() == -(-due // 100) * 100
