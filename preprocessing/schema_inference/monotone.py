@@ -88,9 +88,14 @@ def _read_numbers(array: pa.Array, rules: config.Csv) -> np.ndarray:
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
     array = cast.null_empty_texts(array, config.Column(type="float32"))
+    present = array.is_valid().to_numpy(zero_copy_only=False)
+    # Arrow may fail to cast a slice of texts that has nulls.
+    array = array.drop_null()
     if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
         array = array.cast(pa.binary())
     if pa.types.is_binary(array.type) or pa.types.is_large_binary(array.type):
         array, _ = cast.cast(csv_numbers.normalize(array, rules), pa.string())
     made, _ = cast.cast(array, pa.float64())
-    return made.to_numpy(zero_copy_only=False)
+    numbers = np.full(len(present), np.nan)
+    numbers[present] = made.to_numpy(zero_copy_only=False)
+    return numbers

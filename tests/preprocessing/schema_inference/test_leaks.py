@@ -133,3 +133,12 @@ def test_numbers_with_a_decimal_comma_that_order_the_rows(tmp_path):
     path.write_text("\n".join(lines))
     found = write_config.propose(str(path), str(tmp_path / "made.yaml"), "price")
     assert tuple(found.telling) == ("log_price",)
+
+
+def test_numbers_with_gaps_and_empty_texts_in_quotes(tmp_path):
+    columns = {n: v for n, v in _prices().items() if n in ("price", "near")}
+    log_price = np.log(columns["price"]).round(4).astype(str)
+    for name, gap in (("gaps", ""), ("quoted", '""')):
+        columns[name] = np.where(np.arange(600) % 5 == 0, gap, log_price)
+    columns["price"] = np.where(np.arange(600) % 7 == 0, '""', columns["price"].astype(str))
+    assert _names(tmp_path, columns, label="price") == ("gaps", "quoted")
