@@ -242,7 +242,8 @@ class StepWork:
             last = self._last.seconds if self._last else 0.0
             last += self._of_last.hidden - self._of_last.exchange
             work.append((self._compute_work(self._current, last), self._current.examples))
-        paces = sorted(seconds / examples for seconds, examples in work if seconds > 0)
+        every = [seconds / examples for seconds, examples in work if seconds > 0]
+        paces = sorted(pace for pace in every if pace > 0)  # of next to no time it may be 0
         return paces[int(_BEST_SHARE * len(paces))] if paces else None
 
     def _compute_work(self, piece: _Piece, last: float = 0.0) -> float:

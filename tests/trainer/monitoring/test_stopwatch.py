@@ -10,7 +10,7 @@ import time
 import numpy as np
 import pytest
 import tensorflow as tf
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pipeline.runs import accounts
@@ -236,6 +236,7 @@ _spans = st.floats(0, 100)
 _parts = st.none() | st.tuples(st.floats(-1, 1000), st.floats(-1, 1000))
 
 
+@example([(0.0, 0.0, 0.0, None), (5.0, 5.0, 0.0, None), (1.0, 5e-324, 0.0, (0.0, 1.0))])
 @given(st.lists(st.tuples(_spans, _spans, _spans, _parts), max_size=60))
 def test_no_time_of_an_account_is_negative(steps):
     scene = Scene("unused")
