@@ -69,9 +69,11 @@ pip_install = $(PY) -m pip install --disable-pip-version-check --progress-bar of
 UNKNOWN  := $(foreach v,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(v)))),$(v)))
 NEAREST   = $(shell $(RUN_PYTHON) -c 'import difflib, sys; print(*difflib.get_close_matches(sys.argv[1].upper(), sys.argv[2:], 1))' \
 	$(call quoted,$(1)) $(VARIABLES))
-$(foreach v,$(UNKNOWN),$(error $(v)= does not exist$(patsubst %, (did you mean %=?),$(call NEAREST,$(v))); it must be one of \
-	$(subst $(space),$(comma) ,$(strip $(VARIABLES))). Settings of a config are given as SET="train.steps=500"))
-# Nor one that a target does not take. Its recipe says which: awk prints target:VARIABLE for each that
+# All names are listed only if none is close to what was typed.
+names     = $(if $(2), (did you mean $(2)=?). $(1),. $(1); variables of make are $(subst $(space),$(comma) ,$(strip $(VARIABLES))))
+$(foreach v,$(UNKNOWN),$(error $(v)= does not exist$(call names,Settings of a config are given as SET="train.steps=500",$(call NEAREST,$(v)))))
+# Nor one that a target does not take, except STORAGE, which messages and help print for all targets.
+# Its recipe says which: awk prints target:VARIABLE for each that
 # is in it, or in what it is made of, such as COMMON; and target: for itself.
 TAKEN    := $(if $(GIVEN),$(shell awk -v names='$(VARIABLES)' -v shared='COMMON CLOUD OF_CONFIG OF_RUN OVERRIDES' '\
 	/^[A-Za-z_-]+( *=|:)/ {name = $$1; sub(/:.*/, "", name); if (/^[a-z-]+:.*\#\# /) order[++n] = name} \
@@ -83,7 +85,7 @@ GOALS    := $(if $(MAKECMDGOALS),$(MAKECMDGOALS),help)
 list      = $(subst $(space),$(comma) ,$(strip $(1)))
 takers    = $(foreach t,$(TAKEN),$(if $(filter $(1),$(lastword $(subst :, ,$(t)))),$(firstword $(subst :, ,$(t)))))
 takes     = $(sort $(foreach g,$(GOALS),$(patsubst $(g):%,%,$(filter $(g):%,$(TAKEN)))))
-$(if $(filter-out $(TAKEN),$(addsuffix :,$(GOALS))),,$(foreach v,$(filter-out PYTHON $(takes),$(GIVEN)),$(error $(v)= does not exist \
+$(if $(filter-out $(TAKEN),$(addsuffix :,$(GOALS))),,$(foreach v,$(filter-out PYTHON STORAGE $(takes),$(GIVEN)),$(error $(v)= does not exist \
 	for $(call list,$(GOALS)), only for $(call list,$(call takers,$(v))); it must be one of $(call list,$(takes) PYTHON))))
 
 .DEFAULT_GOAL := help
