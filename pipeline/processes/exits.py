@@ -23,8 +23,8 @@ def prepare(code: int) -> int:
 
 
 def exit_at_once(code: int) -> None:
-    """Ends the process without any clean-up, as `prepare` says. It flushes nothing: a thread may
-    wait for whoever reads a stream."""
+    """Ends the process without any clean-up, and aborts it where `prepare` does. It flushes no
+    stream: that would wait for a thread that writes to a pipe which nobody reads."""
     if _aborts(code):
         _abort()
     os._exit(code)

@@ -115,10 +115,15 @@ def suggest_column(
         _drop_limits(rules)  # the model does not depend on it
         rules |= _suggest_infinite_limits(found)
     elif found.missing and not (found.listed or times):  # -1 is no date to the steps
-        rules |= _suggest_stand_in(found, made)
-        if "default" in rules:
-            made.notes.append(f"{rules['default']} stands for missing")
+        _let_stand_in(found, made)
     return made
+
+
+def _let_stand_in(found: ColumnProfile, made: SuggestedColumn) -> None:
+    """Adds the rule of what stands for missing, and says so."""
+    made.rules |= _suggest_stand_in(found, made)
+    if "default" in made.rules:
+        made.notes.append(f"{made.rules['default']} stands for missing")
 
 
 def _suggest_infinite_limits(found: ColumnProfile) -> dict[str, Any]:

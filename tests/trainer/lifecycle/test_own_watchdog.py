@@ -171,7 +171,7 @@ class Left(BaseException):
 
 @pytest.fixture
 def left(monkeypatch):
-    """The exit codes that this process was to end with; it goes on instead."""
+    """Collects the exit codes with which this process would have ended."""
     codes = []
 
     def end(code):
@@ -215,7 +215,7 @@ def cluster(commands, task_flags, small_records):
 
 
 def find_silence(commands, run, chief):
-    """Returns after how many seconds without a step the chief has ended, by its last words."""
+    """Returns the seconds without a step that the error line of the chief names."""
     found = re.match(r"error: no step for (\d+) s, which", error_line(commands.end(chief, code=75)))
     status = run_folder.read_statuses(run)["chief-0"]
     assert (status.state, status.exit_code) == ("failed", 75)
