@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from pipeline import config
 from pipeline.config.column_config import JSON
-from preprocessing.arrow import arrow_types, lists, number_texts
+from preprocessing.arrow import arrow_types, lists, nulls, number_texts
 
 # Whole numbers as they are written where a column has gaps: 16777217.0; and with a sign: +5
 _POINT = r"^([+-]?\d+)\.0*$"
@@ -70,9 +70,8 @@ def null_empty_texts(array: pa.Array, column: config.Column) -> pa.Array:
     taken = column.type in ("int64", "float32") or column.dates is not None
     if column.list or column.shape or not taken:
         return array
-    return (
-        pc.if_else(empty, None, array) if (empty := find_empty_texts(array)) is not None else array
-    )
+    empty = find_empty_texts(array)
+    return array if empty is None else nulls.put_null(array, empty)
 
 
 def find_empty_texts(array: pa.Array) -> pa.Array | None:
@@ -176,7 +175,7 @@ def cast(array: pa.Array, target: pa.DataType) -> tuple[pa.Array, np.ndarray | N
         return cast_all(array, target), None
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         bad = _find_bad_rows(array, target)
-    kept = pc.if_else(pa.array(bad), pa.scalar(None, array.type), array)
+    kept = nulls.put_null(array, bad)
     # Where no value at all can be cast, there may not even be a cast for nulls.
     nothing = kept.null_count == len(array)
     return (pa.nulls(len(array), target) if nothing else cast_all(kept, target)), bad
@@ -244,7 +243,7 @@ def _refuse_nul(array: pa.Array, faults: list[Fault]) -> pa.Array:
     if not bad.any():
         return array
     faults.append(("encoding", bad))
-    return pc.if_else(pa.array(bad), pa.scalar(None, pa.string()), array)
+    return nulls.put_null(array, bad)
 
 
 def _refuse_overflow(raw: pa.Array, made: pa.Array, faults: list[Fault]) -> pa.Array:
@@ -258,7 +257,7 @@ def _refuse_overflow(raw: pa.Array, made: pa.Array, faults: list[Fault]) -> pa.A
         said = pc.match_substring_regex(raw.cast(pa.string()), "(?i)inf")
     bad = pc.and_not(endless, said.fill_null(True)).to_numpy(zero_copy_only=False)
     faults.append(("overflow", bad))
-    return pc.if_else(pa.array(bad), pa.scalar(None, made.type), made)
+    return nulls.put_null(made, bad)
 
 
 def _refuse_holes(lists: pa.Array, column: config.Column, faults: list[Fault]) -> pa.Array:
@@ -270,4 +269,4 @@ def _refuse_holes(lists: pa.Array, column: config.Column, faults: list[Fault]) -
     there = values.is_valid().to_numpy(zero_copy_only=False)
     bad[bad] = ~there.reshape(-1, column.size).all(axis=1)
     faults.append(("type", bad))
-    return pc.if_else(pa.array(bad), pa.scalar(None, lists.type), lists)
+    return nulls.put_null(lists, bad)

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.steps import date_forms
-from preprocessing.arrow import cast
+from preprocessing.arrow import cast, nulls
 
 _DAY, _COMPACT = len("2013-01-31"), len("20130131")
 # The time behind a date of ISO 8601, and an offset from UTC.
@@ -42,7 +42,7 @@ def parse_instants(form: str, texts: pa.StringArray) -> pa.Int64Array:
 
     A time is in UTC unless an offset follows, such as +0200; zones by name are not looked at.
     """
-    texts = pc.if_else(match_form(form, texts), texts, pa.scalar(None, pa.string()))
+    texts = nulls.put_null(texts, pc.invert(match_form(form, texts)))
     iso = rewrite_as_iso(form, texts)
     days, _ = cast.cast(pc.utf8_slice_codeunits(iso, 0, _DAY), pa.date32())
     parts = pc.extract_regex(iso, _CLOCK)

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from pipeline import config
 from pipeline.console.figures import bound
 from pipeline.steps import date_forms
-from preprocessing.arrow import arrow_types, date_texts, image_values, lists
+from preprocessing.arrow import arrow_types, date_texts, image_values, lists, nulls
 from preprocessing.arrow.cast import Fault
 
 # How many allowed values an error lists.
@@ -53,7 +53,7 @@ def null_nan(array: pa.Array, column: config.Column) -> tuple[pa.Array, np.ndarr
         return array, np.zeros(len(array), bool)
     found = pc.is_nan(array).fill_null(False)
     rows = found.to_numpy(zero_copy_only=False)
-    return pc.if_else(found, pa.scalar(None, array.type), array) if rows.any() else array, rows
+    return nulls.put_null(array, found) if rows.any() else array, rows
 
 
 def find_not_finite(array: pa.Array, column: config.Column, *, label: bool) -> list[Fault]:

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from pipeline import config
 from pipeline.config.splits import SPLITS, ColumnSplit, HashSplit, SplitName, TimeSplit, instant
 from pipeline.steps import date_forms
-from preprocessing.arrow import binary, cast, date_texts
+from preprocessing.arrow import binary, cast, date_texts, nulls
 from preprocessing.rows import hashing
 from preprocessing.sources import keys
 
@@ -107,11 +107,10 @@ def _parse_instants(texts: pa.StringArray) -> pa.Int64Array:
     """
     texts = pc.replace_substring_regex(texts, _FINER, r"\1")
     zoned = pc.match_substring_regex(texts, _ZONE)
-    none = pa.scalar(None, pa.string())
     with_zone, without = pa.timestamp("us", "UTC"), pa.timestamp("us")
     parts = [
-        cast.cast(pc.if_else(zoned, texts, none), with_zone)[0],
-        cast.cast(pc.if_else(zoned, none, texts), without)[0],
+        cast.cast(nulls.put_null(texts, pc.invert(zoned)), with_zone)[0],
+        cast.cast(nulls.put_null(texts, zoned), without)[0],
     ]
     return pc.coalesce(*(part.cast(pa.int64()) for part in parts))
 

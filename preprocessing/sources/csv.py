@@ -20,7 +20,7 @@ import pyarrow.csv as pa_csv
 from pipeline import config, errors, storage
 from pipeline.config.splits import SplitName
 from pipeline.records import file_kinds
-from preprocessing.arrow import number_texts
+from preprocessing.arrow import nulls, number_texts
 from preprocessing.sources import base, csv_lines, csv_numbers, files
 
 # How many characters of a row that has too few or too many columns are kept, and how many bytes of
@@ -175,8 +175,8 @@ class CsvSource(base.Source):
         texts = [text.encode() for text in self.data.csv.missing if text]
         if not (self.data.csv.quoted_missing and texts):
             return batch
-        listed, none = pa.array(texts), pa.scalar(None, pa.binary())
-        arrays = [pc.if_else(pc.is_in(array, listed), none, array) for array in batch.columns]
+        listed = pa.array(texts)
+        arrays = [nulls.put_null(array, pc.is_in(array, listed)) for array in batch.columns]
         return pa.record_batch(arrays, batch.schema)
 
     def _normalize_numbers(self, batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -16,10 +16,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pipeline.config.feature_config import Label
 from pipeline.console.figures import figure
+from preprocessing.arrow import nulls
 from preprocessing.sources.base import Rows
 from serving.batch.agreement import CLASS, NUMBER, Agreement, find_truth, is_number, measure
 
@@ -121,7 +121,7 @@ def compare_labels(
         # As it is in the column: a float32 has fewer digits than the float64 it is compared as.
         shown = labels if is_number(labels.type) else pa.array(values)
     agreement = measure(answered, found[answered][known], values[known])
-    return pc.if_else(pa.array(known), shown, pa.scalar(None, shown.type)), agreement
+    return nulls.put_null(shown, ~known), agreement
 
 
 def render(found: pa.Table, rows: int) -> str:
