@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import sys
 import time
@@ -162,7 +163,9 @@ def slurm(tmp_path, monkeypatch):
         return answer
 
     monkeypatch.setattr(commands, "ask", ask)
-    monkeypatch.setattr(run_folder, "silence", lambda run: 0.0)
+    # A later step may take its time.
+    silences = itertools.chain([0.0], itertools.repeat(60.0))
+    monkeypatch.setattr(run_folder, "silence", lambda run: next(silences))
     monkeypatch.setattr(steps, "_POLL", 0.05)
     return made
 
