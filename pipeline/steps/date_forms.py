@@ -10,14 +10,19 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, TypeAlias, get_args
 
 # ISO 8601: a date, and maybe a time to the minute or finer. Zones are not looked at.
-_ZONE = r"([+-]\d{2}:?\d{2}|(?i:z|utc?|gmt|[ecmp][sd]t))"
+_ZONE = r"((?i:utc|gmt)?[+-]\d{2}:?\d{2}( \([A-Za-z ]+\))?|(?i:z|utc?|gmt|[ecmp][sd]t))"
 _DATE = r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])"
 _TIME = r"([T ]([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?)?"
 # Other ways, in which leading zeros may be left out, and hours may be those of a clock face.
 _YEAR, _MONTH, _DAY = r"\d{4}", "(0?[1-9]|1[0-2])", r"(0?[1-9]|[12]\d|3[01])"
-_CLOCK = rf"([01]?\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d+)?)?( ?[AaPp][Mm])?( ?{_ZONE})?"
-_LOOSE = f"([T ]{_CLOCK})?"
-_AFTER_NAMES = f"((,? +|T|:){_CLOCK})?"
+# Halves of the day may be written `p.m.` and stand behind a space that does not break, narrow or
+# not, as browsers write it. Without minutes only they show that a number is an hour.
+_SPACE = "[ \u00a0\u202f]?"
+_HALF = rf"{_SPACE}[AaPp]\.?{_SPACE}[Mm]"
+_MINUTES = rf"([01]?\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d+)?)?({_HALF}\.?)?( ?{_ZONE})?"
+_CLOCK = rf"({_MINUTES}|(0?[1-9]|1[0-2]){_HALF}\.?( ?{_ZONE})?)"
+_LOOSE = f"((,? +|T){_CLOCK})?"
+_AFTER_NAMES = f"((,? +(at +)?|T){_CLOCK}|:{_MINUTES})?"
 # Two digits of a year, with all zeros: without them it could as well be a version.
 _MONTH_2, _DAY_2, _YEAR_2 = r"(0[1-9]|1[0-2])", r"(0[1-9]|[12]\d|3[01])", r"\d\d"
 _MONTHS = (
@@ -37,7 +42,7 @@ _MONTHS = (
 _NAME = rf"(?i:{'|'.join(_MONTHS)})\.?"
 _WEEKDAY = r"(?i:(mon|tue(s|sday)?|wed(nes)?|thu(r|rs)?|fri|sat(ur)?|sun)(day)?)\.?,? +"
 _COMPACT_CLOCK = rf"([01]\d|2[0-3]):?[0-5]\d(:?[0-5]\d(\.\d+)?)?{_ZONE}?"
-_ORDINAL, _GAP = "(?i:st|nd|rd|th)?", "[ ,.-]{0,2}"
+_ORDINAL, _GAP = "(?i:st|nd|rd|th)?", "[ ,./-]{0,2}"
 _NAMED_DAY = f"{_DAY}{_ORDINAL}"
 
 TextForm: TypeAlias = Literal[
@@ -109,10 +114,16 @@ TEXTS: Mapping[str, str] = {
 }
 # A month or a quarter: what counts is its first day.
 OF_MONTHS = ("y-m", "m/y", "month y", "quarter")
-MORNING, AFTERNOON = r".*[\d ][Aa][Mm].*", r".*[\d ][Pp][Mm].*"
+MORNING, AFTERNOON = (rf".*\d{_SPACE}{half}\.?{_SPACE}[Mm].*" for half in ("[Aa]", "[Pp]"))
 
 _Rewrites = list[tuple[str, str]]
-_PAD = (r"\b(\d)\b", r"0\1")
+# Two digits of each number, of tenths of a second too, and minutes behind each hour.
+_PADS = [
+    (r"(\d)T(\d)", r"\1 \2"),
+    (r"(:\d\d\.\d)\b", r"\10"),
+    (rf"(^|[ T])(\d\d?)({_HALF})", r"\1\2:00\3"),
+    (r"\b(\d)\b", r"0\1"),
+]
 # Two digits of a year from 50 on are of the last century, as in Oracle's RR: data tell of the past,
 # and POSIX, with 69, would take 1963 for 2063.
 _CENTURIES = (("([5-9]\\d)", "19"), ("(\\d\\d)", "20"))
@@ -123,13 +134,13 @@ def _build_numeric_rewrites(form: str) -> _Rewrites:
     mark = next(mark for mark in "/-." if mark in form)
     order = form.split(mark)
     places = {part[0]: rf"\{order.index(part) + 1}" for part in order}
-    made = [_PAD]
+    made = list(_PADS)
     for year, century in _CENTURIES if "yy" in order else ((r"(\d{4})", ""),):
         parts = [year if part[0] == "y" else r"(\d\d)" for part in order]
         made.append(
             (
-                f"^{f'[{mark}]'.join(parts)}\\b",
-                f"{century}{places['y']}-{places['m']}-{places['d']}",
+                f"^{f'[{mark}]'.join(parts)}(?:,? +)?",
+                f"{century}{places['y']}-{places['m']}-{places['d']} ",
             )
         )
     return made
@@ -138,13 +149,13 @@ def _build_numeric_rewrites(form: str) -> _Rewrites:
 def _month_rewrites(*orders: tuple[str, str]) -> _Rewrites:
     """Returns what makes ISO 8601 of dates with the name of a month."""
     months = [
-        (rf"(?i)[ ,.-]*{name[:3]}[a-z]*[ ,.-]*", f"-{number:02}-")
+        (rf"(?i)[ ,./-]*{name[:3]}[a-z]*[ ,./-]*", f"-{number:02}-")
         for number, name in enumerate(_MONTHS, 1)
     ]
-    return [(f"^{_WEEKDAY}", ""), (r"(\d)(?i:st|nd|rd|th)\b", r"\1"), *months, _PAD, *orders]
+    return [(f"^{_WEEKDAY}", ""), (r"(\d)(?i:st|nd|rd|th)\b", r"\1"), *months, *_PADS, *orders]
 
 
-_SEPARATED = r"(?:,? +|T|:)?"
+_SEPARATED = r"(?:,? +(?:at +)?|:)?"
 # What makes ISO 8601 of each form, one after the other.
 _REWRITES: Mapping[str, _Rewrites] = {
     "iso": [],
@@ -176,7 +187,7 @@ _REWRITES: Mapping[str, _Rewrites] = {
             for number, month in zip(range(1, 5), itertools.count(1, 3), strict=False)
         ),
     ],
-    "clock": [(r"^(\d):", r"0\1:"), (r"^(\d\d):", r"1970-01-01 \1:")],
+    "clock": [*_PADS, (r"^(\d\d):", r"1970-01-01 \1:")],
 }
 
 

@@ -55,7 +55,8 @@ class Date(Step):
     or an integer. `yy`: two digits, 1950 to 2049. `month`: its English name, such
     as `31 Jan 2013`, `Thu, 31 Jan 2013 23:59:00 +0000` and `January 31, 2013`. `y-m`, `m/y`,
     `month y` and `quarter` (`2013Q1`) are their first day. `clock`: a time of day, such as `13:45`,
-    `13:45:01` or `01:45 PM`. Zones are ignored. `seconds` to
+    `13:45:01` or `01:45 PM`. A time may stand behind a date, as in `1/31/2013, 1:45 PM`,
+    `01/31/2013 1 p.m.` and `31/Jan/2013:13:45:01`. Zones are ignored. `seconds` to
     `nanoseconds`: integers that count since 1970-01-01 in UTC (Unix time)."""
 
     def check(self, kind: Kind, shape: tuple[int, ...]) -> None:

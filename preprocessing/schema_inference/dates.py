@@ -21,6 +21,7 @@ _FROM, _TO = datetime.date(1990, 1, 1), datetime.date(2100, 1, 1)
 _FROM_UNCALLED, _TO_UNCALLED = datetime.date(2000, 1, 1), datetime.date(2040, 1, 1)
 _EPOCH = datetime.date(1970, 1, 1)
 _A_DAY, _A_YEAR = 86400, 365
+_DAY = len("2013-01-31")
 # What whole numbers such as 20190131 can be the days of.
 COMPACT_FROM, COMPACT_TO = 1900, 2099
 _LONGEST = np.array([31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
@@ -130,8 +131,9 @@ class Seen:
             iso = {form: date_texts.rewrite_as_iso(form, texts) for form in self.forms}
             for form in self.forms:
                 self._see_span(form, texts, iso[form])
+            days = {form: pc.utf8_slice_codeunits(iso[form], 0, _DAY) for form in self.forms}
             for pair in itertools.combinations(self.forms, 2):
-                if not iso[pair[0]].equals(iso[pair[1]]):
+                if not days[pair[0]].equals(days[pair[1]]):
                     self._apart.add(pair)
         if not self.no_dates:
             self._sort(texts, one)
