@@ -90,11 +90,11 @@ class Column(Section):
     """Longest valid text, in characters. Only for `string`."""
     allowed: tuple[int | float | str, ...] = ()
     """All valid values; empty: any. Not for `uint8` and `image`."""
-    dates: date_forms.TextForm | None = None
-    """All values are days of the calendar, maybe with a time, written in this
-    [form](config.md#date); a row with another value becomes a dead letter. Only for `string`, and
-    `ymd` also for `int64`. Not set: any text. The step `date`
-    makes -1 of one that is no date, which draws a warning in preprocessing and predictions."""
+    dates: date_forms.Form | None = None
+    """All values are days of the calendar, maybe with a time, or numbers since 1970, written in
+    this [form](config.md#date); a row with another value becomes a dead letter. Only for `string`,
+    and `ymd` also for `int64`. Not set: any text. The step `date` makes -1 of one that is no date,
+    which draws a warning in preprocessing and predictions."""
     missing: Literal["reject", "drop", "allow"] = "reject"
     """What happens to a row without a value. NaN is no value, in every source. `reject`: it becomes
     a dead letter. `drop`: it is dropped and counted. `allow`: the record lacks the feature, and the

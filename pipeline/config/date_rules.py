@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
 from pipeline.config.feature_config import Feature
-from pipeline.steps.date_forms import TextForm
-from pipeline.steps.dates import EPOCHS, Date
+from pipeline.steps.date_forms import EPOCHS, Form
+from pipeline.steps.dates import Date
 
 # The forms in which steps read each column that has no rule.
-Unruled: TypeAlias = Mapping[str, tuple[TextForm, ...]]
+Unruled: TypeAlias = Mapping[str, tuple[Form, ...]]
 NONE: Unruled = {}
 
 
@@ -29,9 +29,10 @@ def check(features: Mapping[str, Feature], columns: Mapping[str, Any]) -> None:
 
 def find_unruled(features: Mapping[str, Feature], columns: Mapping[str, Any]) -> Unruled:
     """Returns the columns whose values the step `date` reads, and no rule checks."""
-    found: dict[str, tuple[TextForm, ...]] = {}
+    found: dict[str, tuple[Form, ...]] = {}
     for _, name, form in _read(features, columns):
-        if columns[name].dates is None and form not in EPOCHS:
+        numbers = form in EPOCHS and columns[name].type != "string"
+        if columns[name].dates is None and not numbers:
             found[name] = (*found.get(name, ()), form)
     return {name: tuple(dict.fromkeys(forms)) for name, forms in found.items()}
 

@@ -71,6 +71,11 @@ TextForm: TypeAlias = Literal[
     "quarter",
     "clock",
 ]
+# Numbers since 1970-01-01 in UTC, and how many of them are a second. Texts may have decimals.
+Epoch: TypeAlias = Literal["seconds", "milliseconds", "microseconds", "nanoseconds"]
+Form: TypeAlias = TextForm | Epoch
+EPOCHS: Mapping[str, int] = {name: 1000**power for power, name in enumerate(get_args(Epoch))}
+NUMBER = r"-?(\d{1,19}(\.\d*)?|\d(\.\d*)?[eE]\+?(0?\d|1[0-8]))"
 # The same day, or its month or quarter, in each form; a time of day is one of 1970-01-01.
 EXAMPLES: Mapping[str, str] = {
     form: form.replace("month", "Jan")
@@ -79,7 +84,12 @@ EXAMPLES: Mapping[str, str] = {
     .replace("m", "01")
     .replace("d", "31")
     for form in get_args(TextForm)
-} | {"iso": "2013-01-31", "quarter": "2013Q1", "clock": "13:45"}
+} | {
+    "iso": "2013-01-31",
+    "quarter": "2013Q1",
+    "clock": "13:45",
+    **{form: str(1_359_590_400 * unit) for form, unit in EPOCHS.items()},
+}
 
 # How texts are written -> what the whole of one matches; of those that read a text alike, the first
 # is the usual one.
@@ -189,6 +199,11 @@ _REWRITES: Mapping[str, _Rewrites] = {
     ],
     "clock": [*_PADS, (r"^(\d\d):", r"1970-01-01 \1:")],
 }
+
+
+def get_pattern(form: str) -> str:
+    """Returns what the whole of a text of a form, or of numbers since 1970, matches."""
+    return NUMBER if form in EPOCHS else TEXTS[form]
 
 
 def rewrites(form: str) -> Sequence[tuple[str, str]]:

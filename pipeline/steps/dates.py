@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
 from pipeline.steps import date_forms
 from pipeline.steps.base import Follows, Kind, Step
+from pipeline.steps.date_forms import EPOCHS
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
-# Whole numbers since 1970, and how many of them are a second.
-EPOCHS: Mapping[str, int] = {
-    "seconds": 1,
-    "milliseconds": 1000,
-    "microseconds": 1_000_000,
-    "nanoseconds": 1_000_000_000,
-}
 # Whole numbers such as 20190131.
 COMPACT = "ymd"
 _A_DAY = 86400
@@ -48,21 +41,20 @@ class Date(Step):
     """The part. `minute_of_day` counts minutes from midnight. `weekday`: Monday is 0.
     `day_of_year`: 1 January is 1. `calendar_day`: 31 times the months before it, plus the day, so
     that 4 July is 190 in leap years, too. `days`: days since 1970-01-01."""
-    form: (
-        date_forms.TextForm | Literal["seconds", "milliseconds", "microseconds", "nanoseconds"]
-    ) = "iso"
+    form: date_forms.Form = "iso"
     """How dates are written. `iso`: `2013-01-31` or `2013-01-31T23:59:00Z`. `ymd`: `20130131`, text
     or an integer. `yy`: two digits, 1950 to 2049. `month`: its English name, such
     as `31 Jan 2013`, `Thu, 31 Jan 2013 23:59:00 +0000` and `January 31, 2013`. `y-m`, `m/y`,
     `month y` and `quarter` (`2013Q1`) are their first day. `clock`: a time of day, such as `13:45`,
     `13:45:01` or `01:45 PM`. A time may stand behind a date, as in `1/31/2013, 1:45 PM`,
     `01/31/2013 1 p.m.` and `31/Jan/2013:13:45:01`. Zones are ignored. `seconds` to
-    `nanoseconds`: integers that count since 1970-01-01 in UTC (Unix time)."""
+    `nanoseconds`: numbers that count since 1970-01-01 in UTC (Unix time), as integers or as text,
+    such as `1359639900.5`."""
 
     def check(self, kind: Kind, shape: tuple[int, ...]) -> None:
-        """Raises `ValueError` for a form of texts where it gets numbers, or of numbers."""
-        allowed = (*EPOCHS, COMPACT) if kind == "integer" else tuple(date_forms.TEXTS)
-        if self.form not in allowed:
+        """Raises `ValueError` for a form of texts where it gets integers."""
+        allowed = (*EPOCHS, COMPACT)
+        if kind == "integer" and self.form not in allowed:
             raise ValueError(f"of {kind} form must be {', '.join(allowed)}, got {self.form}")
 
     def apply(self, x: tf.Tensor) -> tf.Tensor:
@@ -70,7 +62,8 @@ class Date(Step):
         import tensorflow as tf
 
         if self.form in EPOCHS:
-            seconds = tf.cast(x, tf.int64) // EPOCHS[self.form]
+            x = _read_numbers(x) if x.dtype == tf.string else tf.cast(x, tf.int64)
+            seconds = tf.cast(x // EPOCHS[self.form], tf.int64)
             return tf.where(
                 tf.not_equal(x, _UNKNOWN), _part(self.part, _split_seconds(seconds)), _UNKNOWN
             )
@@ -123,6 +116,14 @@ class Clock(Step):
         if self.part == "hour":
             return x // 100
         return x % 100 if self.part == "minute" else x // 100 * 60 + x % 100
+
+
+def _read_numbers(texts: tf.Tensor) -> tf.Tensor:
+    """Returns numbers since 1970 as float64, which has the seconds of all units; -1 for others."""
+    import tensorflow as tf
+
+    known = tf.strings.regex_full_match(texts, date_forms.NUMBER)
+    return tf.strings.to_number(tf.where(known, texts, str(_UNKNOWN)), tf.float64)
 
 
 def _weights() -> list[list[int]]:

@@ -16,11 +16,12 @@ _CLOCK = (
     r"[^+-]*(?:(?P<sign>[+-])(?P<ahead>\d\d):?(?P<more>\d\d))?)?"
 )
 _SECOND = 1_000_000  # in microseconds
+_BEYOND = 2.0**63
 
 
 def match_form(form: str, texts: pa.Array) -> pa.Array:
     """Tells of each text if it is written in a form; 30 February may be."""
-    return pc.match_substring_regex(texts, f"^({date_forms.TEXTS[form]})$")
+    return pc.match_substring_regex(texts, f"^({date_forms.get_pattern(form)})$")
 
 
 def rewrite_as_iso(form: str, texts: pa.Array) -> pa.Array:
@@ -32,6 +33,8 @@ def rewrite_as_iso(form: str, texts: pa.Array) -> pa.Array:
 
 def find_unreal_days(form: str, texts: pa.Array) -> np.ndarray:
     """Tells of each text of a form if it is a day that is not in the calendar."""
+    if form in date_forms.EPOCHS:
+        return np.zeros(len(texts), bool)
     days = pc.utf8_slice_codeunits(rewrite_as_iso(form, texts), 0, _DAY).dictionary_encode()
     _, bad = cast.cast(days.dictionary, pa.date32())
     return np.zeros(len(texts), bool) if bad is None else bad[days.indices.to_numpy()]
@@ -43,6 +46,8 @@ def parse_instants(form: str, texts: pa.StringArray) -> pa.Int64Array:
     A time is in UTC unless an offset follows, such as +0200; zones by name are not looked at.
     """
     texts = nulls.put_null(texts, pc.invert(match_form(form, texts)))
+    if form in date_forms.EPOCHS:
+        return _count_microseconds(form, texts)
     iso = rewrite_as_iso(form, texts)
     days, _ = cast.cast(pc.utf8_slice_codeunits(iso, 0, _DAY), pa.date32())
     parts = pc.extract_regex(iso, _CLOCK)
@@ -61,6 +66,14 @@ def parse_instants(form: str, texts: pa.StringArray) -> pa.Int64Array:
     of_day = (hour * 60 + minutes) * 60 + number["second"]
     midnights = days.cast(pa.timestamp("us")).cast(pa.int64())
     return pc.add(midnights, pa.array(np.rint(of_day * _SECOND).astype(np.int64)))
+
+
+def _count_microseconds(form: str, numbers: pa.StringArray) -> pa.Int64Array:
+    """Returns numbers since 1970 as microseconds; null for those of no year that int64 has."""
+    found = numbers.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    found = np.rint(found * (_SECOND / date_forms.EPOCHS[form]))
+    known = np.abs(found) < _BEYOND
+    return pa.array(np.where(known, found, 0).astype(np.int64), mask=~known)
 
 
 def find_unreadable(form: str, values: pa.Array) -> np.ndarray:

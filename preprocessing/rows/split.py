@@ -83,7 +83,7 @@ def _assign_by_hash(named: binary.Binary, data: config.Data, found: np.ndarray) 
 
 
 def _assign_by_time(
-    column: pa.Array, rule: TimeSplit, found: np.ndarray, *, form: date_forms.TextForm
+    column: pa.Array, rule: TimeSplit, found: np.ndarray, *, form: date_forms.Form
 ) -> tuple[np.ndarray, list[cast.Fault]]:
     faults: list[cast.Fault] = []
     if pa.types.is_string(column.type):

@@ -11,16 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.steps import date_forms, dates
+from pipeline.steps import date_forms
 from pipeline.steps.dates import COMPACT
 from preprocessing.arrow import date_texts
 
-# Numbers are taken for times since 1970 if all are in these years; of a column that is not called
-# so only milliseconds in fewer years, as identifiers have as many digits.
-_FROM, _TO = datetime.date(1990, 1, 1), datetime.date(2100, 1, 1)
-_FROM_UNCALLED, _TO_UNCALLED = datetime.date(2000, 1, 1), datetime.date(2040, 1, 1)
 _EPOCH = datetime.date(1970, 1, 1)
-_A_DAY, _A_YEAR = 86400, 365
+_A_YEAR = 365
 _DAY = len("2013-01-31")
 # What whole numbers such as 20190131 can be the days of.
 COMPACT_FROM, COMPACT_TO = 1900, 2099
@@ -244,23 +240,6 @@ class Seen:
             if not len(texts):
                 return
         self.no_dates = True
-
-
-def detect_unix_time(
-    least: float | int | None, greatest: float | int | None, *, called: bool = True
-) -> tuple[str, DateRange] | None:
-    """Returns what whole numbers from `least` to `greatest` count, if it is time since 1970.
-    `called` tells if the column is called a time."""
-    if least is None or greatest is None:
-        return None
-    start, end = (_FROM, _TO) if called else (_FROM_UNCALLED, _TO_UNCALLED)
-    for form, unit in dates.EPOCHS.items() if called else (("milliseconds", 1000),):
-        first, last = (int(number) // unit // _A_DAY for number in (least, greatest))
-        if (start - _EPOCH).days <= first <= last < (end - _EPOCH).days:
-            days = last - first + 1
-            months = set(range(min(12, 1 + days // 31)))
-            return form, DateRange(first, last, months, set(range(min(31, days))), set(range(24)))
-    return None
 
 
 def _widen(known: DateRange | None, parts: tuple[np.ndarray, np.ndarray, np.ndarray]) -> DateRange:

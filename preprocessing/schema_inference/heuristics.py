@@ -68,8 +68,8 @@ def suggest_column(
     rules |= _suggest_range(found) if found.kind != "string" else _suggest_text_rules(name, found)
     if found.missing:
         rules["missing"] = "allow"
-    made = SuggestedColumn(rules, _write_notes(found, rows))
-    times = None
+    times = suggest_dates.find(name, found)
+    made = SuggestedColumn(rules, _write_notes(found, rows, dated=times is not None))
     if traits.is_personal(name, found):
         rules["sensitive"] = True
         made.notes.append("looks like personal data: values are redacted")
@@ -85,7 +85,7 @@ def suggest_column(
             _drop_limits(rules)  # new tags come every day
         if made.steps == ["vocabulary"]:
             rules["vocabulary"] = {}
-    elif times := suggest_dates.find(name, found):
+    elif times:
         form, span = times
         made.notes.append(suggest_dates.write_note(form, found))
         _drop_limits(rules)  # later days come
@@ -214,7 +214,7 @@ def _suggest_text_rules(name: str, found: ColumnProfile) -> dict[str, Any]:
     return rules
 
 
-def _write_notes(found: ColumnProfile, rows: int) -> list[str]:
+def _write_notes(found: ColumnProfile, rows: int, *, dated: bool) -> list[str]:
     notes = []
     if found.different is None:
         count = found.count_of_different
@@ -227,7 +227,7 @@ def _write_notes(found: ColumnProfile, rows: int) -> list[str]:
         notes.append(f"{share:.1%} missing" if share >= 0.001 else f"{found.missing:,} missing")
     if found.about.not_finite:
         notes.append(f"{found.about.not_finite:,} not finite")
-    if found.kind == "float32" and (few := traits.count_merged(found)):
+    if found.kind == "float32" and not dated and (few := traits.count_merged(found)):
         notes.append(_describe_merged(found, *few))
     if found.kind == "string":
         if found.about.least != found.about.greatest:

@@ -16,6 +16,7 @@ from preprocessing.schema_inference import (
     suggest_dates,
     suggest_label,
     traits,
+    unread_dates,
 )
 from preprocessing.schema_inference.profile import ColumnProfile, Survey
 from preprocessing.schema_inference.raw_format import Guess
@@ -163,7 +164,9 @@ def _describe_missing(text: str, often: str, *, quoted: bool) -> str:
 
 
 def _remark_on_text(name: str, column: ColumnProfile) -> list[str]:
-    """Returns why a column is text, if most of it are numbers."""
+    """Returns why a column is text, if most of it are dates or numbers."""
+    if said := unread_dates.write_remark(name, column):
+        return said
     if traits.has_unit(column) and not column.strays:
         one = traits.list_some(column)[0]
         return [f"{name!r} is kept as text: numbers with a sign or unit, such as {one!r}. {_PLAIN}"]

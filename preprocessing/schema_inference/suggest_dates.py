@@ -5,19 +5,12 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import numpy as np
-
 from pipeline.steps import date_forms
-from pipeline.steps.dates import COMPACT, EPOCHS
-from preprocessing.schema_inference import dates, traits
+from pipeline.steps.date_forms import EPOCHS
+from pipeline.steps.dates import COMPACT
+from preprocessing.schema_inference import dates, unix_times
 from preprocessing.schema_inference.profile import ColumnProfile
 
-# Numbers are times only if they are called so.
-_TIME = re.compile(
-    r"(^|[^a-z])(time(stamp)?|date(time)?|ts|epoch|unix|created|updated|modified)($|[^a-z])|_at$|"
-    r"[a-z](Time|Date|At|Timestamp)$",
-    re.IGNORECASE,
-)
 _FOUR = re.compile(r"\d{4}")
 _TWO_MONTHS, _INTERVALS = 60, 8
 _YEAR = 365.25
@@ -38,17 +31,9 @@ def find(name: str, found: ColumnProfile) -> tuple[str, dates.DateRange] | None:
     if found.kind == "string":
         form = found.as_dates.form
         return (form, found.as_dates.spans[form]) if form else None
-    if found.kind == "int64":
-        if found.as_dates.compact:
-            return "ymd", found.as_dates.compact
-        called = is_time(name)
-        if called or not traits.is_identifier(name, found):
-            times = dates.detect_unix_time(found.about.least, found.about.greatest, called=called)
-            if times is not None:
-                minutes = traits.count_numbers(found)[0] // (60 * EPOCHS[times[0]]) % 60
-                times[1].minutes |= set(np.unique(minutes).tolist())
-            return times
-    return None
+    if found.kind == "int64" and found.as_dates.compact:
+        return "ymd", found.as_dates.compact
+    return unix_times.find(name, found)
 
 
 def _has_two_digits(form: str, found: ColumnProfile) -> bool:
@@ -58,15 +43,13 @@ def _has_two_digits(form: str, found: ColumnProfile) -> bool:
 
 
 def build_rule(form: str, found: ColumnProfile) -> dict[str, str]:
-    """Returns the rule that later values are written in the same form, if all of these are."""
+    """Returns the rule that later values are written in the same form, if all of these are. Floats
+    since 1970 are text then, as float32 has not all seconds."""
+    if found.kind == "float32":
+        return {"type": "string"} | ({} if found.tokens else {"dates": form})
     known = date_forms.TEXTS if found.kind == "string" else (COMPACT,)
     odd = found.tokens or form in found.as_dates.unreal
     return {"dates": form} if form in known and not odd else {}
-
-
-def is_time(name: str) -> bool:
-    """Tells if a column is called a time."""
-    return _TIME.search(name) is not None
 
 
 def write_note(form: str, found: ColumnProfile) -> str:
@@ -100,7 +83,7 @@ def find_stand_ins(name: str, found: ColumnProfile) -> list[str]:
 
 def write_remarks(name: str, found: ColumnProfile) -> list[str]:
     """Returns what is in doubt: which of several ways of writing dates is meant, or why none is."""
-    if found.lengths or found.kind not in ("string", "int64"):
+    if found.lengths:
         return []
     if found.kind == "string" and (mixed := found.as_dates.mixed):
         listed = ", ".join(f"{text!r} ({form})" for form, text in mixed.items())
@@ -110,7 +93,7 @@ def write_remarks(name: str, found: ColumnProfile) -> list[str]:
         ]
     times = find(name, found)
     if times is None:
-        return []
+        return unix_times.write_remark(name, found)
     form, span = times
     if wrong := found.as_dates.unreal.get(form):
         return [
@@ -130,11 +113,14 @@ def write_remarks(name: str, found: ColumnProfile) -> list[str]:
             f"{name!r}: dates such as {one!r} are taken for {form}, and no value shows that they "
             f"are not {' or '.join(others)}. If they are, write that as form in the config"
         ]
-    if form in EPOCHS and not is_time(name):
+    if form in EPOCHS and not unix_times.is_time(name):
         one = found.list_some()[0]
+        what, kind = "whole numbers", ""
+        if found.kind == "float32":
+            what, kind = "numbers", f"write type: float32 in data.columns.{name}, and "
         return [
-            f"{name!r}: whole numbers such as {one} are taken for {form} since 1970. "
-            f"If they are not, give features.{name} the step z_score"
+            f"{name!r}: {what} such as {one} are taken for {form} since 1970. "
+            f"If they are not, {kind}give features.{name} the step z_score"
         ]
     return []
 

@@ -83,7 +83,7 @@ def propose(path: str, out: str, label: str = "", *, has_header: bool | None = N
         recode = ", set data.csv.encoding" if " encoding" in bad and guess.source == "csv" else ""
         telling = leaks.find(sources.choose(guess.data()), choice.labels, columns)
         used = {n: why for n, why in telling.items() if made[n].steps or made[n].parts}
-        numbers = {n for n, c in columns.items() if c.kind == "float32" or made[n].is_amount}
+        numbers = {n for n, m in made.items() if m.rules["type"] == "float32" or m.is_amount}
         for name in choice.labels:
             numbers.discard(name)
             numbers |= set() if traits.is_class(found.columns[name]) else {name}
@@ -276,6 +276,7 @@ def _suggest_columns(
         texts = ", ".join(map(repr, sorted(guess.absent[column])))
         made[column].notes.append(f"{texts}: taken for missing")
     for name in choice.labels:
+        made[name].rules["type"] = columns[name].kind  # floats since 1970 are texts elsewhere
         suggest_label.allow_missing(made[name], columns[name], several=bool(choice.others))
     for one in filter(None, (*choice.labels, choice.key)):
         made[one].unused = ""

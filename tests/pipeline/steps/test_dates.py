@@ -139,8 +139,7 @@ def test_numbers_have_no_form_of_texts():
     )
     with pytest.raises(ValueError, match=wanted):
         dates.Date(part="day").check("integer", ())
-    with pytest.raises(ValueError, match=r"of text form must be iso, y-m-d, .*, got seconds"):
-        dates.Date(part="day", form="seconds").check("text", ())
+    dates.Date(part="day", form="seconds").check("text", ())
 
 
 @pytest.mark.parametrize(
@@ -213,6 +212,20 @@ def test_days_that_are_not_in_the_calendar_are_unknown(part):
     american = [f"{text[5:7]}/{text[8:]}/{text[:4]}" for text in real + not_real]
     x = tf.constant(american)
     assert dates.Date(part=part, form="m/d/y").apply(x).numpy().tolist() == found
+
+
+@pytest.mark.parametrize("part", ALL)
+@pytest.mark.parametrize(("form", "unit"), [("seconds", 1), ("milliseconds", 10**3)])
+def test_numbers_since_1970_with_decimals_are_text(form, unit, part):
+    moments = [*MOMENTS, *NOON_AND_MIDNIGHT, EPOCH]
+    texts = [f"{round((moment - EPOCH).total_seconds()) * unit}.75" for moment in moments]
+    found = dates.Date(part=part, form=form).apply(tf.constant([*texts, "", "soon", "1e99", "-1"]))
+    wanted = [*(ALL[part](moment) for moment in moments[:-1]), ALL[part](EPOCH), -1, -1, -1, -1]
+    late = [n for n, moment in enumerate(moments) if moment >= EPOCH]
+    np.testing.assert_array_equal(found.numpy()[late], np.array(wanted)[late])
+    assert found.numpy()[-4:].tolist() == [-1] * 4
+    short = dates.Date(part=part, form="milliseconds").apply(tf.constant(["1.6230000000005e+12"]))
+    assert short == ALL[part](datetime.datetime(2021, 6, 6, 17, 20))
 
 
 def test_nanoseconds():

@@ -32,12 +32,27 @@ def test_the_example_of_each_form_is_a_day(form):
         ("ymd", "20130131T2359Z", "2013-01-31T23:59"),
         ("quarter", "2013Q2", "2013-04-01T00:00"),
         ("d/m/yy", "31/12/69", "1969-12-31T00:00"),
+        ("y/m/d", "2020/1/2 3:04:05.5", "2020-01-02T03:04:05.5"),
+        ("m/d/y", "1/2/2020T3:04", "2020-01-02T03:04"),
+        ("d month y", "07/Jun/2021:14:20:42 +0200", "2021-06-07T12:20:42"),
+        ("seconds", "1623075642.25", "2021-06-07T14:20:42.25"),
+        ("milliseconds", "1.62307564225e+12", "2021-06-07T14:20:42.25"),
+        ("microseconds", "1623075642250000", "2021-06-07T14:20:42.25"),
     ],
 )
 def test_texts_of_a_form_are_moments(form, text, moment):
     found = date_texts.parse_instants(form, pa.array([text, None, "x", "0000-00-00"]))
     assert found.cast(pa.timestamp("us"))[0].as_py() == datetime.datetime.fromisoformat(moment)
     assert found.null_count == 3
+
+
+def test_numbers_of_no_year_are_no_moments():
+    found = date_texts.parse_instants("seconds", pa.array(["9e18", "0", "-1.5"]))
+    assert found.to_pylist() == [None, 0, -1_500_000]
+    assert date_texts.find_unreadable("seconds", pa.array(["soon", "1.5"])).tolist() == [
+        True,
+        False,
+    ]
 
 
 def test_each_different_text_is_looked_at_once(monkeypatch):

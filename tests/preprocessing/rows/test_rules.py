@@ -64,6 +64,7 @@ def _broken(values, **column) -> dict[str, list[int]]:
             {"date": [2, 3, 4]},
         ),
         (["2019", "2019-13", "2019-02"], {"type": "string", "dates": "y-m"}, {"date": [0, 1]}),
+        (["1623075642.5", "soon", "-3"], {"type": "string", "dates": "seconds"}, {"date": [1]}),
         ([None, None], {"type": "string", "dates": "iso"}, {}),
         ([], {"type": "string", "dates": "iso"}, {}),
         (

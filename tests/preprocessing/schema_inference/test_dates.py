@@ -129,30 +129,3 @@ def test_no_dates(texts):
 
 def test_days_there_are_not():
     assert _seen(["2021-02-31"]).spans["iso"].last == _seen(["2021-03-03"]).spans["iso"].last
-
-
-@pytest.mark.parametrize(
-    ("least", "greatest", "form"),
-    [
-        (789652009, 1476640644, "seconds"),
-        (1_600_000_000_000, 1_700_000_000_000, "milliseconds"),
-        (0, 1476640644, None),
-        (1_600_000_000, 1_600_000_000_000, None),
-        (20130101, 20131231, None),
-        (None, None, None),
-        (1_600_000_000_000_000, 1_700_000_000_000_000, "microseconds"),
-        (1_600_000_000_000_000_000, 1_700_000_000_000_000_000, "nanoseconds"),
-    ],
-)
-def test_numbers_since_1970(least, greatest, form):
-    found = dates.detect_unix_time(least, greatest)
-    assert (found and found[0]) == form
-    if found and form == "seconds":
-        span = found[1]
-        assert EPOCH + datetime.timedelta(days=span.first) == datetime.datetime(1995, 1, 9)
-
-
-def test_numbers_that_are_not_called_times():
-    assert dates.detect_unix_time(1_600_000_000_000, 1_700_000_000_000, called=False)
-    assert not dates.detect_unix_time(1_600_000_000_000, 2_900_000_000_000, called=False)
-    assert not dates.detect_unix_time(1_600_000_000, 1_700_000_000, called=False)
