@@ -37,7 +37,7 @@ def check(job: config.Config) -> None:
     check_groups(job)
     keep = job.train.keep_checkpoints
     strategy = job.cluster.strategy
-    if strategy_table.STRATEGIES[strategy].all_reduce and keep < _FEWEST_CHECKPOINTS:
+    if strategy_table.STRATEGIES[strategy].reduces_between_processes and keep < _FEWEST_CHECKPOINTS:
         raise errors.UsageError(
             f"train.keep_checkpoints: {keep} is too few for strategy {strategy!r}, whose workers "
             "delete each other's checkpoints when they resume; use "
@@ -140,7 +140,7 @@ def _check_devices(cluster: config.Cluster) -> None:
     if twice:
         raise errors.UsageError(f"cluster.devices: {twice[0]!r} is named twice; name each once")
     strategy = strategy_table.STRATEGIES[cluster.strategy]
-    if strategy.all_reduce and len({kind for kind, _ in parsed}) > 1:
+    if strategy.reduces_between_processes and len({kind for kind, _ in parsed}) > 1:
         raise errors.UsageError(
             f"cluster.devices: strategy {cluster.strategy!r} adds up between devices of one kind, "
             f"not {', '.join(cluster.devices)}; name only CPUs or only GPUs"

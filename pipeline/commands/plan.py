@@ -198,7 +198,9 @@ def _check(
 
 def _require_counting(strategies: list[str]) -> None:
     """Raises `UsageError` if a link is to be planned for, and what goes over it cannot be known."""
-    reducing = [name for name in strategies if strategy_table.STRATEGIES[name].all_reduce]
+    reducing = [
+        name for name in strategies if strategy_table.STRATEGIES[name].reduces_between_processes
+    ]
     if _LINK.value is not None and reducing and (why := isolation.find_obstacle()):
         raise errors.UsageError(
             f"--link={_LINK.value:g}: what processes of {reducing[0]} send each other is counted "

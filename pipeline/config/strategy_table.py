@@ -44,8 +44,9 @@ class Strategy:
         return self.ps[2] is None
 
     @property
-    def all_reduce(self) -> bool:
-        """True if each of several processes has all variables, and saves when the chief does."""
+    def reduces_between_processes(self) -> bool:
+        """True if several processes, each with all variables, add up their gradients; each saves
+        when the chief does."""
         return self.own_evaluator and not self.servers
 
     @property

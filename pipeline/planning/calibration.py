@@ -247,7 +247,7 @@ def _measure(
     loads = [status.servers for status in last.statuses.values() if status.servers]
     counted = _count_network_bytes(first, last, steps=steps * elapsed)
     pulled, pushed = traffic(loads, counted)
-    if strategy_table.STRATEGIES[job.cluster.strategy].all_reduce:
+    if strategy_table.STRATEGIES[job.cluster.strategy].reduces_between_processes:
         pushed = counted or 0.0
     return Measured(
         workers=workers,

@@ -58,7 +58,7 @@ def _whole_batch(run, small, mode):
     if kept:
         return np.concatenate(images), np.concatenate(labels)
     records = RecordDataset(run.job, small.folder, small.contents)
-    readers = 2 if row.all_reduce else 1
+    readers = 2 if row.reduces_between_processes else 1
     for rank in range(readers):
         with tf.Graph().as_default():
             dataset = reading.train_dataset(records, rank, readers)

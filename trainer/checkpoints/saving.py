@@ -51,7 +51,7 @@ def build_hooks(
         hook = _build_saver_hook(run.path, steps, [ours, *listeners], before_last=before_last)
         hook.saves_restored = topology.PS not in task.cluster
         return [hook]
-    if strategy_table.STRATEGIES[job.cluster.strategy].all_reduce:
+    if strategy_table.STRATEGIES[job.cluster.strategy].reduces_between_processes:
         folder = scratch.make("saves")
         return [
             _ForgetHook(),

@@ -82,7 +82,7 @@ def updates(job: config.Config, task: topology.Task) -> Updates:
         length=job.train.length,
         # To gather rows, each process sends its own to all others: of a table of more rows than
         # there are examples in a step, that is less than a sum over the whole table.
-        dense_rows=topology.examples_per_step(job) if strategy.all_reduce else None,
+        dense_rows=topology.examples_per_step(job) if strategy.reduces_between_processes else None,
         settings=settings,
     )
 

@@ -49,7 +49,7 @@ def test_every_strategy_with_every_topology(strategy, workers, ps):
         if strategy in ALONE
         else {
             "workers": workers == 0 and strategy in NEEDS_WORKER,
-            "ps": bool(ps) if STRATEGIES[strategy].all_reduce else ps == 0,
+            "ps": bool(ps) if STRATEGIES[strategy].reduces_between_processes else ps == 0,
         }
     )
     if not any(bad.values()):

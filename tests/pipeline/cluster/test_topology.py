@@ -79,7 +79,7 @@ def test_which_strategies_are_asynchronous_all_reduce_or_have_servers():
         "parameter_server",
         "parameter_server_strategy",
     ]
-    assert [n for n in rows if rows[n].all_reduce] == ["multi_worker_mirrored"]
+    assert [n for n in rows if rows[n].reduces_between_processes] == ["multi_worker_mirrored"]
     assert [n for n in rows if rows[n].servers] == [n for n in rows if "parameter_server" in n]
 
 
