@@ -125,9 +125,13 @@ def _are_plain(found: ColumnProfile) -> bool:
         return False
     if found.kind == "int64":
         return True
-    if "string" not in found.kinds or found.about.not_finite or found.csv.decimal != ".":
+    if found.about.not_finite or found.csv.decimal != ".":
         return False
-    return all(re.fullmatch(date_forms.NUMBER, text, re.ASCII) for text in found.list_texts())
+    if not all(re.fullmatch(date_forms.NUMBER, text, re.ASCII) for text in found.list_texts()):
+        return False
+    # Of files of float32, such as TFRecord, text has no more digits.
+    values = traits.count_numbers(found)[0]
+    return bool((values.astype(np.float32) != values).any())
 
 
 def _detect_uncalled(

@@ -17,6 +17,7 @@ import pyarrow.json as pa_json
 
 from pipeline import config, errors, storage
 from pipeline.config.splits import SplitName
+from pipeline.steps import date_forms
 from preprocessing.arrow import plain_types
 from preprocessing.sources import base, csv_lines, files
 
@@ -28,6 +29,8 @@ _BOOLEAN = re.compile(r"Column\(/(.+)\) changed from number to boolean")
 _FIRST_NULL, _INDENTED_NULL = re.compile(rb"\s*null"), re.compile(rb"[\r\n][ \t]+null")
 # A whole number: its digits, and a point that only zeros follow. One in a list stands alone there.
 _NUMBER = rb"(-?(?:0|[1-9]\d*))(?:\.0+)?"
+_DECIMAL = rb"(-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?)"
+_DECIMALS = b"decimals"
 _IN_LIST = re.compile(rb"(?<=[\s,\[])" + _NUMBER + rb"(?=\s*[,\]])")
 _TYPES = {"int64": pa.int64(), "float32": pa.float64(), "string": pa.string()}
 # Characters of a line that a letter shows.
@@ -91,7 +94,7 @@ class JsonlSource(base.Source):
                 first += found.rows
 
     def _parse_rows(self, block: csv_lines.RawRows, part: JsonlChunk, first: int) -> base.Rows:
-        wanted = pa.schema([(n, _choose_json_type(c)) for n, c in self.data.columns.items()])
+        wanted = pa.schema([_choose_field(n, c) for n, c in self.data.columns.items()])
         bad: dict[int, str] = {}
         try:
             table = _parse(block.data, wanted, block.rows)
@@ -156,9 +159,11 @@ class JsonlSource(base.Source):
         return None
 
 
-def _choose_json_type(column: config.Column) -> pa.DataType:
-    many = column.shape or column.list
-    return pa.list_(_TYPES[column.type]) if many else _TYPES[column.type]
+def _choose_field(name: str, column: config.Column) -> pa.Field:
+    """Returns what a member is parsed to. That of text for numbers since 1970 is marked."""
+    kind = _TYPES[column.type]
+    marks = {_DECIMALS: b""} if column.dates in date_forms.EPOCHS else None
+    return pa.field(name, pa.list_(kind) if column.shape or column.list else kind, metadata=marks)
 
 
 def _parse(data: bytes, wanted: pa.Schema, rows: int) -> pa.Table:
@@ -195,8 +200,9 @@ def _read(data: bytes, wanted: pa.Schema) -> pa.Table:
 
 def _rewrite_whole_numbers(data: bytes, wanted: pa.Schema) -> bytes:
     """Returns lines whose whole numbers pyarrow takes: in columns of text as text, as ids of more
-    than 64 bits must be; also in columns of whole numbers without `.0`. What is NaN in one of
-    these, as Python writes what is missing, becomes null."""
+    than 64 bits must be, and with decimals in those of numbers since 1970; also in columns of whole
+    numbers without `.0`. What is NaN in one of these, as Python writes what is missing, becomes
+    null."""
     for field in wanted:
         listed = pa.types.is_list(field.type)
         kind = field.type.value_type if listed else field.type
@@ -214,7 +220,8 @@ def _rewrite_whole_numbers(data: bytes, wanted: pa.Schema) -> bytes:
             )
         else:
             new = rb'\1"\2"' if kind == pa.string() else rb"\1\2"
-            data = re.sub(before + _NUMBER + rb"(?=\s*[,}])", new, data)
+            number = _DECIMAL if _DECIMALS in (field.metadata or {}) else _NUMBER
+            data = re.sub(before + number + rb"(?=\s*[,}])", new, data)
             data = re.sub(before + rb"NaN(?=\s*[,}])", rb"\1null", data)
     return data
 

@@ -78,9 +78,9 @@ def test_floats_of_files_with_types():
     made = heuristics.suggest_column("ts", found, _ROWS + 1)
     assert made.rules == {"type": "string", "dates": "seconds", "missing": "allow"}
     assert "ts_hour" in made.parts and not made.steps
-    only_floats = profile.ColumnProfile(kinds=("float32",))
-    only_floats.see(pa.array(STAMPS + 0.25))
-    assert heuristics.suggest_column("ts", only_floats, _ROWS).rules["type"] == "float32"
+    small = profile.ColumnProfile(kinds=("float32",))
+    small.see(pa.array(STAMPS + 0.25, pa.float32()))
+    assert heuristics.suggest_column("ts", small, _ROWS).rules["type"] == "float32"
 
 
 @pytest.mark.parametrize("decimals", ["", ".5"])

@@ -168,6 +168,28 @@ def test_numbers_that_are_no_whole_ones_are_of_another_type(tmp_path):
     ]
 
 
+def test_numbers_since_1970_have_decimals_in_columns_of_text(tmp_path):
+    """Of other columns of text they are another type: ids have none."""
+    columns = {
+        "ts": {"type": "string", "dates": "seconds"},
+        "uid": {"type": "string"},
+        "label": {"type": "int64"},
+    }
+    lines = [
+        '{"ts": 1623075642.512, "uid": 7, "label": 0}',
+        '{"ts": 1.623075642e+09 , "uid": "a", "label": 0}',
+        '{"label": 1, "uid": "\\"ts\\": 1.5", "ts":"1623075642"}',
+        '{"ts": 1623075642.5, "uid": 7.5, "label": 1}',
+    ]
+    (good,) = _enforced(tmp_path, "\n".join([*lines, ""]).encode(), columns)
+    assert good.batch.column("ts").to_pylist() == [
+        "1623075642.512",
+        "1.623075642e+09",
+        "1623075642",
+    ]
+    assert ["'uid'" in str(letter) for letter in good.letters] == [True]
+
+
 def test_whole_numbers_are_what_they_are_written_as(tmp_path):
     """In columns of text they are ids, of any length; gaps make pandas write ids with a point."""
     columns = {
