@@ -256,8 +256,9 @@ image: $(VENV)/.installed ## build and push the images of jobs as IMAGE=registry
 doctor: $(VENV)/.installed ## check versions, devices, disk, ports and STORAGE; what CLUSTER= needs here; matrix products of DEVICE=cpu:0 and SIZE=256,1024
 	@$(CLI) doctor $(call given,STORAGE,storage) $(call given,CLUSTER,cluster) $(call given,DEVICE,device) $(call given,SIZE,size)
 
-# Every test is fast, or else heavy, or slow.
-PYTEST    = $(PY) -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m
+# Every test is fast, or else heavy, or slow. They start thousands of processes: each would compile
+# all that it imports where Python was told to keep nothing of that.
+PYTEST    = PYTHONDONTWRITEBYTECODE= $(PY) -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m
 
 test: lint ## lint, types, and the tests of every change: about 10 minutes on 2 idle cores
 	@$(PYTEST) "not slow"
