@@ -49,7 +49,7 @@ ASYNCHRONOUS = ("parameter_server", "parameter_server_strategy")
 
 RING = list(zip(MODES, [*list(MODES)[3:], *list(MODES)[:3]], strict=True))
 ALL = [(saved, resumed) for saved in MODES for resumed in MODES]
-PAIRS = ALL if os.environ.get("RESUME_MATRIX") == "all" else RING
+PAIRS = ALL if os.environ.get("WHOLE_MATRICES") else RING
 REPRESENTATIVE = ("one_device", "multi_worker_mirrored")
 
 
