@@ -14,6 +14,8 @@ import sys
 from pipeline.processes.fork_client import Ended, ForkServer, Spawn, Started
 from tests.pipeline.process_help import child_environment
 
+# These check what they export; the fork of a process of which no op has run answers for it.
+EXPORTING = ("trainer.task", "trainer.migrate")
 SECONDS = 300  # nothing here may take this long; it keeps a hanging test from hanging all
 
 
@@ -21,6 +23,10 @@ def run_module(module: str, arguments: tuple[str, ...], variables: dict[str, str
     """What the forked process does."""
     os.environ.update(variables)
     sys.argv = [module, *arguments]
+    if module in EXPORTING:
+        from tests.support import forked_parity  # imports TensorFlow
+
+        forked_parity.fork_ahead()
     runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 
