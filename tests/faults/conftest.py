@@ -32,7 +32,12 @@ COMMON = (
     f"train.batch_size={BATCH}",
     f"train.hooks=[{injected.HOOK}]",
     "train.optimizer={name: sgd, learning_rate: 0.1}",
+    # The first checkpoint and the last are evaluated, and few in between: on two processors an
+    # evaluator that never rests takes half of what the others have.
+    "eval.throttle_seconds=10",
 )
+# For tests of the evaluator.
+EVERY_CHECKPOINT = "eval.throttle_seconds=0"
 
 
 def check_ledger(rows: list[dict[str, int]], twice: int = 0) -> None:

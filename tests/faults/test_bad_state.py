@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from pipeline import errors
 from pipeline.runs import run_folder
+from tests.faults.conftest import EVERY_CHECKPOINT
 from tests.support.sets import slow_unless
 from trainer.monitoring import divergence
 
@@ -71,6 +72,7 @@ def test_a_loss_that_is_no_number_ends_the_run_at_the_first_attempt(rig):
 def test_early_stopping_ends_every_process(rig):
     result = rig.train(
         *ASYNC,
+        EVERY_CHECKPOINT,
         "train.steps=100000",
         "eval.early_stopping={patience: 2, min_delta: 1.0}",
     )

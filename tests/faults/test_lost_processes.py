@@ -10,7 +10,7 @@ import pytest
 
 from pipeline import errors
 from pipeline.supervision.ports import Reservation
-from tests.faults.conftest import BATCH, check_ledger
+from tests.faults.conftest import BATCH, EVERY_CHECKPOINT, check_ledger
 from tests.support.ending import find_last_steps
 
 ASYNC = ("cluster.strategy=parameter_server", "train.save_steps=50")
@@ -122,6 +122,7 @@ def test_the_evaluator_survives_checkpoints_deleted_under_it(rig):
     result = rig.train(
         *ASYNC,
         model,
+        EVERY_CHECKPOINT,
         "train.steps=200",
         "train.save_steps=10",
         "train.keep_checkpoints=2",

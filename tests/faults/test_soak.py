@@ -30,6 +30,7 @@ def test_twenty_kills_at_random_steps_over_random_roles(rig):
         "cluster.workers=2",
         f"train.steps={STEPS}",
         "train.save_steps=25",
+        "eval.throttle_seconds=2",
         faults=faults,
         pace=0.003,
         policy=restart_policy.Policy("task", most=KILLS, delays=(0.0,)),
