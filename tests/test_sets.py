@@ -137,6 +137,19 @@ def test_what_takes_long_comes_first(request):
     assert ranks == sorted(ranks)
 
 
+def test_long_files_exist_and_have_slow_tests():
+    assert len(set(scheduling.LONG)) == len(scheduling.LONG)
+    for name in scheduling.LONG:
+        assert (sets.TESTS / name).is_file() and sets.may_be_slow(sets.TESTS / name), name
+    ranks = [scheduling.find_rank(sets.TESTS / name) for name in scheduling.LONG]
+    assert ranks == sorted(ranks)
+    others = ("faults/test_verdict.py", "pipeline/runs/test_run_folder.py")
+    assert ranks[-1] < scheduling.find_rank(sets.TESTS / others[0])
+    assert scheduling.find_rank(sets.TESTS / others[0]) < scheduling.find_rank(
+        sets.TESTS / others[1]
+    )
+
+
 STUB = """#!/bin/sh
 echo "$@" >>"$CALLS"
 case " $FAIL " in *" $1 "*) echo "1 failed in 1s"; exit 2;; *) echo "$1 passed in 1s";; esac

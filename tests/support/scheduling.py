@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import pathlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from xdist.scheduler import LoadFileScheduling
 
@@ -18,6 +18,44 @@ COSTLY: Mapping[str, tuple[str, str]] = {
     "finished": ("finished", "trainer"),
     "published": ("classifier|regressor", "."),
 }
+
+# Files whose slow tests take more than a minute together, the longest first: at the end of the run
+# there are short ones for whoever has time left. Jobs on Slurm and in the cloud, which wait a lot,
+# are among others, which do not.
+LONG: Sequence[str] = (
+    "faults/test_exactly_once.py",
+    "slurm/test_modes_and_losses.py",
+    "faults/test_chaos.py",
+    "e2e/test_deepctr.py",
+    "slurm/test_real_jobs.py",
+    "e2e/test_trainer_run.py",
+    "e2e/test_goodput.py",
+    "slurm/test_scaling.py",
+    "e2e/test_shipped_jobs.py",
+    "faults/test_lost_processes.py",
+    "slurm/test_daemon_losses.py",
+    "e2e/test_resume_matrix.py",
+    "cloud/test_vertex.py",
+    "e2e/test_tables_over_servers.py",
+    "cloud/test_whole_job.py",
+    "e2e/test_rendered_job_set.py",
+    "slurm/test_arrays.py",
+    "faults/test_kept_promises.py",
+    "pipeline/commands/test_plan.py",
+    "slurm/test_munge.py",
+    "faults/test_soak.py",
+    "slurm/test_limits.py",
+    "trainer/migration/test_migration.py",
+    "faults/test_in_place.py",
+    "slurm/test_cgroups.py",
+    "faults/test_scaling.py",
+    "slurm/test_bad_input.py",
+    "faults/test_records_in_use.py",
+    "faults/test_launcher.py",
+    "e2e/test_own_input.py",
+    "e2e/test_own_script.py",
+    "faults/test_killed_preprocessing.py",
+)
 
 
 @functools.cache
@@ -35,7 +73,10 @@ def find_rank(path: pathlib.Path) -> int:
     """Returns when a file comes: what takes long first, so that no process is alone at the end."""
     if find_group(path):
         return 0
-    return 1 if sets.is_heavy(path) else 2
+    name = path.relative_to(sets.TESTS).as_posix()
+    if name in LONG:
+        return 1 + LONG.index(name)
+    return len(LONG) + (1 if sets.is_heavy(path) else 2)
 
 
 class Scheduling(LoadFileScheduling):
