@@ -66,7 +66,7 @@ class Column(Section):
     """Whether a row has any number of values, such as tags. Not for `uint8` and `image`, and not
     with `shape`. See [lists](raw-data.md#lists)."""
     max_items: Positive | None = None
-    """Most items of a list. Required by `list`."""
+    """Most items of a list, to which each is padded while it is trained on. Required by `list`."""
     on_longer: Literal["reject", "truncate", "keep_last"] = "reject"
     """What happens to a row with a longer list. `reject`: it becomes a dead letter. `truncate`: its
     first `max_items` items are kept, and the row is counted. `keep_last`: the same with its last

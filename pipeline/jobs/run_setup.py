@@ -11,7 +11,7 @@ from pipeline.config import config_file
 from pipeline.jobs import display
 from pipeline.jobs import job as jobs
 from pipeline.jobs.job import Job
-from pipeline.records import coarse, epochs, feature_plan, manifest
+from pipeline.records import coarse, epochs, feature_plan, manifest, padded_lists
 from pipeline.reports import writing
 from pipeline.runs import run_folder, run_record
 from pipeline.runs.run_record import RunRecord
@@ -62,14 +62,16 @@ def resolve_steps(job: Job, contents: manifest.Manifest) -> Job:
 
 def check_manifest(job: Job, *, quiet: bool = False) -> manifest.Manifest:
     """Returns the manifest of the job's records; warns, unless `quiet`, of coarse features, of
-    batches with more examples than there are records, and of settings without effect.
+    lists that are mostly padding, of batches with more examples than there are records, and of
+    settings without effect.
 
     Raises `DataError` if the records do not fit the job, and `UsageError` if it has not the
     statistics that the job's features ask for."""
     found = manifest.read(job.records)
     manifest.check_schema(found, job.config.data, job.records)
     plan = feature_plan.plan(job.config, found)
-    warnings = (*coarse.warnings(plan), *_warn_of_batch(job, found), *_warn_of_optimizer(job))
+    of_data = (*coarse.warnings(plan), *padded_lists.warnings(job.config, found))
+    warnings = (*of_data, *_warn_of_batch(job, found), *_warn_of_optimizer(job))
     for line in () if quiet else warnings:
         print(f"warning: {line}", flush=True)
     return found

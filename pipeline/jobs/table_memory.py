@@ -10,7 +10,7 @@ from pipeline.cluster import topology
 from pipeline.config import cluster_config, strategy_table
 from pipeline.console import figures
 from pipeline.jobs.job import Job
-from pipeline.records import manifest, table_sizes
+from pipeline.records import manifest, padded_lists, table_sizes
 from pipeline.records.table_sizes import Table
 
 # Copies of the tables alone that a process which evaluates holds: that of the checkpoint, and those
@@ -45,7 +45,9 @@ def read_known_manifest(job: Job) -> manifest.Manifest | None:
 def check(job: config.Config, room: Room | None, contents: manifest.Manifest | None) -> None:
     """Raises `UsageError` if the tables, with what the optimizer remembers of them and what a save
     copies, take more than there is `room` for. Without a manifest, those whose size follows from
-    the data do not count."""
+    the data do not count. Nor may padded lists take more."""
+    if room is not None and (holder(job.cluster) != topology.PS or not room.each):
+        padded_lists.check(job, contents, room.bytes, words=room.words)
     tables = table_sizes.find_tables(job, contents)
     if room is None or not tables:
         return

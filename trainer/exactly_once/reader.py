@@ -22,6 +22,7 @@ from pipeline import config, errors
 from pipeline.cluster import topology
 from pipeline.config import strategy_table
 from pipeline.processes import signals
+from pipeline.records import padded_lists
 from pipeline.runs import run_folder
 from trainer import optimizers
 from trainer.distribution import replicas, session_manager
@@ -57,7 +58,8 @@ class Position:
         self.shared = topology.PS in task.cluster
         # What is assigned to a reader may wait for two windows before it is read.
         readers = task.num_readers * (3 if self.shared else 1)
-        number = epoch_order.open_blocks(blocks, job.train.open_blocks, readers)
+        most = padded_lists.limit_blocks(job, int(blocks.records.max()))
+        number = epoch_order.open_blocks(blocks, min(job.train.open_blocks, most), readers)
         self.feed = window_feed.Feed(blocks, job.train.seed, number)
         # The batch of one step of this process, which its replicas make together.
         self.batch = batch = topology.examples_per_process(job)

@@ -1,0 +1,78 @@
+"""What lists take in memory: each is padded to `max_items`, however long the longest is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pipeline import config, errors
+from pipeline.cluster import topology
+from pipeline.console import figures
+from pipeline.records import feature_plan
+from pipeline.records.manifest import Manifest
+
+# Bytes of an item. Of a text it is the string itself, tsl/platform/ctstring_internal.h; the bytes
+# of one with more than 22 come besides.
+_ITEM = {"string": 24, "int64": 8, "float32": 4}
+# What is parsed is copied once, to be mixed.
+_COPIES = 2
+# Bytes of padded lists that a process mixes: eight times those of records as they are in the files,
+# see trainer/input/epoch_order.py.
+_MIXED = 512 << 20
+# Lists that are padded to more than so many items, and to more than so many times the longest.
+_MANY, _TIMES = 64, 4
+
+
+def limit_blocks(job: config.Config, records: int) -> int:
+    """Returns how many blocks of so many `records` are mixed at most, so that their lists take no
+    more than half a gigabyte; at least one."""
+    return max(1, _MIXED // max(1, records * sum(_list_bytes(job).values())))
+
+
+def check(job: config.Config, contents: Manifest | None, free: float, *, words: str) -> None:
+    """Raises `UsageError` if the lists of the rows that are parsed at a time take more than is
+    `free`, in bytes, of which `words` say whose they are."""
+    lists = _list_bytes(job)
+    block = job.data.block_records if contents is None else contents.block_records
+    rows = max(block, topology.examples_per_process(job), job.eval.batch_size)
+    needed = _COPIES * rows * sum(lists.values())
+    if needed <= free:
+        return
+    name = max(lists, key=lambda one: lists[one])
+    column = job.data.columns[name]
+    longest = None if contents is None else _find_longest(contents, name)
+    known = "" if longest is None else f"; the longest list of train has {longest:,} items"
+    raise errors.UsageError(
+        f"data.columns.{name}.max_items is {column.max_items:,}, to which each list is padded: "
+        f"{rows:,} rows that are parsed at a time take {figures.size(needed)} with a copy, and "
+        f"{words}. Use a smaller max_items{known}"
+    )
+
+
+def warnings(job: config.Config, contents: Manifest) -> Iterator[str]:
+    """Yields a line for each column whose lists are mostly padding."""
+    for name in _list_bytes(job):
+        most, longest = job.data.columns[name].max_items or 0, _find_longest(contents, name)
+        if longest is not None and most > max(_MANY, _TIMES * longest):
+            yield (
+                f"data.columns.{name}.max_items is {most:,}, and the longest list of train has "
+                f"{longest:,} items: each is padded to {most:,}, which costs time and memory. Use "
+                f"a smaller max_items, such as {max(1, 2 * longest):,}"
+            )
+
+
+def _list_bytes(job: config.Config) -> dict[str, int]:
+    """Returns the bytes of a row's padded list, by column."""
+    return {
+        name: (column.max_items or 0) * _ITEM[column.type]
+        for name, column in feature_plan.select_columns(job).items()
+        if column.list
+    }
+
+
+def _find_longest(contents: Manifest, name: str) -> int | None:
+    """Returns how many items the longest list of train has; `None` if that was not counted."""
+    train = contents.statistics.get("train")
+    found = None if train is None else train.columns.get(name)
+    if found is None or found.lengths is None or found.lengths.max is None:
+        return None
+    return int(found.lengths.max)

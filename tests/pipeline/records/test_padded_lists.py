@@ -1,0 +1,85 @@
+"""Lists that are padded to many more items than any has."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pipeline import errors
+from pipeline.jobs import table_memory
+from pipeline.jobs.table_memory import Room
+from pipeline.records import padded_lists
+from tests.pipeline.feature_tables import contents, make, statistics
+
+FEATURES = {"tags": {"steps": [{"hash": {"buckets": 9}}], "embedding": 2}}
+# 256 rows are a block; each takes 24 bytes an item, twice.
+NEEDED = 2 * 256 * 1_000_000 * 24
+
+
+def _job(most=1_000_000, features=FEATURES, **sections):
+    tags = {"type": "string", "list": True, "max_items": most, "separator": "|"}
+    return make(features, {"threshold": 1}, {"tags": tags}, eval={"batch_size": 100}, **sections)
+
+
+def _contents(job, longest):
+    found = contents(job)
+    tags = statistics(np.zeros(1)).model_copy(update={"lengths": statistics(np.array([longest]))})
+    train = found.statistics["train"]
+    train = train.model_copy(update={"columns": {**train.columns, "tags": tags}})
+    return found.model_copy(update={"statistics": {"train": train}})
+
+
+def test_what_they_take_is_refused_before_a_process_starts():
+    job = _job()
+    with pytest.raises(errors.UsageError) as raised:
+        table_memory.check(job, Room(NEEDED - 1, "12 GB are free", each=False), None)
+    assert str(raised.value) == (
+        "data.columns.tags.max_items is 1,000,000, to which each list is padded: 256 rows that are "
+        "parsed at a time take 12,288.0 MB with a copy, and 12 GB are free. Use a smaller max_items"
+    )
+    table_memory.check(job, Room(NEEDED, "x", each=False), None)
+
+
+def test_the_longest_list_is_named_once_it_is_known():
+    job = _job()
+    with pytest.raises(errors.UsageError, match=r"max_items; the longest list of train has 8 ite"):
+        padded_lists.check(job, _contents(job, 8), 0, words="x")
+
+
+def test_the_largest_batch_counts():
+    job = _job(train={"steps": 1, "batch_size": 512})
+    with pytest.raises(
+        errors.UsageError, match=r": 512 rows that are parsed at a time take 24,576"
+    ):
+        padded_lists.check(job, None, 2 * NEEDED - 1, words="x")
+    padded_lists.check(job, None, 2 * NEEDED, words="x")
+
+
+def test_memory_of_servers_is_not_that_of_processes_that_parse():
+    servers = {"strategy": "parameter_server", "ps": 1}
+    table_memory.check(_job(cluster=servers), Room(NEEDED - 1, "x"), None)
+
+
+def test_lists_that_no_feature_uses_are_not_read():
+    job = _job(features={"seats": {"steps": ["z_score"]}})
+    padded_lists.check(job, None, 0, words="x")
+    assert padded_lists.limit_blocks(job, 256) == 512 << 20
+
+
+@pytest.mark.parametrize(
+    ("most", "longest", "is_said"), [(257, 64, True), (256, 64, False), (64, 1, False)]
+)
+def test_mostly_padding_is_reported(most, longest, is_said):
+    job = _job(most)
+    lines = list(padded_lists.warnings(job, _contents(job, longest)))
+    said = (
+        "data.columns.tags.max_items is 257, and the longest list of train has 64 items: each is "
+        "padded to 257, which costs time and memory. Use a smaller max_items, such as 128"
+    )
+    assert lines == ([said] if is_said else [])
+    assert not list(padded_lists.warnings(job, contents(job)))
+
+
+def test_fewer_blocks_are_mixed():
+    assert padded_lists.limit_blocks(_job(), 256) == 1
+    assert padded_lists.limit_blocks(_job(100), 256) == (512 << 20) // (256 * 100 * 24)
