@@ -19,6 +19,7 @@ from pipeline.config import (
     feature_config,
     labels_config,
     list_weights,
+    model_config,
     shared_tables,
 )
 from pipeline.records import item_shares, label_check, manifest
@@ -115,9 +116,10 @@ class SampledValue:
 
 @dataclasses.dataclass(frozen=True)
 class PlannedLabel:
-    """The label. `values` are those of its vocabulary, in order; `class_weights` by label. Of a
-    sample, either each example weighs `sampled`, or the logit of a class is too small by `offset`:
-    which class, and how much."""
+    """The label. `values` are those of its vocabulary, in order; `class_weights` by label. One that
+    is `whole` numbers a class, of whatever type its column is. Of a sample, either each example
+    weighs `sampled`, or the logit of a class is too small by `offset`: which class, and how
+    much."""
 
     column: str
     threshold: float | None
@@ -126,6 +128,7 @@ class PlannedLabel:
     class_weights: tuple[tuple[int, float], ...] | None
     sampled: SampledValue | None = None
     offset: tuple[int, float] | None = None
+    whole: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -327,7 +330,11 @@ def _plan_label(job: config.Config, contents: manifest.Manifest) -> PlannedLabel
     label_check.check(job, contents, values)
     weights = _compute_class_weights(job, contents, values) if label.balanced else None
     sampled, offset = _sample(job, values)
-    return PlannedLabel(name, label.threshold, values, label.weight, weights, sampled, offset)
+    shipped = model_config.find_shipped_settings(job.model)
+    whole = shipped is not None and shipped.label_classes is not None
+    return PlannedLabel(
+        name, label.threshold, values, label.weight, weights, sampled, offset, whole
+    )
 
 
 def _plan_goal(job: config.Config, name: str, contents: manifest.Manifest) -> PlannedGoal:

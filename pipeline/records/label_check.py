@@ -39,6 +39,7 @@ def check(
             continue
         if values is None:
             _check_range(job, split, column, classes=classes)
+            _check_whole(job, split, column, classes=classes)
         else:
             _check_values(job, split, column, values=values)
 
@@ -122,6 +123,25 @@ def _check_range(
         f"{classes} classes from 0 to {classes - 1}; set model.params.classes, or number values "
         f"by label: {{vocabulary: true}} and vocabulary: {{}} in data.columns.{name}, or learn the "
         "number with model.params.task=regression"
+    )
+
+
+def _check_whole(
+    job: config.Config, split: str, found: manifest.ColumnStatistics, *, classes: int
+) -> None:
+    """Raises `UsageError` if some of the labels, which are in range, are no whole numbers."""
+    listed = [value for value, _ in found.vocabulary or () if not isinstance(value, str)]
+    known = [found.min or 0, found.max or 0, *listed, *(found.quantiles or ())]
+    part = next((value for value in known if not float(value).is_integer()), None)
+    if part is None and (found.distinct or 0) <= classes:
+        return
+    name, given = job.data.label, f"has {found.distinct} different values"
+    given = given if part is None else f"is {bound(part)}"
+    given = "has other values" if job.data.columns[name].sensitive else given
+    raise errors.UsageError(
+        f"label: {name!r} {given} in {split}, and labels of {classes} classes are whole numbers "
+        f"from 0 to {classes - 1}; learn the number with task: regression, or make two classes of "
+        "it with threshold"
     )
 
 

@@ -173,6 +173,8 @@ class Transforms:
             label = tf.cast(_is_above(label, plan.threshold), tf.int64)
         elif plan.values is not None:
             label = _place(label, plan.values)
+        elif plan.whole and label.dtype.is_floating:
+            label = _number_class(label)
         if plan.weight is not None:
             return label, tf.cast(columns[plan.weight], tf.float32)
         if plan.class_weights is not None:
@@ -337,6 +339,12 @@ def _place(label: tf.Tensor, values: tuple[int | str, ...]) -> tf.Tensor:
     """The place of a label in its vocabulary; -1, which heads refuse, if it is not there."""
     hits = tf.equal(label[:, tf.newaxis], tf.constant(list(values), label.dtype))
     return tf.where(tf.reduce_any(hits, axis=1), tf.argmax(hits, axis=1), -1)
+
+
+def _number_class(label: tf.Tensor) -> tf.Tensor:
+    """The class, int64, that a whole number is; -1, which heads refuse, of another number."""
+    number = tf.cast(label, tf.int64)
+    return tf.where(tf.equal(tf.cast(number, label.dtype), label), number, -1)
 
 
 def _look_up_class_weight(label: tf.Tensor, weights: tuple[tuple[int, float], ...]) -> tf.Tensor:

@@ -75,6 +75,41 @@ def test_numbers_that_are_no_classes(split, least, greatest):
         Case({}, {"classes": 3}, splits).check()
 
 
+_PARTS = manifest.ColumnStatistics(
+    count=9, min=0.0, max=1.0, distinct=3, vocabulary=((0.0, 4), (1.0, 4), (0.25, 1))
+)
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        (_PARTS, r"is 0\.25"),
+        (_PARTS.model_copy(update={"quantiles": (0.0, 0.5, 1.0), "vocabulary": None}), r"is 0\.5"),
+        (_PARTS.model_copy(update={"vocabulary": None}), "has 3 different values"),
+        (_range(0.0, 0.75), r"is 0\.75"),
+    ],
+)
+def test_numbers_between_classes(found, words):
+    splits = {"train": _range(0.0, 1.0), "eval": found}
+    with pytest.raises(
+        errors.UsageError,
+        match=rf"^label: 'late' {words} in eval, and labels of 2 classes are whole numbers from 0 "
+        "to 1; learn the number with task: regression, or make two classes of it with threshold$",
+    ):
+        Case({}, {"classes": 2}, splits).check()
+    with pytest.raises(errors.UsageError, match="'late' has other values in eval, and labels of 2"):
+        Case({}, {"classes": 2}, splits, sensitive=True).check()
+    Case({"threshold": 0.5}, {}, splits).check()
+    Case({}, {"task": "regression", "network": "a:b"}, splits, "keras").check()
+
+
+def test_whole_numbers_of_type_float32():
+    found = manifest.ColumnStatistics(
+        count=9, min=0.0, max=2.0, distinct=3, vocabulary=((0.0, 4), (2.0, 4), (1.0, 1))
+    )
+    Case({}, {"classes": 3}, {"train": found}).check()
+
+
 def test_more_values_than_classes():
     splits = {"train": _listed("a", "b", "c")}
     with pytest.raises(

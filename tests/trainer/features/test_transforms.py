@@ -116,6 +116,47 @@ def test_a_threshold_of_floats_is_a_float32():
     assert transforms.examples(rows, training=False)[1].numpy().tolist() == [0, 1, 0]
 
 
+@pytest.mark.parametrize("classes", [2, 3])
+def test_classes_in_a_column_of_floats(classes):
+    model = {"name": "linear", "params": {"classes": classes}}
+    column = {"late": {"type": "float32"}}
+    job = make({"time": {}}, columns=column, model=model)
+    rows = {"time": tf.zeros(4, tf.int64), "late": tf.constant([1.0, 0.0, 0.5, -0.5])}
+    _, found = Transforms(job, contents(job)).examples(rows, training=True)
+    assert found.dtype == tf.int64
+    assert found.numpy().tolist() == [1, 0, -1, -1]
+
+
+def test_numbers_to_learn_stay_floats():
+    model = {"name": "linear", "params": {"task": "regression"}}
+    job = make({"time": {}}, columns={"late": {"type": "float32"}}, model=model)
+    rows = {"time": tf.zeros(2, tf.int64), "late": tf.constant([1.0, 0.5])}
+    _, found = Transforms(job, contents(job)).examples(rows, training=True)
+    assert found.dtype == tf.float32
+    assert found.numpy().tolist() == [1.0, 0.5]
+
+
+def test_classes_of_one_of_several_labels_in_a_column_of_floats():
+    late = {"type": "float32", "missing": "allow"}
+    labels = {"late": {"classes": 3}, "seats": {"task": "regression"}}
+    job = make(
+        {"time": {}},
+        columns={"late": late},
+        labels=labels,
+        model={"name": "linear"},
+        eval={"metric": "loss"},
+    )
+    rows = {
+        "time": tf.zeros(3, tf.int64),
+        "late": tf.constant([2.0, np.nan, 1.0]),
+        "seats": tf.constant([1, 0, 1], tf.int64),
+    }
+    features, found = Transforms(job, contents(job)).examples(rows, training=True)
+    assert found["late"].dtype == tf.int64
+    assert found["late"].numpy().tolist() == [2, 0, 1]
+    assert features["input/weight/0"].numpy().tolist() == [1.0, 0.0, 1.0]
+
+
 def test_a_label_that_is_in_no_vocabulary_is_minus_one():
     job = make({"time": {}}, {"vocabulary": True}, {"late": {"type": "int64", "allowed": [16, 15]}})
     transforms = Transforms(job, contents(job))
