@@ -69,9 +69,22 @@ pip_install = $(PY) -m pip install --disable-pip-version-check --progress-bar of
 UNKNOWN  := $(foreach v,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(v)))),$(v)))
 NEAREST   = $(shell $(RUN_PYTHON) -c 'import difflib, sys; print(*difflib.get_close_matches(sys.argv[1].upper(), sys.argv[2:], 1))' \
 	$(call quoted,$(1)) $(VARIABLES))
+# As settings: the keys of a config whose last part is $(1), or at least $(2) like it, by the page that is made of its models.
+KEYS      = $(shell $(RUN_PYTHON) -c 'import difflib, re, sys; name, value, like = sys.argv[1:]; \
+	page = open("docs/config.md").read().partition("\n\x23\x23 Feature steps")[0]; \
+	rows = re.findall(r"^\| `([a-z0-9_.]+)` \| ([^|]*)", page, re.M); \
+	keys = {key: key.rpartition(".")[2] for key, kind in rows if "section" not in kind}; \
+	near = difflib.get_close_matches(name.lower(), keys.values(), 1, float(like)); \
+	value = value if re.fullmatch(r"[\w.,+-]+", value) else "..."; \
+	print(*[f"SET=\"{key}={value}\"" for key in keys if keys[key] in near or key == name][:3], sep=" or ")' \
+	$(call quoted,$(1)) $(call quoted,$(value $(1))) $(2) 2>/dev/null)
+SETTING  := Settings of a config are given as
+keyed     = $(if $(1),. $(SETTING) $(1))
+near      = $(if $(1), (did you mean $(1)=?). $(SETTING) SET="train.steps=500")
 # All names are listed only if none is close to what was typed.
-names     = $(if $(2), (did you mean $(2)=?). $(1),. $(1); variables of make are $(subst $(space),$(comma) ,$(strip $(VARIABLES))))
-$(foreach v,$(UNKNOWN),$(error $(v)= does not exist$(call names,Settings of a config are given as SET="train.steps=500",$(call NEAREST,$(v)))))
+unknown   = $(or $(call keyed,$(call KEYS,$(1),1)),$(call near,$(call NEAREST,$(1))),$(call keyed,$(call KEYS,$(1),0.85)),. $(SETTING) \
+	SET="train.steps=500"; variables of make are $(subst $(space),$(comma) ,$(strip $(VARIABLES))))
+$(foreach v,$(UNKNOWN),$(error $(v)= does not exist$(call unknown,$(v))))
 # Nor one that a target does not take, except STORAGE, which messages and help print for all targets.
 # Its recipe says which: awk prints target:VARIABLE for each that
 # is in it, or in what it is made of, such as COMMON; and target: for itself.

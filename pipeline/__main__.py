@@ -8,6 +8,7 @@ Answers `--help` and wrong names before anything heavy is imported.
 
 from __future__ import annotations
 
+import difflib
 import os
 import runpy
 import sys
@@ -17,6 +18,9 @@ from pipeline import errors
 from pipeline.command_line import arguments, declared, help_text, hints
 from pipeline.command_line.table import COMMANDS
 from pipeline.console import terminal
+
+# Keys of a config that an error names, at most, and how like what was typed their last part is.
+_SHOWN, _LIKE = 3, 0.85
 
 
 def main() -> None:
@@ -28,7 +32,8 @@ def main() -> None:
     try:
         name, words = _command(sys.argv[1:])
         sys.stdout.flush()
-    except errors.UsageError as error:
+    except errors.UsageError as found:
+        error = _name_key(found) if isinstance(found, arguments.UnknownSetting) else found
         print(error.line, file=sys.stderr)
         sys.exit(error.exit_code)
     except BrokenPipeError:
@@ -67,6 +72,23 @@ def _command(typed: list[str]) -> tuple[str | None, list[str]]:
         return name, arguments.flags(words, found.settings, command.argument)
     own, program = arguments.split_program(words)
     return name, [*arguments.flags(own, found.settings), "--", *program]
+
+
+def _name_key(error: arguments.UnknownSetting) -> errors.UsageError:
+    """Returns the error that names the keys of a config which are called like the setting; the same
+    if there are none, or only nearly so and a setting is, too."""
+    from pipeline.config import reference  # it takes a moment, and errors alone need it
+
+    name = error.typed.strip("-=").lower().replace("-", "_")
+    keys = {key: key.rpartition(".")[2] for key in reference.list_keys()}
+    near = difflib.get_close_matches(name, keys.values(), 1, 1.0 if error.has_near else _LIKE)
+    same = [key for key, last in keys.items() if last in near]
+    if not same:
+        return error
+    given = " or ".join(f"--set {key}={error.value or '...'}" for key in same[:_SHOWN])
+    return errors.UsageError(
+        f"{error.typed} does not exist. Settings of a config are given as {given}"
+    )
 
 
 if __name__ == "__main__":

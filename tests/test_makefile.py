@@ -13,6 +13,7 @@ import sys
 import pytest
 
 from pipeline.command_line import declared, table
+from pipeline.config import reference
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TEXT = (ROOT / "Makefile").read_text()
@@ -45,6 +46,8 @@ class Sandbox:
         self.ran.mkdir()
         shutil.copy(ROOT / "Makefile", folder)
         locks = [p.name for p in ROOT.glob("requirements*.lock")]
+        (folder / "docs").mkdir()
+        shutil.copy(ROOT / "docs" / "config.md", folder / "docs")
         for name in [*locks, "setup.py", "tests/cloud/requirements.lock"]:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).touch()
@@ -185,9 +188,8 @@ def test_a_value_of_two_lines_is_refused(sandbox):
     [
         ("CONFG=flights", " (did you mean CONFIG=?)"),
         ("storage=x", " (did you mean STORAGE=?)"),
-        ("STEPS=500", ""),
-        ("BATCH_SIZE=$(shell touch {ran}/x)", ""),
-        ("a'b;`>{ran}/x`=1", ""),
+        ("QQ=500", ""),
+        ("q'q;`>{ran}/x`=1", ""),
     ],
 )
 def test_a_variable_that_does_not_exist_is_refused(sandbox, given, hint):
@@ -201,6 +203,36 @@ def test_a_variable_that_does_not_exist_is_refused(sandbox, given, hint):
     assert (listed in done.stderr) == (not hint)
     assert not sandbox.words
     assert not list(sandbox.ran.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("given", "setting"),
+    [
+        ("STEPS=500", 'SET="train.steps=500"'),
+        ("steps=500", 'SET="train.steps=500"'),
+        ("EPOCH=3", 'SET="train.epochs=3"'),
+        ("train.steps=7", 'SET="train.steps=7"'),
+        ("LEARNING_RATE=1e-3", 'SET="train.optimizer.learning_rate=1e-3"'),
+        (
+            "BATCH_SIZE=$(shell touch {ran}/x)",
+            'SET="train.batch_size=..." or SET="eval.batch_size=..."',
+        ),
+        ("SAVE_STEPS=`touch {ran}/x`'", 'SET="train.save_steps=..."'),
+    ],
+)
+def test_a_key_of_the_config_is_named_as_a_setting(sandbox, given, setting):
+    done = sandbox.make("train", given.format(ran=sandbox.ran))
+    name = given.partition("=")[0]
+    said = f"*** {name}= does not exist. Settings of a config are given as {setting}.  Stop."
+    assert done.returncode == 2 and said in done.stderr
+    assert not sandbox.words and not list(sandbox.ran.iterdir())
+
+
+def test_the_page_has_the_keys_of_the_models():
+    """Make reads them there, because it may have no package to import."""
+    page = (ROOT / "docs" / "config.md").read_text().partition("\n## Feature steps")[0]
+    rows = re.findall(r"^\| `([a-z0-9_.]+)` \| ([^|]*)", page, re.M)
+    assert {key for key, kind in rows if "section" not in kind} == set(reference.list_keys())
 
 
 @pytest.mark.parametrize("target", ["schema", "config", "data"])

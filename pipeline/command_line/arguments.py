@@ -20,6 +20,18 @@ _OFF = ("0", "no", "off", "false")
 _BUCKET = f"--set={table.KEYS['bucket']}="
 
 
+class UnknownSetting(errors.UsageError):
+    """A setting that a command does not have, which takes settings of a config; `has_near` tells if
+    another command has it, or this one a setting that is called nearly so."""
+
+    def __init__(self, text: str, typed: str, value: str, *, has_near: bool) -> None:
+        super().__init__(text)
+        self.typed, self.value, self.has_near = typed, value, has_near
+
+    def __reduce__(self) -> tuple[type[errors.UsageError], tuple[str]]:
+        return errors.UsageError, (str(self),)
+
+
 def flags(words: Sequence[str], settings: Mapping[str, Setting], argument: str = "") -> list[str]:
     """Returns `words` as `--name=value` for each setting, and `--name` or `--noname` for switches.
 
@@ -67,7 +79,7 @@ def _parse_flag(word: str, rest: list[str], settings: Mapping[str, Setting]) -> 
     if name in settings and settings[name].is_switch:
         return f"--{name}{equals}{value}"
     if name not in settings and not _is_key(name, settings):
-        raise _build_unknown_error(f"--{typed}", [f"--{one}" for one in settings])
+        raise _build_unknown_error(f"--{typed}", value, [f"--{one}" for one in settings])
     if not equals and not rest:
         raise errors.UsageError(f"--{typed}: needs a value: --{typed}=...")
     return _build_flag(name, value if equals else rest.pop(0), settings)
@@ -77,7 +89,7 @@ def _parse_pair(typed: str, value: str, settings: Mapping[str, Setting]) -> Iter
     """Yields the flags of a pair. An empty value counts as not given, as in make."""
     name = typed.lower()
     if name not in settings and not _is_key(name, settings):
-        raise _build_unknown_error(f"{typed}=", [f"{one.upper()}=" for one in settings])
+        raise _build_unknown_error(f"{typed}=", value, [f"{one.upper()}=" for one in settings])
     if not value:
         return
     if name in settings and settings[name].is_switch:
@@ -100,11 +112,15 @@ def _build_flag(name: str, value: str, settings: Mapping[str, Setting]) -> str:
     return f"--set={table.KEYS[name]}={json.dumps(value, ensure_ascii=False)}"
 
 
-def _build_unknown_error(typed: str, known: Sequence[str]) -> errors.UsageError:
+def _build_unknown_error(typed: str, value: str, known: Sequence[str]) -> errors.UsageError:
     allowed = f"it must be one of {', '.join(known)}" if known else "there are no settings here"
-    others = _list_takers(typed.strip("-=").lower().replace("-", "_"))
+    name = typed.strip("-=").lower().replace("-", "_")
+    others = _list_takers(name)
     where = f" here, only for {', '.join(others)}" if others else errors.suggest(typed, known)
-    return errors.UsageError(f"{typed} does not exist{where}; {allowed}")
+    text = f"{typed} does not exist{where}; {allowed}"
+    if not {"--set", "SET="} & set(known):
+        return errors.UsageError(text)
+    return UnknownSetting(text, typed, value, has_near=bool(where))
 
 
 def _list_takers(name: str) -> list[str]:

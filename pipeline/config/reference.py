@@ -100,6 +100,24 @@ def page() -> str:
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"
 
 
+def list_keys() -> list[str]:
+    """Returns the dotted keys of a config that hold no section and are not below a name of the
+    user's choice, those of all models among them, in the order of the page."""
+    keys: dict[str, None] = {}
+    pending: list[tuple[str, type[sections.Section]]] = [("", schema.Config)]
+    while pending:
+        prefix, section = pending.pop(0)
+        within = []
+        for key, field in section.model_fields.items():
+            inside = _list_sections(field, prefix + key)
+            within += [(f"{one.path}.", one.section) for one in inside if "<" not in one.path]
+            keys |= {} if inside else {prefix + key: None}
+        if prefix == "model.":
+            within += [("model.params.", params) for params in dict.fromkeys(MODELS.values())]
+        pending = within + pending
+    return list(keys)
+
+
 @dataclasses.dataclass(frozen=True)
 class _Place:
     """A section, the dotted path of its keys, and its heading."""

@@ -81,6 +81,26 @@ def test_nothing_heavy_is_imported_for_help_and_wrong_names(arguments):
     [
         (["trian"], "command 'trian' does not exist (did you mean 'train'?); it must be one of "),
         (["train", "--cofnig=x"], "--cofnig does not exist (did you mean '--config'?); it must be"),
+        (
+            ["train", "--steps=9"],
+            "--steps does not exist. Settings of a config are given as --set t",
+        ),
+        (
+            ["train", "STEPS=9"],
+            "STEPS= does not exist. Settings of a config are given as --set train.",
+        ),
+        (
+            ["tune", "EPOCH=2"],
+            "EPOCH= does not exist. Settings of a config are given as --set train.ep",
+        ),
+        (
+            ["train", "--batch-size"],
+            "given as --set train.batch_size=... or --set eval.batch_size=...",
+        ),
+        (
+            ["status", "STEPS=9"],
+            "STEPS= does not exist here, only for run; it must be one of RUN=",
+        ),
         (["train", "CONFG=x"], "CONFG= does not exist (did you mean 'CONFIG='?); it must be one"),
         (["train"], "--config=... is missing. "),
         (["train", "--config=mnits"], "config 'mnits': not one of "),
