@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from absl import flags
 
-from pipeline import cli, storage, versions
-from pipeline.command_line import hints
+from pipeline import cli, versions
 from pipeline.config import own_input
 from pipeline.console import terminal
 from pipeline.records import builds
-from pipeline.runs import exported, run_folder, run_search
+from pipeline.reports import better_model
+from pipeline.runs import exported, run_search
 from serving.batch import inputs, predictions
 from serving.batch.outputs import FORMATS
 
@@ -59,7 +59,8 @@ def main() -> None:
         asked = inputs.open_files(given, job, classes=export.classes, budget=budget, part=taken)
     export.verify()
     print(f"model {terminal.display_path(export.path)}")
-    _name_a_better_one(run, export)
+    if note := better_model.describe(run, export.step, "make predict EXPORT=best"):
+        print(note)
     predictions.predict(
         job,
         export,
@@ -70,20 +71,6 @@ def main() -> None:
         pipeline_options=_BEAM.value,
         part=part,
     )
-
-
-def _name_a_better_one(run: run_folder.RunFolder, export: exported.Export) -> None:
-    if export.kind != "final" or not (run.read(run_folder.BEST) or {}).get("export"):
-        return
-    best = exported.find(run, "best")
-    if best.step == export.step:
-        return
-    of_run = hints.format_run(
-        run.name, terminal.display_path(storage.make_absolute(_STORAGE.value))
-    )
-    command = f"make predict EXPORT=best{of_run}"
-    said = f"note: export/best is of step {best.step:,} and did better on eval: {command}"
-    print(hints.format_as_typed(said))
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from __future__ import annotations
 from pipeline import cli, versions
 from pipeline.config import own_input
 from pipeline.records import builds
+from pipeline.reports import better_model
 from pipeline.runs import exported, run_search
 from serving.rest import session
 
@@ -29,6 +30,8 @@ def main() -> None:
     own_input.refuse(job, "serve", instead=exported.ELSEWHERE)
     export = exported.find(run, _EXPORT.value)
     records = builds.find_run_build(_STORAGE.value, run, job.name)
+    if note := better_model.describe(run, export.step, "make serve EXPORT=best"):
+        print(note, flush=True)
     session.serve(job, export, port=_PORT.value, records_path=records)
 
 

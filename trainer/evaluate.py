@@ -18,7 +18,7 @@ from pipeline import cli, storage, versions
 from pipeline.config import own_input
 from pipeline.console import terminal
 from pipeline.records import builds, manifest
-from pipeline.reports import unlearned
+from pipeline.reports import better_model, unlearned
 from pipeline.runs import run_search
 from pipeline.storage import strict_json
 from trainer.evaluation import request
@@ -70,6 +70,11 @@ def main() -> None:
         # Of the last checkpoint: those before had not learned it yet.
         if warned := unlearned.check_rows(_build_content_by_step(here)):
             print(f"warning: step {warned}")
+    step = int(next(iter(metrics.values()))["global_step"])
+    if not _CHECKPOINT.value and (
+        note := better_model.describe(run, step, "make evaluate CHECKPOINT=best")
+    ):
+        print(note)
 
 
 def look_at(

@@ -243,11 +243,14 @@ def summary(job: Job, record: RunRecord) -> str:
         for kind, path in record.exports.items()
         if path
     ]
-    lines += [f"{'next' if i == 0 else '':9}{line}" for i, line in enumerate(_list_next_steps(job))]
+    lines += [
+        f"{'next' if i == 0 else '':9}{line}"
+        for i, line in enumerate(_list_next_steps(job, record))
+    ]
     return "\n".join(terminal.wrap(line, sys.stdout, indent=9) for line in lines)
 
 
-def _list_next_steps(job: Job) -> list[str]:
+def _list_next_steps(job: Job, record: RunRecord) -> list[str]:
     """Returns commands that can be typed as they are, each with what it does."""
     root = terminal.display_path(job.storage_root)
     where = hints.storage_setting(root)
@@ -255,6 +258,10 @@ def _list_next_steps(job: Job) -> list[str]:
     if job.config.data.has_records:
         predict = f"make predict{hints.format_run(job.name, root)}"
         steps[predict] = "predictions of the exported model on the test split"
+        if record.best and record.exports.get("best") and record.best["step"] != record.final_step:
+            steps[f"{predict} EXPORT=best"] = (
+                f"those of step {record.best['step']}, the best on eval"
+            )
     steps[f"make tensorboard{where}"] = "curves of loss and accuracy"
     name = job.config.name
     strategy = strategy_table.STRATEGIES[job.config.cluster.strategy]

@@ -49,7 +49,10 @@ def test_the_test_split_of_the_newest_run(predict, classifier):
     said = predict(classifier.storage, "--rows=3").splitlines()
     lines = [line for line in said if not line.startswith("predicting: ")]  # of slow machines
     assert lines[0] == f"model {classifier.export.path}"
-    better = "note: export/best is of step 40 and did better on eval: make predict EXPORT=best"
+    better = (
+        "note: this is the model of the last step, 60; that of step 40 did better on eval "
+        "(average_loss 0.5000, the last has 0.6250): make predict EXPORT=best"
+    )
     assert lines[1] == f"{better} RUN={classifier.run.name} STORAGE={classifier.storage}"
     assert lines[3].split() == ["record", "id", "label", "prediction", "probability"]
     wanted = classifier.predicted()["class_ids"][:, 0]

@@ -48,6 +48,9 @@ def _until(process, start):
 def test_it_answers_until_ctrl_c_and_ends_well(classifier):
     with _process(classifier.storage, "--port=0") as process:
         lines = _until(process, "try it: ")
+        note, *lines = lines
+        assert note.startswith("note: this is the model of the last step, 60; that of step 40 did ")
+        assert f": make serve EXPORT=best RUN={classifier.run.name} STORAGE=" in note
         assert lines[0].startswith("loading /") and "/export/" in lines[0]
         url = re.match(
             r"serving (http://127\.0\.0\.1:\d+/v1/models/punctual), version 60", lines[1]

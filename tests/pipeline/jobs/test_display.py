@@ -220,6 +220,16 @@ def test_the_summary_says_result_time_places_and_what_to_try(wanted, record, tmp
     assert not any("best)" in line for line in lines)
     for command in ("make predict RUN=r1", "make tensorboard", "make train STRATEGY=none"):
         assert f"{command} STORAGE={tmp_path}" in text
+    assert "EXPORT=best" not in text
+
+
+@pytest.mark.parametrize(("last", "is_named"), [(1501, True), (1200, False)])
+def test_the_summary_names_the_command_for_a_better_model(wanted, record, tmp_path, last, is_named):
+    exports = {"final": f"export/final/{last}", "best": "export/best/1200"}
+    record = record.model_copy(update={"exports": exports, "final_step": last})
+    text = display.summary(wanted, record)
+    command = f"make predict RUN=r1 STORAGE={tmp_path} EXPORT=best"
+    assert (command in text) is ("those of step 1200, the best on eval" in text) is is_named
 
 
 def test_the_result_is_next_to_what_a_constant_answer_reaches(wanted, record):
