@@ -18,7 +18,7 @@ _LEAST_ROWS, _LEAST_DIFFERENT = 200, 20
 # as the other: rounding makes some equal. A year and an amount that grows daily are no such pair.
 _ROUNDED = 10
 # Rows of the first batch that are looked at before all others: they rule out almost every column.
-_FIRST = 256
+FIRST = 256
 
 
 def find_monotone(
@@ -26,14 +26,14 @@ def find_monotone(
 ) -> list[str]:
     """Returns those of the `columns`, but for the label, that never fall, or never rise, as the
     label rises, over the rows of all `batches` in which neither is missing."""
-    if not _is_candidate(columns[label]):
+    if not is_candidate(columns[label]):
         return []
-    known = {n: _Pairs() for n, found in columns.items() if n != label and _is_candidate(found)}
+    known = {n: _Pairs() for n, found in columns.items() if n != label and is_candidate(found)}
     for batch in batches:
-        for part in (batch.slice(0, _FIRST), batch.slice(_FIRST)):
-            labels = _read_numbers(part.column(label), columns[label].csv)
+        for part in (batch.slice(0, FIRST), batch.slice(FIRST)):
+            labels = read_numbers(part.column(label), columns[label].csv)
             for name, pairs in list(known.items()):
-                pairs.add(labels, _read_numbers(part.column(name), columns[name].csv))
+                pairs.add(labels, read_numbers(part.column(name), columns[name].csv))
                 if not (pairs.is_rising or pairs.is_falling):
                     del known[name]
         if not known:
@@ -41,7 +41,8 @@ def find_monotone(
     return [name for name, pairs in known.items() if pairs.are_certain()]
 
 
-def _is_candidate(found: ColumnProfile) -> bool:
+def is_candidate(found: ColumnProfile) -> bool:
+    """Tells if a column has single numbers, enough of them to show an order."""
     if found.kind not in ("int64", "float32") or found.lengths or found.listed:
         return False
     return found.values >= _LEAST_ROWS and found.count_of_different >= _LEAST_DIFFERENT
@@ -83,7 +84,7 @@ def _rises(labels: np.ndarray, values: np.ndarray) -> bool:
     return bool((ordered[1:] >= ordered[:-1]).all())
 
 
-def _read_numbers(array: pa.Array, rules: config.Csv) -> np.ndarray:
+def read_numbers(array: pa.Array, rules: config.Csv) -> np.ndarray:
     """Returns float64, NaN for what is missing or no number."""
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()

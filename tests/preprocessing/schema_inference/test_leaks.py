@@ -142,3 +142,84 @@ def test_numbers_with_gaps_and_empty_texts_in_quotes(tmp_path):
         columns[name] = np.where(np.arange(600) % 5 == 0, gap, log_price)
     columns["price"] = np.where(np.arange(600) % 7 == 0, '""', columns["price"].astype(str))
     assert _names(tmp_path, columns, label="price") == ("gaps", "quoted")
+
+
+def _scored(count=3000):
+    """Returns a table whose label is whether a score is over 0.5, and columns made of the score."""
+    rng = np.random.default_rng(11)
+    score = rng.random(count)
+    agreed = (score > 0.5).astype(int)
+    noisy = np.where(rng.random(count) < 0.01, 1 - agreed, agreed)
+    shop = np.arange(count) % 250
+    return {
+        "score": score.round(6),
+        "percent": np.where(np.arange(count) % 9 == 0, "", (score * 1000).astype(int).astype(str)),
+        "falling": (1 - score).round(5),
+        "near": (score + rng.normal(0, 0.05, count)).round(3),
+        "noisy": (noisy + rng.random(count)).round(4),
+        "amount": rng.normal(size=count),
+        "coarse": score.round(1),
+        "shop_id": shop,
+        "agreed": agreed,
+    }
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_numbers_that_were_cut_into_the_classes(tmp_path, kind):
+    columns = _scored()
+    if kind == "parquet":
+        del columns["percent"]
+    telling = _telling(tmp_path, columns, kind=kind).telling
+    assert list(telling) == [n for n in ("score", "percent", "falling") if n in columns]
+    said = "each class of the label 'agreed' has a range of 'score' of its own"
+    assert telling["score"] == said
+
+
+def test_several_classes_in_bands(tmp_path):
+    columns = _scored()
+    columns["grade"] = np.array(list("CABD"))[np.digitize(columns["score"], [0.2, 0.5, 0.8])]
+    assert set(_names(tmp_path, columns, label="grade")) == {"score", "percent", "falling"}
+
+
+def test_identifiers_of_many_values_that_have_one_class(tmp_path):
+    columns = _scored(6000)
+    columns["kind_id"] = columns["shop_id"] * 2 + columns["agreed"]
+    columns["code"] = np.char.add("k", (columns["shop_id"] * 7 % 499).astype(str))
+    columns["coded"] = np.char.add(columns["code"], ANSWERS[columns["agreed"]])
+    for name in ("score", "percent", "falling"):
+        del columns[name]
+    telling = _telling(tmp_path, columns).telling
+    assert set(telling) == {"kind_id", "coded"}
+    assert telling["coded"] == "each value of 'coded' has one label only"
+
+
+def _rare(seed, times, rows=1500):
+    """Returns a table of which few rows have a class, and columns that are apart by it."""
+    rng = np.random.default_rng(seed)
+    rare = np.zeros(rows, int)
+    rare[rng.choice(rows, times, replace=False)] = 1
+    extreme = rng.normal(size=rows)
+    extreme[rare == 1] = 9.5 + np.arange(times)
+    return {
+        "extreme": extreme,
+        "group": rng.integers(0, 140, rows),
+        "few": np.where(rare, "x", ANSWERS[rng.integers(0, 3, rows)]),
+        "agreed": rare,
+    }
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_rare_class_is_apart_by_chance_unless_it_has_rows_enough(tmp_path, seed):
+    assert _names(tmp_path, _rare(seed, 2)) == ()
+    assert _names(tmp_path, _rare(seed, 6)) == ("extreme", "few")
+
+
+def test_measured_numbers_of_a_group_do_not_tell_its_class(tmp_path):
+    rng = np.random.default_rng(4)
+    day = np.arange(3000) // 20
+    columns = {
+        "warmest": rng.normal(size=150).round(4)[day],
+        "hour": rng.integers(0, 24, 3000),
+        "agreed": (rng.random(150) < 0.5).astype(int)[day],
+    }
+    assert _names(tmp_path, columns) == ()
