@@ -40,6 +40,7 @@ _PICTURES = "source image_folder reads PNG and JPEG"
 _SAVE = "save it as CSV or Parquet first"
 _AS_PARQUET = "save it as Parquet first"
 _NO_TABLE = "it holds no table that can be read"
+_PAGE = "save the table itself as CSV: a link may lead to a page about the file, or to a login"
 _PLAIN = "unpack it first; of packed files gz and zip are read"
 
 # Those that a source reads, by its name.
@@ -84,6 +85,11 @@ KINDS = tuple(
             rb"%PDF-",
             FileKind("pdf", "other", "a PDF document", _NO_TABLE),
         ),
+        (
+            rb"(?i:(\xef\xbb\xbf)?\s*(<!--.*?-->\s*)?<(!doctype\s+html\b|(html|head|body)[\s>]))",
+            FileKind("html", "other", "an HTML page", _PAGE),
+        ),
+        (rb"(\xef\xbb\xbf)?\s*<\?xml\b", FileKind("xml", "other", "an XML document", _SAVE)),
         (rb"\x7fELF", FileKind("program", "other", "a program", "it holds no rows")),
     )
 )

@@ -19,7 +19,7 @@ from apache_beam.runners.runner import PipelineRunner
 from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
-from pipeline import config, errors, storage
+from pipeline import config, storage
 from pipeline.config import date_rules
 from pipeline.config.date_rules import Unruled
 from pipeline.config.splits import SplitName
@@ -112,7 +112,7 @@ class Spill(beam.DoFn):
         for rows in found:
             good = validate.enforce(rows, self._data, split)
             if good.letters and not self._data.error_budget:
-                raise errors.DataError(str(good.letters[0]))
+                raise letter_files.build_error(good.letters[0], self._data)
             contents = None
             if self._data.key:
                 row_keys = keys.join_columns(good.batch, self._data.key)
@@ -325,7 +325,7 @@ class WriteShard(beam.DoFn):
         if not letters:
             return
         if not self._data.error_budget:
-            raise errors.DataError(str(letters[0]))
+            raise letter_files.build_error(letters[0], self._data)
         # Letters and counts belong to the input the rows were read from.
         origin = f"{find_input_split(self._data, split)}-in-{split}-{index:05d}"
         tally = letter_files.count_letters(letters)

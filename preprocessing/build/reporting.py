@@ -68,7 +68,8 @@ def check_dead_letters(
     tallies = letter_files.gather(folders)
     for split, tally in sorted(tallies.items()):
         if tally.dropped:
-            print(f"{split}: {tally.dropped:,} of {tally.read:,} rows dropped as configured")
+            why = letter_files.explain_drops(data.columns)
+            print(f"{split}: {tally.dropped:,} of {tally.read:,} rows dropped: {why}")
         for name, count in sorted(tally.truncated.items()):
             column = data.columns[name]
             end = "last" if column.on_longer == "keep_last" else "first"

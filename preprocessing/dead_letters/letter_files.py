@@ -23,6 +23,8 @@ _LETTERS = re.compile(r"^(?P<split>[a-z]+)-[a-z0-9-]+\.bad(?P<count>\d+)\.jsonl$
 _TALLY = re.compile(r"^(?P<split>[a-z]+)-[a-z0-9-]+\.tally\.json$")
 # How many kinds of problems an error names; the summary has all.
 _NAMED = 3
+# What leaves out some bad rows.
+_BUDGET = 'SET="data.error_budget=0.01"'
 
 
 @dataclasses.dataclass
@@ -136,6 +138,15 @@ def collect(temporary: str, path_of: Callable[[str], str]) -> dict[str, Tally]:
     return tallies
 
 
+def explain_drops(columns: Mapping[str, config.Column]) -> str:
+    """Returns why rows are dropped: which columns they lack, and which key drops them."""
+    names = [name for name, column in columns.items() if column.missing == "drop"]
+    listed = " or ".join(map(repr, names[:_NAMED]))
+    more = f" or {len(names) - _NAMED} more columns" if len(names) > _NAMED else ""
+    key = names[0] if len(names) == 1 else "<column>"
+    return f"no value in {listed}{more} (data.columns.{key}.missing: drop)"
+
+
 def check_budget(tallies: dict[str, Tally], data: config.Data, folder: str) -> None:
     """Raises `DataError` if more rows are bad than `data.error_budget` allows, or none is left."""
     total = Tally()
@@ -149,10 +160,20 @@ def check_budget(tallies: dict[str, Tally], data: config.Data, folder: str) -> N
             raise errors.DataError(f"{where}: no rows")
         if tally.read == tally.dropped + tally.rejected + tally.sampled:
             sampled = f", {tally.sampled:,} left out by data.sample" if tally.sampled else ""
+            why = (
+                f". Dropped were those with {explain_drops(data.columns)}" if tally.dropped else ""
+            )
             raise errors.DataError(
                 f"{where}: none of {tally.read:,} rows is left: {tally.dropped:,} dropped, "
-                f"{tally.rejected:,} bad{sampled}"
+                f"{tally.rejected:,} bad{sampled}{why}"
             )
+
+
+def build_error(letter: Letter, data: config.Data, setting: str = _BUDGET) -> errors.DataError:
+    """Returns the error of a bad row where none is allowed; `setting` allows some, unless the rows
+    are used in place."""
+    allow = "" if data.in_place else f". To leave out bad rows, up to 1 % of all: {setting}"
+    return errors.DataError(f"{letter}{allow}")
 
 
 def check_total(total: Tally, data: config.Data, where: str) -> None:

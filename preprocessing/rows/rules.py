@@ -80,8 +80,10 @@ def find_not_finite(array: pa.Array, column: config.Column, *, label: bool) -> l
     return [("finite", bad)] if bad.any() else []
 
 
-def describe_problem(reason: str, value: object, column: config.Column) -> str:
-    """Says what is wrong with a value of a column, to stand behind its name."""
+def describe_problem(
+    reason: str, value: object, column: config.Column, *, label: bool = False
+) -> str:
+    """Says what is wrong with a value of a column, to stand behind its name; of a `label`, too."""
     if reason == "missing":
         return f"is {value!r}, which means a missing value" if value else "has no value"
     if reason == "range":
@@ -103,6 +105,9 @@ def describe_problem(reason: str, value: object, column: config.Column) -> str:
     if reason == "finite":
         if column.list or column.shape:
             return f"is {value!r}, not a finite number, which each item of a list must be"
+        if label:
+            allow = "the label must be one: correct it, or leave it empty and set missing: drop"
+            return f"is {value!r}, not a finite number; {allow}"
         allow = "infinite values of a feature are allowed by min: -.inf and max: .inf"
         return f"is {value!r}, not a finite number; {allow}"
     if reason == "time":

@@ -92,7 +92,7 @@ def enforce(rows: Rows, data: config.Data, split: SplitName) -> Good:
     for reason, bad in found:
         for row in np.flatnonzero(bad).tolist():
             faults.setdefault(row, (data.split.columns[0], reason))
-    letters = _write_letters(rows, faults, data.columns)
+    letters = _write_letters(rows, faults, data)
     dropped[list(faults)] = False
     numbers = rows.list_numbers()
     good = ~dropped
@@ -120,22 +120,20 @@ def _find_other_lengths(
 
 
 def _write_letters(
-    rows: Rows, faults: Mapping[int, tuple[str, str]], columns: Mapping[str, config.Column]
+    rows: Rows, faults: Mapping[int, tuple[str, str]], data: config.Data
 ) -> list[Letter]:
     bad = sorted(faults)
-    raw = list_raw_rows(rows.batch.take(pa.array(bad, pa.int64())), columns) if bad else []
+    raw = list_raw_rows(rows.batch.take(pa.array(bad, pa.int64())), data.columns) if bad else []
     letters = []
     for row, found in zip(bad, raw, strict=True):
         name, reason = faults[row]
-        letter = _write_letter(rows, row, name, reason=reason, columns=columns)
+        letter = _write_letter(rows, row, name, reason=reason, data=data)
         letters.append(dataclasses.replace(letter, raw=found, of=hash_raw_row(found)))
     return letters
 
 
-def _write_letter(
-    rows: Rows, row: int, name: str, *, reason: str, columns: Mapping[str, config.Column]
-) -> Letter:
-    column, raw = columns[name], rows.batch.column(name)[row].as_py()
+def _write_letter(rows: Rows, row: int, name: str, *, reason: str, data: config.Data) -> Letter:
+    column, raw = data.columns[name], rows.batch.column(name)[row].as_py()
     if column.type == "uint8" and isinstance(raw, bytes):
         raw = _find_out_of_range(raw, column)
     if column.type == "image" and isinstance(raw, bytes):
@@ -145,7 +143,7 @@ def _write_letter(
     if column.sensitive and reason != "missing":
         shown = REDACTED
     value = None if reason == "missing" else str(shown)
-    problem = rules.describe_problem(reason, shown, column)
+    problem = rules.describe_problem(reason, shown, column, label=name in data.every_label)
     return Letter(rows.file(name, row), rows.find_number(row), name, reason, value, problem)
 
 

@@ -43,3 +43,11 @@ def describe_bad_rows(found: Survey, names: set[str]) -> tuple[str, str]:
     reasons += [f"{n:,} x {format_scalar(name)} encoding" for name, n in refused.items()]
     budget = f"{share:g}" if share < 1 else f"{bad}"
     return f"{bad:,} of {total:,} rows are bad: {'; '.join(reasons)}", budget
+
+
+def advise_fix(found: Survey, *, encoding: bool) -> str:
+    """Returns what to do about bad rows, with the first that could not be read; of texts that may
+    be in another `encoding`, too."""
+    first = found.first_unreadable
+    which = f" ({first})" if first is not None else ""
+    return f"fix the data{which}{', set data.csv.encoding' if encoding else ''}"

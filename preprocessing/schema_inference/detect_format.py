@@ -143,7 +143,7 @@ def _sniff_table(kind: str, pattern: str, path: str) -> Guess:
     for field in schema:
         listed = any(is_one(field.type) for is_one in _LISTS)
         if times[field.name] > 1:
-            guess.left_out[field.name] = f"is there {times[field.name]} times"
+            guess.left_out[field.name] = _describe_repeated(times[field.name])
         elif pa.types.is_nested(field.type.value_type if listed else field.type):
             guess.left_out[field.name] = f"is {field.type}, neither one value nor a list of them"
         else:
@@ -172,9 +172,9 @@ def _sniff_csv(pattern: str, path: str, encoding: Encoding, *, has_header: bool 
         guess.remarks.append(doubt)
     for name, times in collections.Counter(names).items():
         if not name:
-            guess.left_out[name] = "has no name"
+            guess.left_out[name] = "has no name; to use it, name it in the header"
         elif times > 1:
-            guess.left_out[name] = f"is there {times} times"
+            guess.left_out[name] = _describe_repeated(times)
         else:
             guess.kinds[name] = KINDS
     guess.csv = {
@@ -185,6 +185,10 @@ def _sniff_csv(pattern: str, path: str, encoding: Encoding, *, has_header: bool 
         **({"quoted_missing": True} if _is_quoted(text, delimiter) else {}),
     }
     return guess
+
+
+def _describe_repeated(times: int) -> str:
+    return f"is there {times} times; to use them, give each another name"
 
 
 def _is_quoted(text: str, delimiter: str) -> bool:

@@ -31,6 +31,18 @@ def find_remarks(name: str, label: ColumnProfile) -> list[str]:
     ]
 
 
+def describe_dropped_rows(name: str, label: ColumnProfile, rows: int) -> str:
+    """Returns that rows without the label are dropped, how many of all `rows`, and what to do."""
+    share = (
+        f" ({label.missing / rows:.1%})".replace("%", " %") if label.missing > rows / 1000 else ""
+    )
+    return (
+        f"the label {name!r} is missing in {label.missing:,} of {rows:,} rows{share}: make "
+        f"preprocess drops these (data.columns.{name}.missing: drop). If missing means a value, "
+        "such as 0 or no, write it in the raw data; else make predict predicts them"
+    )
+
+
 def _remark_on_task(name: str, label: ColumnProfile) -> list[str]:
     """Returns what whole numbers of many values were taken for, and how to have the other."""
     numbers = f"the label {name!r} has {len(label.different or ())} different whole numbers"

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Collection, Mapping
 
 from preprocessing.schema_inference import (
+    file_columns,
     label_remarks,
     outliers,
     precision,
@@ -35,6 +36,7 @@ def find_remarks(
     columns = {n: c for n, c in found.columns.items() if n not in guess.left_out}
     said = list(guess.remarks)
     said += _explain_left_out(guess.left_out)
+    said += file_columns.warn_of_ignored(guess)
     delimiter = guess.data().csv.delimiter
     for name, column in found.columns.items():
         if column.lines.is_odd(len(found.columns), delimiter):
@@ -129,7 +131,7 @@ def explain_merged(columns: Mapping[str, str]) -> list[str]:
 
 def _remark_on_missing(guess: Guess, found: Survey, labels: Collection[str]) -> list[str]:
     """Returns which texts that may be values stand for none, a line for each text, and of a label
-    one of its own."""
+    one of its own; and which labels are missing in rows that are dropped."""
     columns: dict[str, dict[str, int]] = {}
     drops: list[tuple[str, str, int]] = []
     for name, texts in stand_ins.find(guess, found).items():
@@ -152,6 +154,11 @@ def _remark_on_missing(guess: Guess, found: Survey, labels: Collection[str]) -> 
             f"{count:,} of {found.rows:,} rows of {name!r}, the label, so these rows are dropped"
         )
         said.append(_describe_missing(text, often, quoted=quoted))
+    for name in labels:
+        label, named = found.columns[name], sum(count for _, of, count in drops if of == name)
+        drops_rows = suggest_label.drops_rows(label, several=len(labels) > 1)
+        if drops_rows and named < label.missing:
+            said.append(label_remarks.describe_dropped_rows(name, label, found.rows))
     return said
 
 

@@ -220,11 +220,15 @@ def check_label(label: str, guess: Guess, columns: Collection[str]) -> None:
 def allow_missing(made: SuggestedColumn, found: ColumnProfile, *, several: bool) -> None:
     """Says what happens to rows without the label: they are dropped, or if there are `several`
     teach the others. Where -1 is a value, nothing could stand for none."""
-    if not found.missing:
-        return
+    if found.missing:
+        made.rules["missing"] = "drop" if drops_rows(found, several=several) else "allow"
+        made.rules.pop("default", None)
+
+
+def drops_rows(found: ColumnProfile, *, several: bool) -> bool:
+    """Tells if rows without the label are dropped; `several` tells if there are other labels."""
     taken = found.kind == "int64" and (found.about.least or 0) < 0
-    made.rules["missing"] = "allow" if several and not taken else "drop"
-    made.rules.pop("default", None)
+    return bool(found.missing) and (taken or not several)
 
 
 def list_classes(made: SuggestedColumn, found: ColumnProfile) -> None:

@@ -45,7 +45,7 @@ _PERSONAL = re.compile(
     r"e.?mail|phone|passw|secret|token|\bssn\b|iban|birth|address|(first|last|full|sur)_?name",
     re.IGNORECASE,
 )
-_AMOUNT = re.compile(r"[$€£¥+] ?-?[\d.,]+|-?[\d.,]+ ?([$€£¥%]|[A-Za-z]{1,3})")
+_AMOUNT = re.compile(r"[$€£¥+] ?-?[\d.,]+|-?[\d.,]*\d ?([$€£¥%]|[A-Za-z]{1,3})")
 _NUMERIC = re.compile(r"[+-]?[\d.,]*", re.ASCII)
 # Columns of amounts have so many different signs and units, at most.
 _NUMBER, _UNITS = re.compile(r"-?[\d.,]+"), 3
@@ -177,7 +177,8 @@ def has_unit(found: ColumnProfile) -> bool:
     if not text or found.as_dates.form or not all(map(_AMOUNT.fullmatch, some)):
         return False
     units = {_NUMBER.sub("", text).strip() for text in some}
-    return len(units) <= _UNITS  # more are names, such as seats: 12A, 30F
+    # More are names, such as seats: 12A, 30F; so are those with one number each, as of 1 Yes, 2 No.
+    return len(units) <= _UNITS and not 1 < len(units) == len(some)
 
 
 def is_number_or_amount(text: str) -> bool:

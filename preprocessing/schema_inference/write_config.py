@@ -17,6 +17,7 @@ from preprocessing.schema_inference import (
     damage,
     detect_format,
     detect_kind,
+    file_columns,
     heuristics,
     image_config,
     leaks,
@@ -80,7 +81,7 @@ def propose(path: str, out: str, label: str = "", *, has_header: bool | None = N
         seen = f"{len(found.columns)} columns of {found.rows:,} rows"
         bad, _ = damage.describe_bad_rows(found, set(found.columns) - set(guess.left_out))
         columns = {n: c for n, c in found.columns.items() if n not in guess.left_out}
-        recode = ", set data.csv.encoding" if " encoding" in bad and guess.source == "csv" else ""
+        fix = damage.advise_fix(found, encoding=" encoding" in bad and guess.source == "csv")
         telling = leaks.find(sources.choose(guess.data()), choice.labels, columns)
         used = {n: why for n, why in telling.items() if made[n].steps or made[n].parts}
         numbers = {n for n, m in made.items() if m.rules["type"] == "float32" or m.is_amount}
@@ -99,7 +100,7 @@ def propose(path: str, out: str, label: str = "", *, has_header: bool | None = N
             text,
             seen,
             bad,
-            fix=f"fix the data{recode}",
+            fix=fix,
             label=", ".join(choice.labels),
             why=choice.why,
             telling=used,
@@ -131,7 +132,7 @@ def explore(path: str, label: str = "", *, has_header: bool | None = None) -> tu
     guess = detect_format.sniff(path, has_header=has_header)
     labels = suggest_label.parse_labels(label, guess.kinds)
     for name in labels:
-        suggest_label.check_label(name, guess, guess.kinds)
+        _check_label(name, guess)
     known_form = False
     while True:
         found = _survey(guess)
@@ -181,6 +182,15 @@ def explore(path: str, label: str = "", *, has_header: bool | None = None) -> tu
     return guess, found
 
 
+def _check_label(label: str, guess: Guess) -> None:
+    """Raises `UsageError` for a label that is not a column of the first file."""
+    try:
+        suggest_label.check_label(label, guess, guess.kinds)
+    except errors.UsageError as error:
+        difference = "" if label in guess.left_out else file_columns.describe_difference(guess)
+        raise errors.UsageError(f"{error}{difference}") from None
+
+
 def _describe_unreadable(guess: Guess, found: Survey) -> str:
     """Says how many rows could not be read, and why the first could not; nothing without any."""
     first = found.first_unreadable
@@ -188,7 +198,7 @@ def _describe_unreadable(guess: Guess, found: Survey) -> str:
         return ""
     bad = f" but {found.unreadable.total():,} unreadable ones; "
     bad += f"row {first.row} {first.problem}" if first.row >= 0 else first.problem
-    return bad + _advise_one_more(first.problem, guess.data().csv.delimiter)
+    return bad + _advise_one_more(first.problem)
 
 
 def _survey(guess: Guess) -> Survey:
@@ -196,8 +206,10 @@ def _survey(guess: Guess) -> Survey:
     try:
         return profile.survey(sources.choose(guess.data()), guess.kinds, guess.separators)
     except MissingColumn as error:
-        what_to_do = f"{error.hint}. Give a pattern of files that have the same columns"
-        raise MissingColumn(error.path, error.name, what_to_do, owner="the first file") from None
+        first = next(iter(file_columns.read(guess)), "")
+        what_to_do = f"{error.hint}{file_columns.WHAT_TO_DO}"
+        owner = f"{first!r}, the first file," if first not in ("", error.path) else "the first file"
+        raise MissingColumn(error.path, error.name, what_to_do, owner=owner) from None
 
 
 def _find_separators(guess: Guess, found: Survey, labels: Sequence[str]) -> dict[str, str]:
@@ -209,13 +221,11 @@ def _find_separators(guess: Guess, found: Survey, labels: Sequence[str]) -> dict
     return {name: mark for name, mark in marks.items() if mark}
 
 
-def _advise_one_more(problem: str, delimiter: str) -> str:
-    """Returns what to do about rows that have one value more than the header has names."""
-    found = re.fullmatch(r"has (\d+) values for (\d+) columns(, the last of them empty)?", problem)
+def _advise_one_more(problem: str) -> str:
+    """Returns what else to do about rows that have one value more than the header has names."""
+    found = re.match(r"has (\d+) values for (\d+) columns:", problem)
     if found is None or int(found[1]) != int(found[2]) + 1:
         return ""
-    if found[3]:
-        return f". If all rows end with {delimiter!r}, end the header with it, too"
     return ". If the first is the name of the row, as R writes it, give it a name in the header"
 
 

@@ -163,9 +163,7 @@ class CsvSource(base.Source):
             numbers=rows + top,
             name=part.file.name,
             letters=tuple(
-                _write_letter(
-                    row, part.file.path, first=first + top, delimiter=self.data.csv.delimiter
-                )
+                _write_letter(row, part.file.path, first=first + top, rules=self.data.csv)
                 for row in bad
             ),
         )
@@ -262,15 +260,22 @@ def _parse_row(header: bytes, delimiter: str, quote: str) -> tuple[str, ...]:
     return tuple(table.column_names)
 
 
-def _write_letter(row: pa_csv.InvalidRow, path: str, *, first: int, delimiter: str) -> base.Letter:
-    more = row.actual_columns > row.expected_columns
-    empty = more and row.text.rstrip("\r\n").endswith(delimiter)
-    return base.Letter(
-        path,
-        first + row.number - 1,
-        None,
-        "columns",
-        row.text[:_SHOWN],
-        f"has {row.actual_columns} values for {row.expected_columns} columns"
-        f"{', the last of them empty' if empty else ''}",
-    )
+def _write_letter(
+    row: pa_csv.InvalidRow, path: str, *, first: int, rules: config.Csv
+) -> base.Letter:
+    number, text = first + row.number - 1, row.text[:_SHOWN]
+    return base.Letter(path, number, None, "columns", text, _describe_width(row, rules))
+
+
+def _describe_width(row: pa_csv.InvalidRow, rules: config.Csv) -> str:
+    """Says how many values a row has and how many it should, and what to do."""
+    count, delimiter = row.actual_columns, rules.delimiter
+    has = f"has {count} value{'' if count == 1 else 's'} for {row.expected_columns} columns"
+    if count < row.expected_columns:
+        return f"{has}: add what is missing, or remove the row"
+    if row.text.rstrip("\r\n").endswith(delimiter):
+        end = f"if all rows end with {delimiter!r}, end the header with it, too"
+        return f"{has}, the last of them empty: {end}"
+    if not rules.quote:
+        return f"{has}: set data.csv.quote or data.csv.delimiter"
+    return f"{has}: put a value that has {delimiter!r} in it in quotes, or set data.csv.delimiter"

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from pipeline import config, errors, storage
+from pipeline import config, storage
 from pipeline.config.feature_config import Label
 from pipeline.runs import exported
 from pipeline.storage import strict_json
@@ -101,7 +101,7 @@ class Predict(beam.DoFn):
 
     def _check_budget(self, letters: Sequence[Letter]) -> None:
         if letters and not self._asked.data.error_budget:
-            raise errors.DataError(str(letters[0]))
+            raise letter_files.build_error(letters[0], self._asked.data, "ERROR_BUDGET=0.01")
 
     def compute_answers(
         self, payloads: list[bytes]

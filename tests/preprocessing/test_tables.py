@@ -40,7 +40,8 @@ def test_flights(tmp_path):
     made, folder, said = table_runs.run(loaded, tmp_path)
     with gzip.open(SAMPLE, "rt") as file:
         raw = [row for row in csv.DictReader(file) if row["arr_delay"] != "NA"]
-    assert f"train: {5000 - len(raw)} of 5,000 rows dropped as configured" in said
+    dropped = f"train: {5000 - len(raw)} of 5,000 rows dropped: no value in 'arr_delay'"
+    assert f"{dropped} (data.columns.arr_delay.missing: drop)" in said
     splits = {name: table_runs.records(loaded, made, folder, name) for name in config.SPLITS}
     every = [row for rows in splits.values() for row in rows]
     assert len(every) == len(raw)

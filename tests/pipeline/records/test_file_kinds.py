@@ -75,6 +75,8 @@ WRITTEN = {
     "zstd": lambda: pa.compress(b"a", "zstd", asbytes=True),
     "LZ4": _lz4,
     "tar": lambda: _saved(_tar),
+    "html": lambda: b"\n<!DOCTYPE html>\n<html>\n",
+    "xml": lambda: b'<?xml version="1.0"?>\n<rows/>\n',
 }
 
 
@@ -104,6 +106,8 @@ def test_each_kind_is_listed_once():
         b"ARROW1,ARROW2\n3,4\n",
         b"BZh,b\n1,2\n",
         b"Rar!,b\n1,2\n",
+        b"<html,<head\n1,2\n",
+        b"a,<html>\n1,2\n",
         "xÚ,b\n1,2\n".encode("latin-1"),
         "a,ä\n".encode("utf-16"),
         bytes(range(256)),
@@ -111,6 +115,20 @@ def test_each_kind_is_listed_once():
 )
 def test_words_that_begin_a_table_are_text(content):
     assert file_kinds.detect(content) is None
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"<!doctype HTML>",
+        b'\xef\xbb\xbf \r\n<html lang="en">',
+        b"<!-- saved from elsewhere -->\n<HTML>",
+        b"<head><title>404</title></head>",
+    ],
+)
+def test_web_pages_are_known_by_their_first_tag(content):
+    kind = file_kinds.detect(content)
+    assert kind is not None and kind.name == "html"
 
 
 def test_a_record_whose_length_looks_like_another_kind_is_a_record():

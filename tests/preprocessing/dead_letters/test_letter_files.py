@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from pipeline import errors
+from pipeline import config, errors
 from preprocessing.dead_letters import letter_files
 from preprocessing.shards import record_folders
 from preprocessing.sources.base import Letter
@@ -88,6 +88,44 @@ def test_nothing_left():
     tally = letter_files.Tally(3, 2, letter_files.count_letters([_letter(1)]).bad)
     with pytest.raises(errors.DataError, match="none of 3 rows is left: 2 dropped, 1 bad"):
         letter_files.check_budget({"train": tally}, data, "folder")
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        ("y", "no value in 'y' (data.columns.y.missing: drop)"),
+        ("yz", "no value in 'y' or 'z' (data.columns.<column>.missing: drop)"),
+        (
+            "abcde",
+            "no value in 'a' or 'b' or 'c' or 2 more columns (data.columns.<column>.missing: drop)",
+        ),
+    ],
+)
+def test_rows_that_are_dropped_name_the_key_that_drops_them(names, said):
+    dropping = {name: config.Column(type="int64", missing="drop") for name in names}
+    columns = {"x": config.Column(type="int64", missing="allow"), **dropping}
+    assert letter_files.explain_drops(columns) == said
+
+
+def test_nothing_left_as_all_rows_are_dropped():
+    columns = {"x": {"type": "float32"}, "label": {"type": "int64", "missing": "drop"}}
+    data = tables.make_config("in.csv", columns).data
+    message = (
+        r"none of 3 rows is left: 3 dropped, 0 bad\. Dropped were those with no value in 'label'"
+    )
+    with pytest.raises(errors.DataError, match=message):
+        letter_files.check_budget({"train": letter_files.Tally(3, 3)}, data, "folder")
+
+
+def test_the_first_bad_row_says_how_to_allow_some():
+    letter = Letter("in.csv", 7, None, "columns", "1", "has 1 value for 2 columns")
+    data = tables.make_config("in.csv").data
+    assert str(letter_files.build_error(letter, data)) == (
+        "'in.csv': row 7: has 1 value for 2 columns. To leave out bad rows, up to 1 % of all: "
+        'SET="data.error_budget=0.01"'
+    )
+    in_place = data.model_copy(update={"in_place": True})
+    assert str(letter_files.build_error(letter, in_place)) == str(letter)
 
 
 def test_collected_wherever_they_are_wanted(tmp_path):

@@ -100,7 +100,12 @@ def test_infinite_values_are_letters_unless_a_limit_is_infinite(rules):
 
 def test_no_limit_makes_an_infinite_label_one_that_can_be_learned():
     good = _enforce({"label": {"type": "float32", "max": math.inf}}, label=["0", "inf", "1", "1"])
-    assert [letter.reason for letter in good.letters] == ["finite"]
+    (letter,) = good.letters
+    assert letter.reason == "finite"
+    assert str(letter).endswith(
+        "column 'label' is 'inf', not a finite number; the label must be one: correct it, or leave "
+        "it empty and set missing: drop"
+    )
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,10 @@ def test_packed(tmp_path):
 def test_columns_without_a_name_of_their_own_are_left_out(tmp_path):
     guess = _sniff(tmp_path, b",a,b,b\n0,1,2,3\n")
     assert list(guess.kinds) == ["a"]
-    assert guess.left_out == {"": "has no name", "b": "is there 2 times"}
+    assert guess.left_out == {
+        "": "has no name; to use it, name it in the header",
+        "b": "is there 2 times; to use them, give each another name",
+    }
 
 
 def test_a_value_of_a_megabyte_hides_nothing(tmp_path):
@@ -267,7 +270,8 @@ def test_columns_of_one_name_are_left_out(tmp_path):
     table = pa.table([pa.array([1, 2])] * 3, names=["a", "b", "a"])
     pq.write_table(table, path)
     guess = detect_format.sniff(path)
-    assert guess.kinds == {"b": profile.KINDS} and guess.left_out == {"a": "is there 2 times"}
+    assert guess.kinds == {"b": profile.KINDS}
+    assert guess.left_out == {"a": "is there 2 times; to use them, give each another name"}
 
 
 _POLISH = "".join(f"Łódź,{n}\nŚwidnica,1\nŻyrardów,2\nGdańsk,3\n" for n in range(50))

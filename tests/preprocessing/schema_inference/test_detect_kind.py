@@ -86,6 +86,12 @@ def _tar() -> bytes:
             "is Parquet, packed; unpack it first",
         ),
         (gzip.compress(gzip.compress(b"a\n")), "is packed twice; unpack it once first"),
+        (
+            b"<!DOCTYPE html>\n<html><body>Sign in</body></html>\n",
+            "is an HTML page; save the table itself as CSV: a link may lead to a page about the "
+            "file, or to a login",
+        ),
+        (b"<?xml version='1.0'?>\n<rows/>\n", "is an XML document; save it as CSV or Parquet"),
         (bytes(range(256)), "is neither text nor a known kind of file"),
     ],
 )

@@ -146,6 +146,30 @@ def test_a_class_of_one_row_is_named(tmp_path):
     assert _proposed(tmp_path, labels[500:]).remarks == ()
 
 
+@pytest.mark.parametrize(("every", "count"), [(2, "200 of 400 rows (50.0 %)"), (0, "")])
+def test_rows_without_a_label_are_counted(tmp_path, every, count):
+    labels = ["" if every and n % every else n % 7 / 3 for n in range(400)]
+    said = (
+        f"the label 'y' is missing in {count}: make preprocess drops these "
+        "(data.columns.y.missing: drop). If missing means a value, such as 0 or no, write it in "
+        "the raw data; else make predict predicts them"
+    )
+    assert _proposed(tmp_path, labels).remarks == ((said,) if every else ())
+
+
+def test_few_rows_without_a_label_have_no_share(tmp_path):
+    (said,) = _proposed(tmp_path, ["", *(n % 10 for n in range(1500))]).remarks
+    assert said.startswith("the label 'y' is missing in 1 of 1,501 rows: make preprocess drops")
+
+
+def test_texts_that_stand_for_no_label_are_said_once(tmp_path):
+    labels = [("yes", "no", "NA")[n % 3] for n in range(600)]
+    (said,) = _proposed(tmp_path, labels).remarks
+    assert said.startswith("'NA' is taken for missing in 200 of 600 rows of 'y', the label, so")
+    _, said = _proposed(tmp_path, [*labels, ""]).remarks
+    assert said.startswith("the label 'y' is missing in 201 of 601 rows (33.4 %): make preprocess")
+
+
 def test_dates_are_not_the_guess_if_there_is_another_column(tmp_path):
     rows = ["a,b", *(f"w{n},2020-01-{1 + n % 28:02}" for n in range(300))]
     (tmp_path / "t.csv").write_text("\n".join([*rows, ""]))
@@ -168,7 +192,8 @@ def test_two_classes_that_are_written_as_floats_are_whole(tmp_path, labels, colu
     missing = {"missing": "drop"} if "" in labels else {}
     assert tree["data"]["columns"]["y"] == column | missing
     assert tree.get("label") == ({"vocabulary": True} if section else None)
-    assert tree["model"]["params"]["classes"] == 2 and made.remarks == ()
+    assert tree["model"]["params"]["classes"] == 2
+    assert [" is missing in " in said for said in made.remarks] == [True] * len(missing)
 
 
 def test_some_classes_that_are_written_as_floats_are_whole(tmp_path):
@@ -176,7 +201,7 @@ def test_some_classes_that_are_written_as_floats_are_whole(tmp_path):
     tree = yaml.safe_load(made.text)
     assert tree["data"]["columns"]["y"]["allowed"] == [1, 2, 5]
     assert tree["model"]["params"]["classes"] == 3
-    (said,) = made.remarks
+    said, _ = made.remarks
     assert said.startswith(
         "the label 'y' has 3 different whole numbers, written like 1.0: taken for classes. If they "
         "are an amount, write task: regression, offset: "

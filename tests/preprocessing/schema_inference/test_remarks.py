@@ -123,7 +123,7 @@ def test_a_text_for_missing_in_many_columns_is_one_line(tmp_path):
 
 def test_columns_that_are_left_out_are_named(tmp_path):
     assert _said(tmp_path, ["a,b,a,y", *["1,2,3,0", "2,3,4,1"] * 50]) == (
-        "'a' is left out: it is there 2 times",
+        "'a' is left out: it is there 2 times; to use them, give each another name",
     )
     rows = [json.dumps({"o": {}, "big": 2**63 + n, "y": n % 2}) for n in range(99)]
     assert _said(tmp_path, rows, name="t.jsonl") == ("'o' is left out: it holds objects",)
@@ -151,6 +151,11 @@ def test_numbers_with_a_unit_are_named(tmp_path):
     )
     with pytest.raises(errors.UsageError, match=f"LABEL=a: {wanted}; write them without to"):
         _said(tmp_path, rows, label="a")
+
+
+@pytest.mark.parametrize("values", [("1. Yes", "2. No"), ("1 Yes", "2 No"), ("0.Low", "1.Mid")])
+def test_categories_with_a_number_in_front_are_no_amounts(tmp_path, values):
+    assert _said(tmp_path, _table([values[n // 3 % 2] for n in range(400)])) == ()
 
 
 @pytest.mark.parametrize("text", ["-", "None", "null", "n/a", "?"])

@@ -44,6 +44,7 @@ def test_each_has_its_task_and_may_be_missing(tmp_path):
     }  # fmt: skip
     assert set(job.features) & set(job.labels) == set()
     assert (job.model.name, job.eval.metric, job.data.key) == ("mmoe", "clicked/auc", ("id",))
+    assert not any("drops" in said for said in made.remarks)
     assert not set(made.telling) & set(job.labels)
 
 

@@ -183,6 +183,10 @@ def test_bad_rows_are_reported_and_not_allowed(tmp_path):
     assert f"  # error_budget: 0.02  # {damage}\n" in text
     found = write_config.propose(str(path), str(tmp_path / "again.yaml"))
     assert found.damage == damage
+    assert found.fix == (
+        f"fix the data ('{path}': row 100: has 1 value for 2 columns: add what is missing, or "
+        "remove the row), set data.csv.encoding"
+    )
 
 
 def test_other_texts_for_no_value(tmp_path):
@@ -196,9 +200,43 @@ def test_other_texts_for_no_value(tmp_path):
 def test_files_of_other_columns_are_compared_with_the_first(tmp_path):
     for name, header in (("a", "x,b,y"), ("b", "x,c,y")):
         (tmp_path / f"{name}.csv").write_text(header + "\n1,2,3\n2,3,4\n")
-    said = r"b\.csv': column 'b' of the first file is missing; its header has x, c, y\. Give a patt"
+    said = (
+        r"b\.csv': column 'b' of '.*a\.csv', the first file, is missing; its header has x, c, y\. G"
+    )
     with pytest.raises(errors.DataError, match=said):
         write_config.propose(str(tmp_path), str(tmp_path / "made.yaml"))
+
+
+def test_a_label_that_only_other_files_have_is_said_to_be_there(tmp_path):
+    headers = {"a": "date,temp", "b": "date,trips", "c": "date,trips"}
+    for name, header in headers.items():
+        (tmp_path / f"us_{name}.csv").write_text(header + "\n1,2\n2,3\n")
+    with pytest.raises(errors.UsageError) as raised:
+        write_config.propose(f"{tmp_path}/us_*.csv", str(tmp_path / "made.yaml"), "trips")
+    assert str(raised.value) == (
+        "LABEL=trips: no such column; there are date, temp. The files differ: "
+        f"'{tmp_path}/us_a.csv' has date, temp; '{tmp_path}/us_b.csv' and 1 more have date, "
+        "trips. Give a pattern of files that have the same columns"
+    )
+
+
+def test_a_wrong_label_of_equal_files_says_nothing_of_them(tmp_path):
+    for name in "ab":
+        (tmp_path / f"{name}.csv").write_text("x,y\n1,2\n2,3\n")
+    with pytest.raises(errors.UsageError, match=r"LABEL=z: no such column; there are x, y$"):
+        write_config.propose(str(tmp_path), str(tmp_path / "made.yaml"), "z")
+
+
+def test_columns_that_the_first_file_lacks_are_named(tmp_path):
+    for name, header in (("a", "x,y"), ("b", "y,x"), ("c", "x,y,z")):
+        rows = "".join(f"{n},{n % 2}{',7' * header.count('z')}\n" for n in range(30))
+        (tmp_path / f"{name}.csv").write_text(f"{header}\n{rows}")
+    made = write_config.propose(f"{tmp_path}/*.csv", str(tmp_path / "made.yaml"), "y")
+    assert (
+        f"'{tmp_path}/c.csv' has columns that '{tmp_path}/a.csv', the first file, lacks, so they "
+        "are left out: z. Give a pattern of files that have the same columns"
+    ) in made.remarks
+    assert not any("b.csv" in said for said in made.remarks)
 
 
 def test_an_empty_folder_is_reported_as_one(tmp_path):
@@ -218,15 +256,19 @@ def test_a_header_may_end_as_its_rows_do(tmp_path):
     [
         ("a,b\n", "no rows"),
         ("a,b\n,\n,NA\n", "no column has values"),
-        ("a,b\n1\n2\n", "no rows but 2 unreadable ones; row 2 has 1 values for 2 columns"),
+        (
+            "a,b\n1\n2\n",
+            "no rows but 2 unreadable ones; row 2 has 1 value for 2 columns: add what is missing, "
+            "or remove the row",
+        ),
         (
             "a,y\nr1,1,2\nr2,1,2\n",
-            "row 2 has 3 values for 2 columns. If the first is the name of the row, as R writes it,"
-            " give it a name in the header",
+            "row 2 has 3 values for 2 columns: put a value that has ',' in it in quotes, or "
+            r"set data\.csv\.delimiter\. If the first is the name of the row, as R writes it, give",
         ),
         (
             "a;y\n1;2;\n1;2;\n",
-            "row 2 has 3 values for 2 columns, the last of them empty. If all rows end with ';', "
+            "row 2 has 3 values for 2 columns, the last of them empty: if all rows end with ';', "
             "end the header with it, too",
         ),
     ],

@@ -124,13 +124,16 @@ def test_rows_of_other_widths_become_letters(tmp_path):
     assert [row[0] for row in _tuples([found])] == [b"0", b"3"]
     assert found.numbers.tolist() == [2, 5]
     assert [str(letter).partition(": ")[2] for letter in found.letters] == [
-        "row 3: has 2 values for 4 columns",
-        "row 4: has 5 values for 4 columns",
+        "row 3: has 2 values for 4 columns: add what is missing, or remove the row",
+        "row 4: has 5 values for 4 columns: put a value that has ',' in it in quotes, or set "
+        "data.csv.delimiter",
     ]
     assert [(x.reason, x.value, x.column) for x in found.letters] == [
         ("columns", "1,b", None),
         ("columns", "2,c,1,0,9", None),
     ]
+    (found,) = _read(tmp_path, content, quote="")
+    assert found.letters[1].problem.endswith(": set data.csv.quote or data.csv.delimiter")
 
 
 def test_rows_of_other_widths_that_are_no_text(tmp_path):
