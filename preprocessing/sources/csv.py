@@ -273,9 +273,10 @@ def _describe_width(row: pa_csv.InvalidRow, rules: config.Csv) -> str:
     has = f"has {count} value{'' if count == 1 else 's'} for {row.expected_columns} columns"
     if count < row.expected_columns:
         return f"{has}: add what is missing, or remove the row"
+    how = f"put a value that has {delimiter!r} in it in quotes, or set data.csv.delimiter"
+    if not rules.quote:
+        how = "set data.csv.quote or data.csv.delimiter"
     if row.text.rstrip("\r\n").endswith(delimiter):
         end = f"if all rows end with {delimiter!r}, end the header with it, too"
-        return f"{has}, the last of them empty: {end}"
-    if not rules.quote:
-        return f"{has}: set data.csv.quote or data.csv.delimiter"
-    return f"{has}: put a value that has {delimiter!r} in it in quotes, or set data.csv.delimiter"
+        return f"{has}, the last of them empty: {end}; else {how}"
+    return f"{has}: {how}"

@@ -128,7 +128,8 @@ def test_a_bad_label_is_one_line_too(tmp_path):
     pair = f"{{images: {inputs['images']}, labels: {inputs['labels']}}}"
     done = _run("--config=mnist", f"--set=data.inputs={{train: {pair}}}", f"--storage={tmp_path}")
     assert commands.read_error_line(done, 65) == (
-        f"error: {inputs['labels']!r}: row 7: column 'label' is 99, allowed is 0 to 9\n"
+        f"error: {inputs['labels']!r}: row 7: column 'label' is 99, allowed is 0 to 9. To leave "
+        'out bad rows, up to 1 % of all: SET="data.error_budget=0.01"\n'
     )
 
 
