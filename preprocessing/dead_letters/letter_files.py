@@ -184,7 +184,7 @@ def check_total(total: Tally, data: config.Data, where: str) -> None:
         kinds = "; ".join(total.format_lines()[:_NAMED])
         raise errors.DataError(
             f"{total.rejected:,} of {total.read:,} rows are bad, data.error_budget {budget:g} "
-            f"allows {int(allowed):,}: {kinds}. They are in {where!r}"
+            f"allows {int(allowed):,}: {kinds}. They are in {where!r}, each with its reason"
         )
 
 

@@ -337,7 +337,8 @@ def _decide(guess: Guess, name: str, kinds: set[str], *, lengths: set[int] | Non
         guess.kinds[name] = ("string",)
     else:
         shown = {_CALLED.get(kind, kind) for kind in single}
-        guess.left_out[name] = f"holds {', '.join(sorted(shown))}"
+        objects = "; make each of their members a column" if shown == {"objects"} else ""
+        guess.left_out[name] = f"holds {', '.join(sorted(shown))}{objects}"
 
 
 def _read_objects(path: str) -> Iterator[dict[str, Any]]:

@@ -76,7 +76,7 @@ def test_budgets(budget, allowed):
     with pytest.raises(
         errors.DataError,
         match=rf"3 of 100 rows are bad, data.error_budget {budget} allows {allowed}: 3 x x type\. "
-        "They are in 'folder'",
+        "They are in 'folder', each with its reason",
     ):
         letter_files.check_budget({"train": TALLY}, data, "folder")
 

@@ -106,7 +106,7 @@ def test_json_lines(tmp_path):
     assert guess.lists == {"r"} and guess.data().columns["r"].list
     assert guess.shapes["l"] == 2 and guess.data().columns["l"].shape == (2,)
     assert guess.left_out == {
-        "o": "holds objects",
+        "o": "holds objects; make each of their members a column",
         "n": "has no values",
         "m": "holds int, string",
     }

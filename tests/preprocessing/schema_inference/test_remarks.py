@@ -126,7 +126,9 @@ def test_columns_that_are_left_out_are_named(tmp_path):
         "'a' is left out: it is there 2 times; to use them, give each another name",
     )
     rows = [json.dumps({"o": {}, "big": 2**63 + n, "y": n % 2}) for n in range(99)]
-    assert _said(tmp_path, rows, name="t.jsonl") == ("'o' is left out: it holds objects",)
+    assert _said(tmp_path, rows, name="t.jsonl") == (
+        "'o' is left out: it holds objects; make each of their members a column",
+    )
     rows = [json.dumps({f"c{n}": {} for n in range(15)} | {"y": n % 2}) for n in range(99)]
     *first, last = _said(tmp_path, rows, name="t.jsonl")
     assert len(first) == 10 and last == "5 more columns are left out; the config says why"
