@@ -199,8 +199,11 @@ class Manifest(config.Section):
         """Returns a split. Raises `DataError` if there is none or it has no records."""
         found = self.splits.get(name)
         if found is None or found.records == 0:
-            having = [n for n, s in self.splits.items() if s.records]
-            raise errors.DataError(f"split {name!r}: no records; the manifest has {having}")
+            having = ", ".join(n for n, s in self.splits.items() if s.records) or "none"
+            raise errors.DataError(
+                f"split {name!r} has no records; those with records: {having}. Change data.split "
+                "or data.inputs so that rows go there"
+            )
         return found
 
 

@@ -76,7 +76,7 @@ def test_folders_and_what_is_not_there(root):
         drift.find("absent", str(root))
     with pytest.raises(errors.DataError, match="no manifest"):
         drift.find(f"{root}/absent", str(root))
-    with pytest.raises(errors.DataError, match="split 'test': no records"):
+    with pytest.raises(errors.DataError, match="split 'test' has no records"):
         drift.find("before:test", str(root))
 
 

@@ -101,7 +101,7 @@ def test_steps_stay_as_they_are():
 
 
 def test_without_records_there_is_nothing_to_count():
-    with pytest.raises(errors.DataError, match="split 'train': no records"):
+    with pytest.raises(errors.DataError, match="split 'train' has no records"):
         epochs.set_initial_length(job(1), contents(0))
 
 

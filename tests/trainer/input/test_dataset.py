@@ -316,7 +316,7 @@ def test_a_split_without_records_is_named(small_records):
     records_of = RecordDataset(small_records.job, small_records.folder, small_records.contents)
     assert records_of.has("test")
     assert not records_of.has("validation")
-    with pytest.raises(errors.DataError, match="split 'validation': no records"):
+    with pytest.raises(errors.DataError, match="split 'validation' has no records"):
         records_of.build_eval_input_fn("validation")
 
 
