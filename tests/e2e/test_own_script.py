@@ -63,6 +63,8 @@ def test_a_lost_worker_and_a_lost_server_come_back(tmp_path):
         scripts.wait_for_restarts(run, 1)
         scripts.wait_for_step(run, 100)
         lost += scripts.kill(run, "ps-0")
+        scripts.wait_for_restarts(run, 2)
+        scripts.hurry_steps(tmp_path)
         out, _ = running.communicate(timeout=1800)
     assert running.returncode == 0, out
     record = json.loads(pathlib.Path(run.record_path).read_text())

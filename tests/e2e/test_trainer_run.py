@@ -80,6 +80,7 @@ def test_a_lost_worker_server_and_chief_come_back_and_all_is_evaluated(tmp_path)
             scripts.wait_for_step(run, step)
             lost += scripts.kill(run, name)
             scripts.wait_for_restarts(run, count + 1)
+        scripts.hurry_steps(tmp_path)
         out, _ = running.communicate(timeout=1200)
     assert running.returncode == 0, out
     record = scripts.read_record(tmp_path, "r")
@@ -112,6 +113,7 @@ def test_a_script_alone_continues_after_a_kill_and_after_a_signal(tmp_path):
         assert running.returncode == code, said
         assert run_folder.find_saved_step(run) >= (200 if code == -9 else 230)
     assert re.search(r"^stopped, saved at step \d+\. Run the same command", said, re.M)
+    scripts.hurry_steps(tmp_path)
     done = call(tmp_path, [sys.executable, "train.py"])
     assert done.returncode == 0, done.stderr
     record = scripts.read_record(tmp_path, "line")
@@ -127,6 +129,7 @@ def test_a_chief_that_is_lost_while_it_evaluates_does_that_again_alone(tmp_path)
     with scripts.start(tmp_path) as running:
         wait_until(lambda: _is_evaluating(run), 600)
         scripts.kill(run, "chief-0")
+        scripts.hurry_steps(tmp_path)
         out, _ = running.communicate(timeout=600)
     assert running.returncode == 0, out
     record = scripts.read_record(tmp_path, "r")
