@@ -9,6 +9,7 @@ from pipeline import errors
 from pipeline.config.feature_config import Embedding, Feature
 from pipeline.steps.base import Step
 from pipeline.steps.categories import Vocabulary
+from pipeline.steps.numbers import Clip
 
 # The setting of a vocabulary that says whose it is.
 _COLUMN = {"of"}
@@ -71,6 +72,13 @@ def _check_ids(
             raise ValueError(f"{key}: {name!r} has no step that gives ids, and so no table")
     assert own is not None and other is not None
     if own[1:] == other[1:]:
+        before = [_find_meaning(*one) for one in (user, owner)]
+        if before[0] != before[1]:
+            shown = [_describe_steps(feature) for _, feature in (user, owner)]
+            raise ValueError(
+                f"{key}: {shown[0]} gives its ids, and {shown[1]} those of {owner[0]!r}: one id "
+                f"would mean two values; write the steps of {owner[0]!r}, with their settings"
+            )
         return
     step, wanted = own[0], other[0]
     column = wanted.statistics_of or owner[1].inputs(owner[0])[0]
@@ -99,6 +107,27 @@ def _find_source(name: str, feature: Feature) -> tuple[Step, dict[str, Any], Any
         return step, settings, None
     column = feature.inputs(name)[0]
     return step, settings, (column, *before) if before else column
+
+
+def _find_meaning(name: str, feature: Feature) -> list[Any]:
+    """Returns what of the steps before that which gives the ids says what values these are of: all
+    but those that fill gaps or cut extremes; and the column whose statistics they are by, if any.
+    A step whose statistics are of one column may be another of another column."""
+    places = [n for n, step in enumerate(feature.steps) if step.gives in ("ids", "bag")]
+    steps = [
+        step
+        for step in feature.steps[: places[-1]]
+        if not step.fills_gaps and not isinstance(step, Clip)
+    ]
+    by_statistics = any(step.needs(kind) for step in steps for kind in step.takes)
+    return [
+        *(step.model_dump() for step in steps),
+        *([feature.inputs(name)] if by_statistics else []),
+    ]
+
+
+def _describe_steps(feature: Feature) -> str:
+    return ", ".join(_describe_step(step, None) for step in feature.steps) or "no step"
 
 
 def _describe_step(step: Step, of: Any) -> str:

@@ -43,6 +43,47 @@ def test_the_same_ids_of_no_statistics(own, other):
     make(_features(own, {"steps": other, "embedding": 5}), columns=COLUMNS)
 
 
+def _parts(owner, user, of="time"):
+    steps = {"owner": owner, "user": user}
+    made = {name: {"of": of, "steps": steps[name]} for name in steps}
+    made["owner"]["embedding"] = 5
+    made["user"]["embedding"] = {"table": "owner"}
+    return made
+
+
+_IDENTITY = {"identity": {"ids": 13}}
+
+
+def test_ids_of_other_parts_of_a_date():
+    columns = {"day": {"type": "string", "dates": "iso"}}
+    month, weekday = {"date": {"part": "month"}}, {"date": {"part": "weekday"}}
+    make(_parts([month, _IDENTITY], [month, _IDENTITY], "day"), columns=columns)
+    with pytest.raises(
+        errors.UsageError,
+        match=r"features\.user\.embedding\.table: date \{part: month\}, identity \{ids: 13\} "
+        r"gives its ids, and date \{part: weekday\}, identity \{ids: 13\} those of 'owner': one id "
+        "would mean two values; write the steps of 'owner', with their settings$",
+    ):
+        make(_parts([weekday, _IDENTITY], [month, _IDENTITY], "day"), columns=columns)
+
+
+@pytest.mark.parametrize("before", ["clock", "log1p", {"cycle": {"period": 7}}])
+def test_ids_of_numbers_that_a_step_changes(before):
+    cut = {"buckets": {"boundaries": [1.0, 2.0]}}
+    make(_parts([before, cut], [before, cut]))
+    for owner, user in (([before, cut], [cut]), ([cut], [before, cut])):
+        with pytest.raises(
+            errors.UsageError, match="one id would mean two values; write the steps"
+        ):
+            make(_parts(owner, user))
+
+
+def test_gaps_that_are_filled_and_extremes_do_not_change_what_ids_mean():
+    make(_parts([{"missing": {"fill": 0}}, _IDENTITY], [_IDENTITY]))
+    cut = {"buckets": {"boundaries": [1.0, 2.0]}}
+    make(_parts([{"clip": {"max": 20}}, cut], [cut]))
+
+
 @pytest.mark.parametrize(
     ("features", "message"),
     [
