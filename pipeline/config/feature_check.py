@@ -13,6 +13,7 @@ from typing import Any
 from pipeline import errors
 from pipeline.config import date_rules, list_weights, shared_tables
 from pipeline.config.feature_config import Feature, Label
+from pipeline.models.base import gives_ids
 from pipeline.steps import STEPS, base
 from pipeline.steps.base import NUMBERS, Kind, Step
 
@@ -139,25 +140,39 @@ def make_plain_name(feature: str) -> str:
 
 
 def check_names(features: Mapping[str, Feature]) -> None:
-    """Raises `ValueError` for two features whose variables would have one name."""
+    """Raises `ValueError` for two features whose columns or variables would have one name."""
     known: dict[str, str] = {}
-    for name in _list_names(features):
-        other = known.setdefault(make_plain_name(name), name)
-        if other != name:
+    for feature, name in _list_names(features):
+        if name.startswith(_OURS):
             raise ValueError(
-                f"features.{name}: variables of it and of {other!r} would both be called "
-                f"{make_plain_name(name)!r}; name one of them differently"
+                f"features.{name}: names that begin with {_OURS!r} are for what models get besides "
+                "features; name it differently, and write its column in of"
+            )
+        scope = make_plain_name(name).replace("/", "_")
+        other = known.setdefault(scope, feature)
+        if other != feature:
+            raise ValueError(
+                f"features.{feature}: variables of it and of {other!r} would both be called "
+                f"{scope!r}; name one of them differently"
             )
 
 
-def _list_names(features: Mapping[str, Feature]) -> Iterator[str]:
-    """Yields what models get of features, by name."""
+# Weights, marks of the ledger, and what slices are made by have names that begin so.
+_OURS = "input/"
+# TensorFlow calls columns of networks by the name of their ids, with one of these behind it.
+_OF_IDS = ("_embedding", "_indicator")
+
+
+def _list_names(features: Mapping[str, Feature]) -> Iterator[tuple[str, str]]:
+    """Yields each feature with what models get of it, and what columns and variables are called."""
     for name, feature in features.items():
-        yield name
+        yield name, name
+        if gives_ids(name, features):
+            yield from ((name, name + ending) for ending in _OF_IDS)
         if any(step.has_indicator for step in feature.steps):
-            yield f"{name}_missing"
+            yield name, f"{name}_missing"
         if feature.weights is not None:
-            yield list_weights.weights_name(name)
+            yield name, list_weights.weights_name(name)
 
 
 def make_argument_name(column: str) -> str:

@@ -56,6 +56,7 @@ def pack_columns(features: Iterable[Planned]) -> tuple[list[Any], Packed]:
     made: Packed = {}
     ordered = sorted(build_deep_columns(features), key=lambda column: column.name)
     names = {column.name for column in ordered}
+    names |= {feature_check.make_plain_name(feature.name) for feature in features}
     parts = {column.name: _pack_column(column, one_each) for column in ordered}
     for single, run in itertools.groupby(
         ordered, key=lambda column: parts[column.name] is not None

@@ -147,6 +147,9 @@ def test_columns_that_are_one_to_tensorflow():
     assert feature_check.make_argument_name("1st") == "arg_1st"
 
 
+_IDS = {"steps": ["vocabulary"]}
+
+
 @pytest.mark.parametrize(
     ("features", "name"),
     [
@@ -158,6 +161,13 @@ def test_columns_that_are_one_to_tensorflow():
             },
             "a_b_missing",
         ),
+        ({"a/b": {"of": "time"}, "a_b": {"of": "weight"}}, "a_b"),
+        ({"carrier": _IDS, "carrier_embedding": {"of": "time"}}, "carrier_embedding"),
+        ({"a/b": {"of": "carrier", **_IDS}, "a b_indicator": {"of": "time"}}, "a_b_indicator"),
+        (
+            {"a": {"of": "carrier", **_IDS}, "b": {"of": "a"}, "b_embedding": {"of": "time"}},
+            "b_embedding",
+        ),
     ],
 )
 def test_features_whose_variables_would_have_one_name(features, name):
@@ -165,6 +175,19 @@ def test_features_whose_variables_would_have_one_name(features, name):
     with pytest.raises(errors.UsageError, match=text):
         make(features, model={"name": "dnn"})
     make(features, model={"name": "my_model:model_fn"})
+
+
+def test_names_that_only_ids_take():
+    make({"time": {}, "time_embedding": {"of": "weight"}}, model={"name": "dnn"})
+
+
+@pytest.mark.parametrize("name", ["input/weight", "input/slice/late"])
+def test_features_are_not_called_as_our_own_inputs(name):
+    with pytest.raises(
+        errors.UsageError, match=rf"features\.{name}: names that begin with 'input/"
+    ):
+        make({name: {"of": "time"}}, model={"name": "linear"})
+    make({"input": {"of": "time"}}, model={"name": "linear"})
 
 
 def test_an_embedding_is_for_ids():
