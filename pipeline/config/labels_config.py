@@ -106,6 +106,11 @@ def check(job: Any) -> None:
 
 def _check_column(job: Any, name: str) -> str | None:
     """Returns what is wrong with one label."""
+    if name.startswith("input/"):
+        return (
+            "names that begin with 'input/' are for what models get besides features; rename the "
+            "column in the raw data"
+        )
     columns, goal = job.data.columns, job.labels[name]
     if name not in columns:
         return f"is not a column{errors.suggest(name, columns)}; columns: {', '.join(columns)}"

@@ -207,8 +207,12 @@ def evaluate(
 
 
 def _list_served(batch: Mapping[str, np.ndarray]) -> str:
-    ours = (n for n in batch if n.startswith(LABEL) or slicing.is_extra(n))
-    return ", ".join(n for n in batch if n not in set(ours))
+    return ", ".join(n for n in batch if not _is_ours(n))
+
+
+def _is_ours(name: str) -> bool:
+    """True for what a model does not serve, but gets."""
+    return name == LABEL or name.startswith(f"{LABEL}/") or slicing.is_extra(name)
 
 
 def _is_binary(batch: Mapping[str, np.ndarray]) -> bool:
@@ -237,10 +241,15 @@ def _select_label(batch: Mapping[str, np.ndarray], label: str) -> dict[str, np.n
     """Returns a batch by one of several labels as if it were the only one, without rows that lack
     it. There are groups only of two classes."""
     there = batch[slicing.THERE + label]
+    prefix = f"{label}/"
     found = {
-        name.removeprefix(f"{label}/"): values[there]
+        name.removeprefix(prefix): values[there]
         for name, values in batch.items()
-        if name.startswith((SLICE, GROUP, f"{label}/"))
+        if name.startswith(prefix) and not _is_ours(name)
+    }
+    # A label may be called `input`, with which these names begin.
+    found |= {
+        name: values[there] for name, values in batch.items() if name.startswith((SLICE, GROUP))
     }
     found[LABEL] = batch[f"{LABEL}/{label}"][there]
     if not _is_binary(found):

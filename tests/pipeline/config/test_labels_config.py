@@ -7,6 +7,7 @@ import pytest
 from pipeline import errors
 from pipeline.config import config_file, labels_config
 from pipeline.records import builds
+from tests.pipeline.feature_tables import make
 
 _COLUMNS = {
     "x": {"type": "float32"},
@@ -155,3 +156,13 @@ def test_labels_are_no_key_of_data():
         errors.UsageError, match=r"data\.labels is set from labels; write labels instead"
     ):
         config_file.validate(tree, where="test")
+
+
+def test_a_label_is_not_called_as_our_own_inputs():
+    name = "input/slice"
+    columns = {n: {"type": "int64", "min": 0, "max": 1} for n in (name, "input")}
+    sections = {"model": {"name": "mmoe"}, "eval": {"metric": "loss"}, "columns": columns}
+    make({"time": {}}, labels={"late": {}, "input": {}}, **sections)
+    text = rf"labels\.{name}: names that begin with 'input/' are for what models get besides feat"
+    with pytest.raises(errors.UsageError, match=text):
+        make({"time": {}}, labels={"late": {}, name: {}}, **sections)

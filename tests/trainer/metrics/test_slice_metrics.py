@@ -117,3 +117,24 @@ def test_the_mean_of_large_labels_is_not_rounded():
     metrics, baseline = slice_metrics.measure_numbers(found, np.ones(777, bool))
     assert metrics["rmse"].value == 0
     assert baseline == {"mean_absolute_error": 0, "rmse": 0}
+
+
+@pytest.mark.parametrize("label", ["input", "late", "class"])
+def test_labels_of_any_name_are_told_from_our_own_inputs(label):
+    batch = {
+        f"{label}/class": np.array([1, 0, 1]),
+        f"{label}/probabilities": np.array([[0.1, 0.9], [0.8, 0.2], [0.3, 0.7]]),
+        "other/class": np.array([0, 0, 0]),
+        f"input/label/{label}": np.array([1, 0, 0]),
+        "input/label/other": np.array([0, 1, 1]),
+        f"input/there/{label}": np.array([True, True, False]),
+        "input/there/other": np.array([True, True, True]),
+        "input/slice/item": np.array([b"a", b"b", b"a"]),
+        slice_metrics.GROUP: np.array([1, 2, 1]),
+    }
+    found = slice_metrics._select_label(batch, label)
+    wanted = {"class", "probabilities", "input/label", "input/slice/item", slice_metrics.GROUP}
+    assert set(found) == wanted
+    assert found["input/label"].tolist() == [1, 0]
+    assert found["input/slice/item"].tolist() == [b"a", b"b"]
+    assert found["class"].tolist() == [1, 0]
