@@ -14,7 +14,7 @@ import sys
 from absl import flags
 
 from pipeline import COMMAND_BEGAN, cli, places, versions
-from pipeline.config import model_config, own_input, raw_data
+from pipeline.config import labels_config, model_config, own_input, raw_data
 from pipeline.jobs import display, job, table_memory
 from pipeline.launchers import base
 from pipeline.processes import isolation
@@ -45,8 +45,12 @@ def main() -> None:
     model_config.refuse_inputs(
         wanted.config.model, wanted.config.features or wanted.config.data.columns
     )
-    if not wanted.config.labels:
-        model_config.refuse_metric(wanted.config.model, wanted.config.eval)
+    model, evaluation = wanted.config.model, wanted.config.eval
+    if wanted.config.labels:
+        views = labels_config.views(wanted.config)
+        model_config.refuse_metric_of_label(model, evaluation, views)
+    else:
+        model_config.refuse_metric(model, evaluation)
     if _CLUSTER.value != places.HERE:
         own_input.refuse(wanted.config, f"--cluster={_CLUSTER.value}", instead="train it here")
     launcher = base.choose(_CLUSTER.value)

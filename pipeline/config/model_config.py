@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import pydantic
@@ -91,15 +91,11 @@ def refuse_metric(model: Model, evaluation: Eval) -> None:
     settings, metric = find_shipped_settings(model), evaluation.metric
     if settings is None or settings.metrics is None:
         return
-    of_groups = base.metrics_of_groups(evaluation.top_k) if settings.label_classes == 2 else ()
-    known = settings.metrics if evaluation.group is None else (*settings.metrics, *of_groups)
+    known, of_groups = _list_metrics(settings, evaluation)
     if metric in known:
         return
     if metric in of_groups:
-        raise errors.UsageError(
-            f"eval.metric {metric!r}: is of groups, and eval.group is not set; write there the "
-            "column whose values are the groups"
-        )
+        raise errors.UsageError(_describe_group(metric))
     what = "a number (model.params.task: regression)"
     if settings.label_classes is not None:
         what = f"{settings.label_classes} classes (model.params.classes)"
@@ -108,6 +104,43 @@ def refuse_metric(model: Model, evaluation: Eval) -> None:
     raise errors.UsageError(
         f"eval.metric {metric!r}: {model.name} for {what} does not report it{near}; it must be one "
         f"of {', '.join(known)}"
+    )
+
+
+def _list_metrics(
+    settings: ModelSettings, evaluation: Eval
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Returns what a model of one label reports, and what of it needs groups."""
+    of_groups = base.metrics_of_groups(evaluation.top_k) if settings.label_classes == 2 else ()
+    reported = settings.metrics or ()
+    return reported if evaluation.group is None else (*reported, *of_groups), tuple(of_groups)
+
+
+def _describe_group(metric: str) -> str:
+    return (
+        f"eval.metric {metric!r}: is of groups, and eval.group is not set; write there the column "
+        "whose values are the groups"
+    )
+
+
+def refuse_metric_of_label(model: Model, evaluation: Eval, views: Mapping[str, Any]) -> None:
+    """Raises `UsageError` for an `eval.metric` that its label does not have, of several labels;
+    `views` are those of `labels_config`."""
+    name, _, metric = evaluation.metric.rpartition("/")
+    settings = find_shipped_settings(model)
+    if name not in views or settings is None or settings.metrics is None:
+        return
+    of_label = find_shipped_settings(Model(name=model.name, params=views[name].model.params))
+    known, of_groups = _list_metrics(of_label or settings, evaluation)
+    if metric in known:
+        return
+    if metric in of_groups:
+        raise errors.UsageError(_describe_group(evaluation.metric))
+    written = [f"{name}/{one}" for one in known]
+    raise errors.UsageError(
+        f"eval.metric {evaluation.metric!r}: the label {name!r} has no such metric"
+        f"{errors.suggest(evaluation.metric, written)}; it must be one of {', '.join(written)}, or "
+        "loss"
     )
 
 

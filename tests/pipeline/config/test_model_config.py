@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pipeline import errors
-from pipeline.config import model_config
+from pipeline.config import labels_config, model_config
 from pipeline.config.model_config import Model
 from pipeline.models import MODELS
 from tests.pipeline.feature_tables import make
@@ -83,3 +83,42 @@ def test_params_have_defaults():
     assert model_config.params(Model(name="mnist_cnn")) == {"classes": 10}
     linear = model_config.params(Model(name="linear", params={"classes": 3}))
     assert linear == {"task": "classification", "classes": 3, "offset": 0.0, "scale": 1.0}
+
+
+def _of_labels(metric, **evaluation):
+    job = make(
+        {"time": {}},
+        columns={"paid": {"type": "int64", "min": 0, "max": 1}},
+        labels={"paid": {}, "weight": {"task": "regression"}, "late": {"classes": 3}},
+        model={"name": "mmoe"},
+        eval={"metric": metric, **evaluation},
+    )
+    return job.model, job.eval, labels_config.views(job)
+
+
+@pytest.mark.parametrize(
+    ("metric", "text"),
+    [
+        (
+            "weight/auc",
+            r"'weight/auc': the label 'weight' has no such metric.*; it must be one of "
+            "weight/average_loss, .*weight/rmse, or loss$",
+        ),
+        ("late/auc", "the label 'late' has no such metric.* late/accuracy, late/average_loss, lat"),
+        (
+            "paid/rmse",
+            "the label 'paid' has no such metric.* paid/accuracy, .*paid/recall, or loss",
+        ),
+        ("paid/grouped_auc", "'paid/grouped_auc': is of groups, and eval.group is not set; write"),
+    ],
+)
+def test_metrics_that_a_label_has_not(metric, text):
+    with pytest.raises(errors.UsageError, match=f"^eval.metric .*{text}"):
+        model_config.refuse_metric_of_label(*_of_labels(metric))
+
+
+def test_metrics_that_a_label_has():
+    for metric in ("loss", "weight/rmse", "paid/auc", "late/accuracy", "late/loss"):
+        model_config.refuse_metric_of_label(*_of_labels(metric))
+    given = _of_labels("paid/grouped_auc", group="tail")
+    model_config.refuse_metric_of_label(*given)
