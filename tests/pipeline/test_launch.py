@@ -255,3 +255,24 @@ def test_a_full_storage_is_reported(launch):
     finally:
         subprocess.run(["umount", str(launch.root)], check=True)
     assert not list(pathlib.Path(launch.root).iterdir())
+
+
+def test_a_metric_that_its_label_has_not_is_refused_before_anything_is_written(launch, tmp_path):
+    (tmp_path / "two.yaml").write_text(
+        """
+name: two
+data:
+  source: csv
+  inputs: {train: {files: none.csv}}
+  columns: {x: {type: float32}, a: {type: int64, min: 0, max: 1}, b: {type: float32}}
+features: {x: {}}
+labels: {a: {}, b: {task: regression}}
+model: {name: mmoe}
+train: {steps: 1}
+eval: {metric: b/auc}
+"""
+    )
+    given = f"--config={tmp_path / 'two.yaml'}"
+    _, err = launch.run(given, run=None, code=64, module="pipeline.launch")
+    assert err.startswith("error: eval.metric 'b/auc': the label 'b' has no such metric")
+    assert not launch.root.exists()
