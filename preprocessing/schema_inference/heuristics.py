@@ -89,7 +89,7 @@ def suggest_column(
         form, span = times
         made.notes.append(suggest_dates.write_note(form, found))
         _drop_limits(rules)  # later days come
-        made.parts = suggest_dates.suggest_parts(name, form, span, rows=found.values)
+        made.parts = suggest_dates.suggest_parts(name, form, span, found=found)
         rules |= suggest_dates.build_rule(form, found)
         if not made.parts:
             made.notes.append("of one day and hour: no feature")

@@ -12,7 +12,11 @@ from preprocessing.schema_inference import dates, unix_times
 from preprocessing.schema_inference.profile import ColumnProfile
 
 _FOUR = re.compile(r"\d{4}")
-_TWO_MONTHS, _INTERVALS = 60, 8
+_TWO_MONTHS = 60
+# Even intervals of the trend. Rows that follow each other closely, such as those of each hour, have
+# a value for most of the times there can be, and get an interval for each so many times. With 40,
+# errors of two smooth series of a year were up to twice as large.
+_INTERVALS, _MOST_INTERVALS, _TIMES_EACH, _CLOSE = 8, 180, 120, 0.5
 _YEAR = 365.25
 # The minute of the day, in even intervals: what happens within one, such as a rush hour, cannot be
 # learned.
@@ -126,32 +130,40 @@ def write_remarks(name: str, found: ColumnProfile) -> list[str]:
 
 
 def suggest_parts(
-    name: str, form: str, span: dates.DateRange, *, rows: int
+    name: str, form: str, span: dates.DateRange, *, found: ColumnProfile
 ) -> dict[str, list[Any]]:
     """Returns features by name: day of the week, month and hour as categories, the season, and the
     minute of the day and the day itself in even intervals; only those that differ. Dates of several
-    years also make a category of each day of the calendar, if their `rows` are enough to learn
-    it."""
+    years also make a category of each day of the calendar, if their rows are enough to learn it."""
     days = span.last - span.first
 
     def build_part(what: str) -> dict[str, Any]:
         return {"date": {"part": what} | ({} if form == "iso" else {"form": form})}
 
-    found = {}
+    made: dict[str, list[Any]] = {}
     # Of what is written by the month or year, weekdays are chance.
     if len(span.days) > 1:
-        found[f"{name}_weekday"] = [build_part("weekday"), {"identity": {"ids": 8}}]
+        made[f"{name}_weekday"] = [build_part("weekday"), {"identity": {"ids": 8}}]
     if days >= _TWO_MONTHS and len(span.months) > 1:
-        found[f"{name}_month"] = [build_part("month"), {"identity": {"ids": 13}}]
-        found[f"{name}_season"] = [build_part("day_of_year"), {"cycle": {"period": _YEAR}}]
-    if days >= _RETURNS * _YEAR and len(span.hours) <= 1 and rows >= _LEARNED * _YEAR:
-        found[f"{name}_day"] = [build_part("calendar_day"), {"identity": {"ids": 374}}]
+        made[f"{name}_month"] = [build_part("month"), {"identity": {"ids": 13}}]
+        made[f"{name}_season"] = [build_part("day_of_year"), {"cycle": {"period": _YEAR}}]
+    if days >= _RETURNS * _YEAR and len(span.hours) <= 1 and found.values >= _LEARNED * _YEAR:
+        made[f"{name}_day"] = [build_part("calendar_day"), {"identity": {"ids": 374}}]
     if len(span.hours) > 1:
-        found[f"{name}_hour"] = [build_part("hour"), {"identity": {"ids": 25}}]
+        made[f"{name}_hour"] = [build_part("hour"), {"identity": {"ids": 25}}]
     if len(span.minutes) > 1:
-        found[f"{name}_time"] = [build_part("minute_of_day"), {"piecewise": {"edges": _MINUTES}}]
+        made[f"{name}_time"] = [build_part("minute_of_day"), {"piecewise": {"edges": _MINUTES}}]
     if days:
-        count = min(_INTERVALS, days)
+        count = min(_choose_intervals(span, found), days)
         edges = [span.first + days * n // count for n in range(count + 1)]
-        found[f"{name}_trend"] = [build_part("days"), {"piecewise": {"edges": edges}}]
-    return found
+        made[f"{name}_trend"] = [build_part("days"), {"piecewise": {"edges": edges}}]
+    return made
+
+
+def _choose_intervals(span: dates.DateRange, found: ColumnProfile) -> int:
+    """Returns of how many intervals the trend is."""
+    possible = (span.last - span.first + 1) * max(1, len(span.hours)) * max(1, len(span.minutes))
+    times = found.count_of_different
+    if times < _CLOSE * possible:
+        return _INTERVALS
+    return max(_INTERVALS, min(_MOST_INTERVALS, times // _TIMES_EACH))

@@ -273,3 +273,38 @@ def test_days_of_zeros_stand_for_no_date():
     days = [f"2020-{1 + n % 12:02}-{1 + n % 28:02}" if n % 5 else "0000-00-00" for n in range(400)]
     found = survey_values(days)
     assert found.absent == {"0000-00-00"} and found.as_dates.form == "iso"
+
+
+def _count_intervals(times):
+    edges = _column([t.strftime("%Y-%m-%dT%H:%M:%S") for t in times]).parts["when_trend"]
+    return len(edges[1]["piecewise"]["edges"]) - 1
+
+
+@pytest.mark.parametrize(
+    ("hours", "rows", "intervals"),
+    [
+        (1, 8759, 72),
+        (1, 3000, 25),
+        (3, 2920, 24),
+        (24, 2190, 18),
+        (24, 300, 8),
+        (0.25, 30_000, 180),
+        (24 * 30.44, 240, 8),
+    ],
+)
+def test_the_trend_of_close_rows_has_more_intervals(hours, rows, intervals):
+    """Of 8, each longer than a month, no model follows the weather of one year."""
+    times = [_FIRST + datetime.timedelta(hours=hours * n) for n in range(rows)]
+    assert _count_intervals(times) == intervals
+
+
+def test_the_trend_of_rows_at_random_times_has_few_intervals():
+    times = [_FIRST + datetime.timedelta(minutes=8191 * n * n % 1_000_003) for n in range(6000)]
+    assert _count_intervals(times) == 8
+    unpaired = [_FIRST + datetime.timedelta(days=n, hours=n * n % 24) for n in range(3000)]
+    assert _count_intervals(unpaired) == 8
+
+
+def test_the_trend_of_close_rows_has_no_more_intervals_than_days():
+    times = [_FIRST + datetime.timedelta(minutes=n) for n in range(20 * 1440)]
+    assert _count_intervals(times) == 19
