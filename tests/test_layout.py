@@ -74,7 +74,8 @@ LAYERS = {
         ("experiment",),
         ("comparison", "divergence_replay", "migration", "reevaluation", "roles"),
         ("joining",),
-        ("compare", "evaluate", "ledger_report", "migrate", "replay", "script", "task"),
+        ("script",),
+        ("compare", "evaluate", "ledger_report", "migrate", "replay", "run_estimator", "task"),
     ),
 }
 # What may lie at the top of a package besides its commands: what all of it stands on or comes to.
@@ -99,7 +100,8 @@ CENTRES = {
         "model_function",
         "reevaluation",
         "roles",
-        "script",  # `trainer.run`
+        "run_estimator",  # `trainer.run`
+        "script",  # what it does
     },
 }
 # What takes at most three arguments by position, so that no call is read by counting.

@@ -111,7 +111,9 @@ def length_in(head: bytes) -> int:
     if len(head) < HEADER_BYTES:
         raise CorruptRecord("truncated in its header")
     if _CRC.unpack_from(head, 8)[0] != compute_masked_crc32c(head[:8]):
-        raise CorruptRecord("the CRC of its length is wrong; altered, or no TFRecord")
+        raise CorruptRecord(
+            "the CRC of its length is wrong; altered, packed by ZLIB, or no TFRecord"
+        )
     return int(_LENGTH.unpack_from(head)[0])
 
 

@@ -145,6 +145,11 @@ def _list_newest_first(
         for f in list_folders(root)
         if storage.exists(f.config_path) or (scripts and f.is_of_script)
     ]
+    if not started and any(folder.is_of_script for folder in list_folders(root)):
+        raise errors.UsageError(
+            f"the runs in {root!r} run scripts and have no config; only status, logs, runs and "
+            "stop work on them"
+        )
     if not started:
         raise errors.UsageError(f"no runs in {root!r}. Train one with make train.")
     for folder in sorted(started, key=_read_launch_time, reverse=True):

@@ -238,6 +238,11 @@ def test_a_package_of_the_same_name_is_found_before_and_after_ours(tmp_path):
     ours_first = python("from trainer import run, vectors", tmp_path / "..", paths[0])
     assert (ours_first.returncode, ours_first.stderr) == (0, "")
     (theirs / "__init__.py").write_text(extended)
-    code = "from trainer import vectors; from trainer.script import run"
-    theirs_first = python(code, tmp_path / "..", paths[1])
-    assert (theirs_first.returncode, theirs_first.stderr) == (0, "")
+    imported = "from trainer.run_estimator import run"
+    assert imported in page
+    # It has the arguments of the page, and refuses what is no Estimator.
+    call = "run(vectors.SIZE, None, None, run='mine', storage='out', settings={})"
+    code = f"from trainer import vectors; {imported}; {call}"
+    theirs_first = python(code, tmp_path, paths[1])
+    assert theirs_first.returncode == 64
+    assert "error: trainer.run: estimator is 3; it must be" in theirs_first.stderr

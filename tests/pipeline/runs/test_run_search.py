@@ -212,3 +212,8 @@ def test_runs_of_a_script_are_found_only_where_they_are_wanted(tmp_path):
     for given in (("s",), ("s", "mnist")):
         with pytest.raises(errors.UsageError, match="run 's': runs a script and has no config"):
             find(*given, scripts=len(given) > 1)
+    shutil.rmtree(tmp_path / "runs" / "a")
+    with pytest.raises(
+        errors.UsageError, match=r"^the runs in '.*' run scripts and have no config;"
+    ):
+        find(None)
