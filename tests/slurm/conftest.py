@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import pathlib
-import signal
 import subprocess
 import sys
 
 import pytest
 
-from pipeline.faults import processes
 from pipeline.runs import run_folder, run_record
 from tests.faults import injected
 from tests.pipeline.process_help import ROOT
@@ -140,14 +137,6 @@ class Run:
         """Has the steps take no longer than they must, once a test has seen what it is about."""
         self.folder.write("pace.json", {"pace": 0.0})
 
-    def skip_kill_wait(self) -> None:
-        """Kills the program of a job that has put it into the queue again, as soon as Slurm has: it
-        waits for its end, which Slurm brings after `KillWait` seconds."""
-        programs = _find_programs(self.job)
-        assert programs, self.describe()
-        real.wait_for(lambda: self.cluster.jobs()[self.job] != "RUNNING", self.describe)
-        processes.send(programs, signal.SIGKILL)
-
     def hurry(self) -> None:
         """Lets a job start that Slurm holds back for two minutes after it was put back."""
 
@@ -162,23 +151,6 @@ class Run:
         log = pathlib.Path(self.folder.log_path("slurm"))
         said = log.read_text(errors="replace") if log.exists() else ""
         return f"{self.cluster.describe()}\n{said}"
-
-
-def _find_programs(job: str) -> list[int]:
-    """Returns the processes of the program that a job is, by its number or that of an array and the
-    index in it."""
-    number, _, index = job.partition("_")
-    names = ("SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID") if index else ("SLURM_JOB_ID",)
-    of_job = {f"{name}={x}".encode() for name, x in zip(names, (number, index), strict=False)}
-    of_program = {b"--part=batch", b"--part=element"}
-    found = []
-    for folder in pathlib.Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            words = (folder / "cmdline").read_bytes().split(b"\0")
-            variables = (folder / "environ").read_bytes().split(b"\0")
-            if of_job <= {*variables} and not of_program.isdisjoint(words):
-                found.append(int(folder.name))
-    return found
 
 
 @pytest.fixture

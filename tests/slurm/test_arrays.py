@@ -82,7 +82,6 @@ def test_the_script_of_a_dry_run_and_a_time_limit_of_one_run(run, tmp_path):
     real.wait_for(lambda: "time is up" in log.read_text(), run.describe)
     assert run.cluster.jobs()[f"{number}_0"] == "RUNNING"
     tmp_path.joinpath("hurry").touch()
-    runs[1].skip_kill_wait()
     runs[1].hurry()
     for index, one in enumerate(runs):
         real.wait_for(

@@ -44,7 +44,6 @@ def test_a_killed_worker_comes_back_and_time_that_is_up_saves_and_resumes(run, s
     saved = run_folder.find_saved_step(run.folder)
     assert saved is not None and saved >= 22
     run.hurry_steps()
-    run.skip_kill_wait()
     run.hurry()
     said = await_end(run, process)
     check_done(run, 200)

@@ -152,7 +152,6 @@ def test_slurm_s_own_time_limit_saves_and_resumes(run, slow):
     real.wait_for(lambda: log.exists() and "time is up" in log.read_text(), run.describe)
     run.cluster.ask("scontrol", "update", f"JobId={run.job}", "TimeLimit=10")
     run.hurry_steps()
-    run.skip_kill_wait()
     run.hurry()
     said = await_end(run, process)
     check_done(run, 400)

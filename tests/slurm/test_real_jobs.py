@@ -94,7 +94,6 @@ def test_time_that_is_up_saves_and_resumes(run):
     real.wait_for(lambda: "time is up" in log.read_text(), run.describe)
     saved = run_folder.find_saved_step(run.folder)
     assert saved is not None and saved >= 20
-    run.skip_kill_wait()
     run.hurry()
     said = await_end(run, process)
     check_done(run, 400)
