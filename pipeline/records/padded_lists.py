@@ -23,9 +23,10 @@ _MANY, _TIMES = 64, 4
 
 
 def limit_blocks(job: config.Config, records: int) -> int:
-    """Returns how many blocks of so many `records` are mixed at most, so that their lists take no
-    more than half a gigabyte; at least one."""
-    return max(1, _MIXED // max(1, records * sum(_list_bytes(job).values())))
+    """Returns how many blocks of so many `records` a process mixes at most: `train.open_blocks`, or
+    as many as have lists of half a gigabyte; at least one."""
+    fitting = _MIXED // max(1, records * sum(_list_bytes(job).values()))
+    return max(1, min(job.train.open_blocks, fitting))
 
 
 def check(job: config.Config, contents: Manifest | None, free: float, *, words: str) -> None:

@@ -98,8 +98,7 @@ def suggest_column(
         made.steps = [{"ngrams": {"buckets": _BUCKETS}}]
     elif traits.is_name(found, rows) and traits.says_nothing(name, found, rows):
         made.notes.append("another value in every row: no feature")
-        what = "text" if found.kind == "string" else "number"
-        made.unused = f"each row has another {what}"
+        made.unused = f"each row has another {'text' if found.kind == 'string' else 'number'}"
     elif traits.is_identifier(name, found) and (rare := traits.compute_unlearnt_share(found)):
         tail = f"{rare:.0%} of the rows have an identifier of less than {traits.LEARNT} rows"
         made.notes.append(f"{tail}: no feature")

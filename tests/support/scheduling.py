@@ -19,9 +19,9 @@ COSTLY: Mapping[str, tuple[str, str]] = {
     "published": ("classifier|regressor", "."),
 }
 
-# Files whose slow tests take more than a minute together, the longest first: at the end of the run
-# there are short ones for whoever has time left. Jobs on Slurm and in the cloud, which wait a lot,
-# are among others, which do not.
+# Files whose slow tests take more than a minute together, the longest first, so that no worker of
+# pytest begins a long file when the others have ended. Files of Slurm and the cloud, which mostly
+# wait, stand between files that use the processors.
 LONG: Sequence[str] = (
     "faults/test_exactly_once.py",
     "slurm/test_modes_and_losses.py",

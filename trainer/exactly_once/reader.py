@@ -56,13 +56,11 @@ class Position:
     ) -> None:
         self.job, self.task, self.blocks = job, task, blocks
         self.shared = topology.PS in task.cluster
-        # What is assigned to a reader may wait for two windows before it is read.
-        readers = task.num_readers * (3 if self.shared else 1)
         most = padded_lists.limit_blocks(job, int(blocks.records.max()))
-        number = epoch_order.open_blocks(blocks, min(job.train.open_blocks, most), readers)
+        # What is assigned to a reader may wait for two windows before it is read.
+        number = epoch_order.open_blocks(blocks, most, task.num_readers * (3 if self.shared else 1))
         self.feed = window_feed.Feed(blocks, job.train.seed, number)
-        # The batch of one step of this process, which its replicas make together.
-        self.batch = batch = topology.examples_per_process(job)
+        self.batch = batch = topology.examples_per_process(job)  # of all replicas here, a step
         self.sizes = assignments.compute_sizes(blocks.records, batch, number)
         self.together = not strategy_table.STRATEGIES[job.cluster.strategy].asynchronous
         # With backup workers each reader reads as fast as it can, as where it steps by itself.

@@ -63,7 +63,7 @@ def test_memory_of_servers_is_not_that_of_processes_that_parse():
 def test_lists_that_no_feature_uses_are_not_read():
     job = _job(features={"seats": {"steps": ["z_score"]}})
     padded_lists.check(job, None, 0, words="x")
-    assert padded_lists.limit_blocks(job, 256) == 512 << 20
+    assert padded_lists.limit_blocks(job, 256) == job.train.open_blocks
 
 
 @pytest.mark.parametrize(
