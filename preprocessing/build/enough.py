@@ -6,6 +6,8 @@ import collections
 import math
 from collections.abc import Iterator
 
+import numpy as np
+
 from pipeline import config, errors
 from pipeline.records import coarse, manifest
 from preprocessing.rows.split import find_input_split, list_splits
@@ -14,6 +16,8 @@ from preprocessing.rows.split import find_input_split, list_splits
 _FEW = 100
 # With fewer rows for each class, on average, none can be learned.
 _PER_CLASS = 2
+# Fewer rows of a sample do not stand for all, and so many may.
+_STAND_FOR_NONE, _STAND_FOR_ALL = 10, 100
 # The roots of the largest float32, and of the smallest with all its digits.
 _LARGEST_ROOT, _SMALLEST_ROOT = 1.84e19, 1.08e-19
 # A good model errs by a hundredth of the label's deviation.
@@ -24,8 +28,8 @@ _COARSE_LABEL = 0.005
 
 
 def check(data: config.Data, made: manifest.Manifest) -> None:
-    """Raises `DataError` if there is nothing to train on, or nothing in the eval split; and for one
-    of several labels that all rows of train lack."""
+    """Raises `DataError` if there is nothing to train on, or nothing in the eval split; for one of
+    several labels that all rows of train lack; and for a label of which a sample keeps no row."""
     total = sum(split.records for split in made.splits.values())
     counts = ", ".join(f"{name} {split.records:,}" for name, split in made.splits.items())
     for name in list_splits(data):
@@ -44,6 +48,7 @@ def check(data: config.Data, made: manifest.Manifest) -> None:
                 "train: nothing can be learned of it. Take it out of labels, or add rows that "
                 "have it"
             )
+    _check_sample(data, made)
 
 
 def find_warnings(data: config.Data, made: manifest.Manifest) -> list[str]:
@@ -53,6 +58,7 @@ def find_warnings(data: config.Data, made: manifest.Manifest) -> list[str]:
         *_warn_of_copies(data, made),
         *_warn_of_no_values(data, made),
         *_warn_of_one_class(data, made),
+        *_warn_of_sample(data, made),
         *_warn_of_taken_for_missing(data, made),
         *_warn_of_infinite(made),
         *_warn_of_large_squares(data, made),
@@ -72,6 +78,60 @@ def find_warnings(data: config.Data, made: manifest.Manifest) -> list[str]:
             "train: too few of each"
         )
     return found
+
+
+def _check_sample(data: config.Data, made: manifest.Manifest) -> None:
+    """Raises `DataError` if no row of train is left with the label that is sampled."""
+    found = made.sampled
+    if found is None or not found.dropped or _count_sampled(data, made) != 0:
+        return
+    share = _STAND_FOR_ALL / found.dropped
+    more = f"Use a larger keep, or take data.sample out: {found.dropped:,} rows are few"
+    if share < 0.5:
+        share = math.ceil(share * 10 ** (digits := -math.floor(math.log10(share)))) / 10**digits
+        more = f"Use a larger keep: {share:g} keeps about {share * found.dropped:,.0f}"
+    raise errors.DataError(
+        f"data.sample.keep is {found.keep:g}, and none of the {found.dropped:,} rows of train with "
+        f"{_name_sampled(data, found)} was kept: nothing can be learned of them. {more}"
+    )
+
+
+def _warn_of_sample(data: config.Data, made: manifest.Manifest) -> Iterator[str]:
+    """Yields a line if few rows of train are left with the label that is sampled."""
+    found, kept = made.sampled, _count_sampled(data, made)
+    if found is not None and found.dropped and kept is not None and 0 < kept < _STAND_FOR_NONE:
+        yield (
+            f"{kept} of the {kept + found.dropped:,} rows of train with "
+            f"{_name_sampled(data, found)} were kept, which are to stand for all: too few. Use a "
+            "larger data.sample.keep"
+        )
+
+
+def _name_sampled(data: config.Data, found: manifest.Sampled) -> str:
+    value = "one value" if data.columns[found.column].sensitive else str(found.value)
+    return f"{value} in {found.column}"
+
+
+def _count_sampled(data: config.Data, made: manifest.Manifest) -> int | None:
+    """Returns how many rows of train have the value that is sampled, if it is of a label and that
+    is known; of a sensitive label it may be known that there is none."""
+    train, found = made.statistics.get("train"), made.sampled
+    if train is None or found is None or found.column not in data.every_label:
+        return None
+    label, value = train.columns[found.column], found.value
+    if data.columns[found.column].type == "float32" and not isinstance(value, str):
+        value = float(np.float32(value))
+    known = dict(label.vocabulary or ())
+    if value in known:
+        return known[value]
+    outside = (
+        not isinstance(value, str)
+        and label.min is not None
+        and label.max is not None
+        and not label.min <= value <= label.max
+    )
+    complete = label.vocabulary is not None and len(known) == label.distinct
+    return 0 if complete or outside or not label.count else None
 
 
 def _warn_of_copies(data: config.Data, made: manifest.Manifest) -> Iterator[str]:

@@ -203,3 +203,60 @@ def test_a_value_that_stands_for_missing_is_named(tmp_path, capsys):
 )
 def test_what_no_value_is_may_stand_for_missing(tmp_path, capsys, column, values):
     assert _stood_in(tmp_path, capsys, column, *values) == []
+
+
+# Of train about 160 rows, half of them of either label.
+SAMPLED = {"column": "label", "value": 0, "keep": 1e-9}
+
+
+@pytest.mark.parametrize(
+    ("lines", "options"),
+    [
+        (tables.rows(200), {}),
+        (tables.rows(200), {"columns": {**tables.COLUMNS, "label": {"sensitive": True}}}),
+        (tables.rows(200), {"columns": NUMBERS}),
+        (
+            [f"{n},n,1,c{n % 3}" for n in range(240)],
+            {"columns": CLASSES, "sample": {**SAMPLED, "value": "c0"}},
+        ),
+    ],
+)
+def test_a_sample_that_leaves_nothing_of_a_class_is_refused(tmp_path, lines, options):
+    columns = options.get("columns", tables.COLUMNS)
+    columns = {**columns, "label": {"type": "int64", **columns["label"]}}
+    options = {"sample": SAMPLED, "key": ["id"], **options, "columns": columns}
+    shown = "one value" if columns["label"].get("sensitive") else options["sample"]["value"]
+    message = (
+        rf"^data\.sample\.keep is 1e-09, and none of the (\d+) rows of train with {shown} in label "
+        r"was kept: nothing can be learned of them\. Use a larger keep, or take data\.sample "
+        "out: (\\d+) rows are few$"
+    )
+    with pytest.raises(errors.DataError, match=message) as raised:
+        _run(tmp_path, lines, **options)
+    assert raised.value.exit_code == 65
+    assert builds.list_published(run_folder.records_folder(str(tmp_path), "table")) == []
+
+
+def test_a_sample_of_many_rows_is_told_how_many_to_keep(tmp_path):
+    lines = [f"{n},n,1,{int(n % 100 == 0)}" for n in range(5000)]
+    message = r"of them\. Use a larger keep: 0\.03 keeps about 1\d\d$"
+    with pytest.raises(errors.DataError, match=message):
+        _run(tmp_path, lines, sample=SAMPLED, key=["id"])
+
+
+def test_a_sample_that_leaves_little_of_a_class_is_a_warning(tmp_path, capsys):
+    made = _run(tmp_path, tables.rows(400), sample={**SAMPLED, "keep": 0.02}, key=["id"])
+    kept = dict(made.statistics["train"].columns["label"].vocabulary)[0]
+    assert 0 < kept < 10
+    assert _warnings(capsys) == [
+        f"warning: {kept} of the {kept + made.sampled.dropped} rows of train with 0 in label were "
+        "kept, which are to stand for all: too few. Use a larger data.sample.keep"
+    ]
+
+
+@pytest.mark.parametrize(
+    "sample", [{**SAMPLED, "keep": 0.5}, {"column": "name", "value": "n7", "keep": 1e-9}]
+)
+def test_a_sample_that_leaves_each_class_is_none(tmp_path, capsys, sample):
+    _run(tmp_path, tables.rows(400), sample=sample, key=["id"])
+    assert _warnings(capsys) == []
