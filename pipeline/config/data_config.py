@@ -224,6 +224,26 @@ class Data(Section):
         return self
 
     @pydantic.model_validator(mode="after")
+    def _separators_are_in_no_number(self) -> Data:
+        marks = {"thousands": self.csv.thousands, "decimal": self.csv.decimal}
+        for name, column in self.columns.items():
+            mark = column.separator
+            if not column.list or column.type not in ("int64", "float32"):
+                continue
+            found = [f"is data.csv.{key}" for key, given in marks.items() if given == mark]
+            if column.type == "int64":  # which has no decimals
+                found = [one for one in found if one.endswith("thousands")]
+            elif mark == ".":
+                found = ["may be the decimal mark"]
+            if found:
+                raise ValueError(
+                    f"columns.{name}.separator: {mark!r} {found[0]}, so that nobody can tell if "
+                    f"'1{mark}500' is one number or several; write the lists with another one, "
+                    "such as '|'"
+                )
+        return self
+
+    @pydantic.model_validator(mode="after")
     def _check_in_place(self) -> Data:
         in_place.check(self)
         return self

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
 from pipeline import config, errors, storage
+from pipeline.config.column_config import JSON
 from pipeline.config.splits import SplitName
 from pipeline.records import file_kinds
 from preprocessing.arrow import nulls, number_texts
@@ -185,8 +186,12 @@ class CsvSource(base.Source):
         for array, column in zip(batch.columns, self.data.columns.values(), strict=True):
             if column.type == "string":
                 array = number_texts.drop_decimal_points(array)
-            elif column.type in ("int64", "float32") and not as_is:
+            elif column.type not in ("int64", "float32") or as_is:
+                pass
+            elif not column.list:
                 array = csv_numbers.normalize(array, rules)
+            elif column.separator != JSON:  # whose numbers are as JSON has them
+                array = csv_numbers.normalize_lists(array, rules, column.separator)
             arrays.append(array)
         return pa.record_batch(arrays, batch.schema)
 

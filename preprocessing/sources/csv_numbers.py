@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline import config
-from preprocessing.arrow import number_texts
+from preprocessing.arrow import lists, number_texts
 
 # Decimal marks and what stands between groups, the plainest first; of those that read as much, in
 # files with commas between values, and in others.
@@ -40,7 +40,7 @@ def normalize(array: pa.Array, rules: config.Csv) -> pa.Array:
         for variant in _VARIANTS.get(rules.thousands, ()):
             array = pc.replace_substring(array, variant, rules.thousands)
         between, point = re.escape(rules.thousands), re.escape(rules.decimal)
-        groups = rf"^[+-]?[1-9]\d{{0,2}}({between}\d{{3}})+({point}|$)"
+        groups = rf"^[+-]?[1-9]\d{{0,2}}({between}\d{{3}})+({point}[^{between}]*)?$"
         grouped = pc.match_substring_regex(array, groups)
         array = pc.if_else(grouped, pc.replace_substring(array, rules.thousands, ""), array)
     if rules.decimal == ".":
@@ -49,6 +49,19 @@ def normalize(array: pa.Array, rules: config.Csv) -> pa.Array:
     for old, new in ((".", "\0"), (rules.decimal, "."), ("\0", rules.decimal)):
         array = pc.replace_substring(array, old, new)
     return array
+
+
+def normalize_lists(array: pa.Array, rules: config.Csv, separator: str) -> pa.Array:
+    """Returns texts of which each part between separators is as `normalize` has it.
+
+    The separator is no mark of `rules`, but for whole numbers, which have no decimal mark then.
+    """
+    if separator in (".", rules.decimal):
+        rules = rules.model_copy(update={"decimal": "."})
+    parts = pc.split_pattern(array, separator)
+    items = normalize(parts.flatten(), rules)
+    listed = lists.build(items, lists.count_items(parts), lists.is_there(parts))
+    return pc.binary_join(listed, separator.encode())
 
 
 def normalize_text(text: str, rules: config.Csv) -> str:

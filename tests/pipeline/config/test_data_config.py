@@ -76,3 +76,37 @@ def test_lists_that_cannot_belong_together(other, message):
     }
     with pytest.raises(pydantic.ValidationError, match=message):
         Data(inputs=INPUTS, columns=columns, label="y")
+
+
+@pytest.mark.parametrize(
+    ("kind", "separator", "csv", "mark"),
+    [
+        ("float32", ".", {}, "may be the decimal mark"),
+        ("float32", ".", {"decimal": ","}, "may be the decimal mark"),
+        ("float32", ",", {"decimal": ","}, "is data.csv.decimal"),
+        ("float32", ",", {"thousands": ","}, "is data.csv.thousands"),
+        ("int64", ",", {"thousands": ","}, "is data.csv.thousands"),
+    ],
+)
+def test_a_separator_that_numbers_have_too_is_refused(kind, separator, csv, mark):
+    column = Column(type=kind, list=True, max_items=3, separator=separator)
+    columns = {"x": column, "y": Column(type="int64")}
+    message = rf"columns\.x\.separator: '\{separator}' {mark}, so that .* one number or several"
+    with pytest.raises(pydantic.ValidationError, match=message):
+        Data(inputs=INPUTS, columns=columns, label="y", csv=csv)
+
+
+@pytest.mark.parametrize(
+    ("kind", "separator", "csv"),
+    [
+        ("int64", ",", {"decimal": ","}),
+        ("int64", ".", {}),
+        ("float32", ",", {}),
+        ("string", ",", {"thousands": ","}),
+        ("float32", "json", {"decimal": ","}),
+    ],
+)
+def test_a_separator_that_no_item_has(kind, separator, csv):
+    column = Column(type=kind, list=True, max_items=3, separator=separator)
+    columns = {"x": column, "y": Column(type="int64")}
+    assert Data(inputs=INPUTS, columns=columns, label="y", csv=csv).columns["x"] == column
