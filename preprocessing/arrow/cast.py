@@ -42,6 +42,7 @@ def convert(array: pa.Array, column: config.Column) -> tuple[pa.Array, list[Faul
     target = arrow_types.arrow_type(column)
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
+    array = _drop_views(array)
     if column.list:
         return _convert_lists(array, column)
     if array.type == target and not (pa.types.is_string(target) or pa.types.is_nested(target)):
@@ -119,6 +120,16 @@ def _convert_lists(array: pa.Array, column: config.Column) -> tuple[pa.Array, li
     return lists.build(kept, np.where(there, sizes, 0), there), faults
 
 
+def _drop_views(array: pa.Array) -> pa.Array:
+    """Returns texts, bytes and lists as arrays for which Arrow can compute everything."""
+    known, kind = pa.types, array.type
+    if known.is_list_view(kind) or known.is_large_list_view(kind):
+        return array.cast(pa.large_list(kind.value_type))
+    if known.is_string_view(kind):
+        return array.cast(pa.large_string())
+    return array.cast(pa.large_binary()) if known.is_binary_view(kind) else array
+
+
 def _is_list(kind: pa.DataType) -> bool:
     known = pa.types
     return known.is_list(kind) or known.is_large_list(kind) or known.is_fixed_size_list(kind)
@@ -175,17 +186,17 @@ def cast(array: pa.Array, target: pa.DataType) -> tuple[pa.Array, np.ndarray | N
         return cast_all(array, target), None
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         bad = _find_bad_rows(array, target)
-    kept = nulls.put_null(array, bad)
     # Where no value at all can be cast, there may not even be a cast for nulls.
-    nothing = kept.null_count == len(array)
-    return (pa.nulls(len(array), target) if nothing else cast_all(kept, target)), bad
+    nothing = not (lists.is_there(array) & ~bad).any()
+    made = pa.nulls(len(array), target) if nothing else cast_all(nulls.put_null(array, bad), target)
+    return made, bad
 
 
 def cast_all(array: pa.Array, target: pa.DataType) -> pa.Array:
     """Casts all values or none. Whole numbers of more digits than a float has are no reason."""
     nested = pa.types.is_nested(target)
     element = target.value_type if nested else target
-    given = array.type.value_type if pa.types.is_nested(array.type) else array.type
+    given = array.type.value_type if _is_list(array.type) else array.type
     if pa.types.is_decimal(given) and pa.types.is_floating(element):
         # Arrow computes float32 of decimals in float32, which rounds more than once.
         wide = pa.list_(pa.float64(), target.list_size) if nested else pa.float64()
@@ -204,8 +215,13 @@ def _cast_and_note(
 
 
 def _find_bad_rows(array: pa.Array, target: pa.DataType) -> np.ndarray:
-    if pa.types.is_nested(array.type):
-        return _find_bad_values(array, target)
+    there = lists.is_there(array)
+    try:
+        cast_all(array.slice(0, 0), target)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # whatever the values are
+        return there
+    if pa.types.is_nested(array.type) or pa.types.is_float16(array.type):
+        return _find_bad_values(array, target) & there
     different = array.dictionary_encode()
     text = pa.types.is_string(array.type) or pa.types.is_large_string(array.type)
     number = pa.types.is_integer(target) or pa.types.is_floating(target)

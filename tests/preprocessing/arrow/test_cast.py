@@ -291,3 +291,40 @@ def test_an_item_of_a_list_is_finite(source, separator):
     assert made.to_pylist() == [None, [2.0]]
     problem = rules.describe_problem("finite", source[0], column)
     assert problem.endswith(", not a finite number, which each item of a list must be")
+
+
+_STRUCT = pa.struct([("a", pa.int64())])
+_LISTED = {"list": True, "max_items": 6, "missing": "allow"}
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        pa.array([[{"a": 1}], None, []], pa.list_(_STRUCT)),
+        pa.array([[{"a": 1}, {"a": 2}], None], pa.list_(_STRUCT, 2)),
+        pa.array([{"a": 1}, None], _STRUCT),
+        pa.array([[("a", 1)], None], pa.map_(pa.string(), pa.int64())),
+        pa.array([[[("a", 1)]], None, []], pa.list_(pa.map_(pa.string(), pa.int64()))),
+        pa.array([[[1]], None, []], pa.list_(pa.list_(pa.int64()))),
+        pa.array(["x", None], pa.string_view()),
+        pa.array([["x"], None, []], pa.list_(pa.string_view())),
+        pa.array([[1.5], None, []], pa.list_(pa.float16())),
+    ],
+)
+@pytest.mark.parametrize("more", [{"missing": "allow"}, _LISTED, {"shape": [2]}])
+def test_what_no_type_can_hold_is_bad_and_nothing_is_not(array, more):
+    made, faults = cast.convert(array, config.Column(type="int64", **more))
+    bad = np.any([rows for _, rows in faults], axis=0)
+    empty = len(array) == 3 and more is _LISTED
+    assert bad.tolist() == [True, False, not empty][: len(array)]
+    assert made.to_pylist() == [None, None, [] if empty else None][: len(array)]
+
+
+def test_views_are_texts_and_lists():
+    column = config.Column(type="string", **_LISTED)
+    views = pa.array([["a", "b"], None], pa.list_view(pa.string_view()))
+    made, faults = cast.convert(views, column)
+    assert (made.to_pylist(), faults) == ([["a", "b"], None], [])
+    texts = pa.array(["a|b", None], pa.string_view())
+    made, faults = cast.convert(texts, column)
+    assert (made.to_pylist(), faults) == ([["a", "b"], None], [])
