@@ -103,6 +103,11 @@ class ModelSettings(Section):
         """Returns how wide the vectors of a feature with so many ids are; 0 if it has none."""
         return int(feature.width(ids))
 
+    def layer_shapes(self, width: int) -> tuple[tuple[int, int], ...]:
+        """Returns the shapes of the matrices that get all features side by side, of which so much
+        `width` is known, of each tower that is apart."""
+        return ()
+
     def other_params(self, job: Any) -> dict[str, Any]:
         """Returns params that are taken from other sections of a config."""
         return {}
@@ -157,6 +162,10 @@ class HiddenLayers(ModelSettings):
     """Activation function of the hidden layers."""
     dropout: Fraction = 0.0
     """Share of the units that are dropped in training."""
+
+    def layer_shapes(self, width: int) -> tuple[tuple[int, int], ...]:
+        """That of the first hidden layer."""
+        return ((width, self.hidden_units[0]),)
 
 
 class Layers(HiddenLayers, OfLogits):

@@ -19,3 +19,8 @@ class Dcn(Layers):
     rank: Positive | None = None
     """Makes the square matrix of each cross layer the product of two that are this narrow. Not
     set: the matrix is whole."""
+
+    def layer_shapes(self, width: int) -> tuple[tuple[int, int], ...]:
+        """Those of the cross layers, too."""
+        each = ((width, width),) if self.rank is None else ((width, self.rank), (self.rank, width))
+        return (*super().layer_shapes(width), *(self.cross_layers * each))

@@ -18,3 +18,7 @@ class Mmoe(Layers):
     """Number of experts."""
     tower_units: tuple[Positive, ...] = (32,)
     """Units of the hidden layers that each label has for itself."""
+
+    def layer_shapes(self, width: int) -> tuple[tuple[int, int], ...]:
+        """That of the first layer of each expert."""
+        return self.experts * super().layer_shapes(width)

@@ -65,6 +65,10 @@ class TwoTower(HiddenLayers):
         """The item, for `log_q`."""
         return self.item_id if self.log_q else None
 
+    def layer_shapes(self, width: int) -> tuple[tuple[int, int], ...]:
+        """That of the first layer, which may be the last."""
+        return ((width, (*self.hidden_units, self.size)[0]),)
+
     def other_params(self, job: Any) -> dict[str, Any]:
         """Returns how many items its metrics look at."""
         return {TOP_K: job.eval.top_k}

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Literal
 
 from pipeline import config
-from pipeline.config import model_config
+from pipeline.config import model_config, shared_tables
 from pipeline.config.feature_config import Embedding, Feature
 from pipeline.models.base import ModelSettings
 from pipeline.records import feature_plan, manifest
@@ -15,13 +16,19 @@ _BYTES = 4  # of a float32
 _IDS = ("ids", "bag")
 
 
+# What a table has rows for: ids, places in lists, or what enters a layer of a network.
+Kind = Literal["ids", "places", "layer"]
+
+
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """The vectors of the ids of a feature, or their weights in a linear model."""
+    """The vectors of the ids of a feature or of the places in its lists, the weights of ids in a
+    linear model, or the weights of a layer that gets the feature and others."""
 
     feature: str
     rows: int
     width: int
+    kind: Kind = "ids"
 
     @property
     def bytes(self) -> int:
@@ -38,19 +45,68 @@ def find_tables(job: config.Config, contents: manifest.Manifest | None) -> list[
     settings = model_config.find_shipped_settings(job.model)
     if settings is None or not settings.of_features:
         return []
-    return [
+    counts = _count_ids(job, contents)
+    of_ids = [
         Table(name, ids, width)
-        for name, ids in _count_ids(job, contents).items()
+        for name, ids in counts.items()
         for width in _list_widths(job, job.features[name], ids, settings=settings)
     ]
+    return [*of_ids, *_find_places(job, counts, settings)]
 
 
-def compute_server_bytes(tables: Sequence[Table], servers: int, largest: int | None) -> float:
-    """Returns the bytes of tables that at least one of the servers holds, if those of more than
-    `largest` bytes are cut; with `None` none is."""
-    whole = [t.bytes for t in tables if servers < 2 or largest is None or t.bytes <= largest]
-    cut = sum(table.bytes for table in tables) - sum(whole)
-    return cut / servers + max(max(whole, default=0), sum(whole) / servers)
+def find_layers(job: config.Config, contents: manifest.Manifest | None) -> list[Table]:
+    """Returns the layers that get features as one-hot, as wide as is known: of these and of vectors
+    of ids alone. Each is called by its widest feature."""
+    settings = model_config.find_shipped_settings(job.model)
+    if settings is None or not settings.of_features:
+        return []
+    widths, hot = {}, set()
+    for name, ids in _count_ids(job, contents).items():
+        feature = shared_tables.resolve_width(job.features[name], job.features)
+        if "deep" in settings.table_parts(feature, job):
+            widths[name] = settings.vector_width(feature, ids) or ids
+            hot |= set() if settings.vector_width(feature, ids) else {name}
+    found: list[Table] = []
+    for side in settings.apart or (tuple(widths),):
+        known = {name: widths[name] for name in side if name in widths}
+        if hot & known.keys():
+            widest = max(known, key=lambda name: known[name])
+            shapes = settings.layer_shapes(sum(known.values()))
+            found += [Table(widest, rows, width, "layer") for rows, width in shapes]
+    return found
+
+
+def compute_server_bytes(
+    tables: Sequence[Table],
+    servers: int,
+    largest: int | None,
+    *,
+    copies: Callable[[Table], int] = lambda table: 1,
+) -> float:
+    """Returns the bytes that at least one of the servers holds, with so many `copies` of each
+    table, if those of more than `largest` bytes are cut; with `None` none is."""
+    whole, cut = [0], 0
+    for table in tables:
+        if servers < 2 or largest is None or table.bytes <= largest:
+            whole.append(copies(table) * table.bytes)
+        else:
+            cut += copies(table) * table.bytes
+    return cut / servers + max(max(whole), sum(whole) / servers)
+
+
+def _find_places(
+    job: config.Config, counts: Mapping[str, int], settings: ModelSettings
+) -> Iterator[Table]:
+    """Yields the tables of the places in lists."""
+    for name, feature in job.features.items():
+        items = job.data.columns[feature.inputs(name)[0]].max_items if feature.position else None
+        if items is None or "deep" not in settings.table_parts(feature, job):
+            continue
+        feature = shared_tables.resolve_width(feature, job.features)
+        # As wide as the vectors of ids, which may follow from how many there are.
+        few, many = (settings.vector_width(feature, counts.get(name, ids)) for ids in (1, 10**9))
+        if few == many:
+            yield Table(name, items, few, "places")
 
 
 def _count_ids(job: config.Config, contents: manifest.Manifest | None) -> Mapping[str, int]:

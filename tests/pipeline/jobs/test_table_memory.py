@@ -114,6 +114,51 @@ def test_what_is_needed(cluster, optimizer, needed, words):
     table_memory.check(job, Room(needed, "x"), None)
 
 
+HOT = {"tail": {"steps": [{"hash": {"buckets": 60_000}}], "embedding": "one_hot"}}
+# Of each of three cross layers, and of the first hidden one.
+CROSS, HIDDEN = 60_000 * 60_000 * 4, 60_000 * 128 * 4
+
+
+def _of_one_hot(cluster, **sections):
+    model = {"name": "dcn"}
+    return make(HOT, {"threshold": 1}, model=model, cluster=cluster, **sections)
+
+
+def test_layers_that_get_one_hot_count():
+    job = _of_one_hot({"strategy": "none"})
+    # With what adam remembers, and a gradient; the process that compares exports has them, too.
+    needed = (4 + 1) * (3 * CROSS + HIDDEN)
+    assert _refused(job, Room(needed - 1, "x is 19G", each=False)) == (
+        "features.tail: one_hot makes a layer take at least 60,000 x 60,000 x 4 bytes x 3 (with "
+        "what adam remembers) = 43,200.0 MB, 3 of them; the process would hold 129,692.2 MB of "
+        "tables and layers and take up to 172,922.9 MB while they are saved and evaluation "
+        "43,230.7 MB, and x is 19G. Use an embedding with a width, fewer ids (buckets of hash, "
+        "top_k of a vocabulary), train.optimizer.name=sgd, which remembers nothing, or parameter "
+        "servers (cluster.strategy=parameter_server) on other hosts"
+    )
+    table_memory.check(job, Room(needed, "x", each=False), None)
+
+
+def test_servers_compute_no_gradients():
+    job = _of_one_hot({"strategy": "parameter_server", "ps": 1})
+    needed = 3 * (3 * CROSS + HIDDEN)
+    assert "the server would hold 129,692.2 MB" in _refused(job, Room(needed - 1, "x"))
+    table_memory.check(job, Room(needed, "x"), None)
+
+
+def test_places_in_lists_count():
+    seen = {"type": "string", "list": True, "max_items": 60_000_000}
+    embedding = {"size": 16, "position": True}
+    features = {"seen": {"steps": ["vocabulary"], "embedding": embedding}}
+    job = make(features, {"threshold": 1}, {"seen": seen}, model={"name": "dnn"}, cluster=SERVERS)
+    line = _refused(job, Room(8 * 60_000_000 * 16 - 1, "x is 7G"))
+    assert line.startswith(
+        "features.seen: its positions take 60,000,000 x 16 x 4 bytes x 3 (with what adam remembers)"
+        " = 11,520.0 MB; each of the 4 servers would hold 2,880.0 MB of tables and take up to"
+    )
+    assert "Use a smaller max_items, a smaller embedding, train.opt" in line
+
+
 def test_processes_of_one_host_each_have_all_tables():
     job = _job({"strategy": "multi_worker_mirrored", "workers": 2})
     room = Room((3 * ADAM + 3) * TABLE - 1, "x", False)

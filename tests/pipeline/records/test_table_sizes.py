@@ -65,3 +65,78 @@ def test_what_one_server_holds_at_least():
     assert table_sizes.compute_server_bytes(tables, 2, 4000) == 20_000 + 4000
     assert table_sizes.compute_server_bytes(tables, 4, 4000) == 10_000 + 4000
     assert table_sizes.compute_server_bytes(tables, 2, 1000) == 24_000
+
+
+def test_copies_count_where_the_tables_are():
+    tables = [Table("a", 1000, 10), Table("b", 100, 10, "layer")]
+
+    def copies(table):
+        return 2 if table.kind == "layer" else 3
+
+    found = table_sizes.compute_server_bytes(tables, 2, 4000, copies=copies)
+    assert found == 3 * 40_000 / 2 + 2 * 4000
+
+
+LISTED = {"type": "string", "list": True, "max_items": 70}
+PLACES = {"steps": [{"hash": {"buckets": 900}}], "embedding": {"size": 4, "position": True}}
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "feature", "wanted"),
+    [
+        ("dnn", {}, {}, [Table("seen", 70, 4, "places")]),
+        ("deepfm", {"factors": 5}, {"embedding": {"position": True}}, [5]),
+        ("dnn", {}, {"embedding": {"position": True}}, [11]),
+        ("dnn", {}, {"embedding": {"position": True, "table": "tail"}}, [16]),
+        ("linear", {}, {}, []),
+    ],
+)
+def test_places_in_lists_have_vectors_too(name, params, feature, wanted):
+    features = {"tail": {**FEATURES["tail"], "embedding": 16}, "seen": {**PLACES, **feature}}
+    if name == "deepfm":
+        features["tail"]["embedding"] = "auto"
+    model = {"name": name, "params": params}
+    job = make(features, {"threshold": 1}, {"seen": LISTED}, model=model)
+    wanted = [one if isinstance(one, Table) else Table("seen", 70, one, "places") for one in wanted]
+    for known in (contents(job), None):
+        found = table_sizes.find_tables(job, known)
+        assert [table for table in found if table.kind == "places"] == wanted
+
+
+def test_places_whose_width_follows_from_the_data():
+    seen = {"steps": ["vocabulary"], "embedding": {"position": True}}
+    job = make({"seen": seen}, columns={"seen": LISTED}, model={"name": "dnn"})
+    assert table_sizes.find_tables(job, None) == []
+
+
+HOT = {"steps": [{"hash": {"buckets": 900}}], "embedding": "one_hot"}
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "wanted"),
+    [
+        ("dnn", {"hidden_units": [7, 5]}, [(916, 7)]),
+        ("dcn", {"hidden_units": [7], "cross_layers": 2}, [(916, 7), (916, 916), (916, 916)]),
+        (
+            "dcn",
+            {"hidden_units": [7], "cross_layers": 1, "rank": 3},
+            [(916, 7), (916, 3), (3, 916)],
+        ),
+        ("linear", {}, []),
+        ("two_tower", {"user": ["tail"], "item": ["time", "hot"], "hidden_units": []}, [(900, 32)]),
+    ],
+)
+def test_layers_that_get_one_hot(name, params, wanted):
+    features = {"tail": FEATURES["tail"], "time": FEATURES["time"], "hot": {**HOT, "of": "day"}}
+    sections = {"eval": {"metric": "average_loss"}} if name == "two_tower" else {}
+    job = make(features, {"threshold": 1}, model={"name": name, "params": params}, **sections)
+    wanted = [Table("hot", *shape, "layer") for shape in wanted]
+    assert table_sizes.find_layers(job, contents(job)) == wanted
+    assert table_sizes.find_layers(job, None) == wanted
+
+
+def test_layers_of_vectors_or_wide_parts_are_not_counted():
+    features = {"tail": FEATURES["tail"], "hot": {**HOT, "of": "day", "part": "wide"}}
+    model = {"name": "dnn_linear_combined"}
+    job = make(features, {"threshold": 1}, model=model)
+    assert table_sizes.find_layers(job, contents(job)) == []

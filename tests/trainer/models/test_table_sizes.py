@@ -26,7 +26,8 @@ FEATURES = {
     },
     "route": {"of": ["origin", "carrier"], "steps": [{"cross": {"buckets": IDS["route"]}}]},
 }
-COLUMNS = {"seen": {"type": "string", "list": True, "max_items": 3}}
+ITEMS = 7
+COLUMNS = {"seen": {"type": "string", "list": True, "max_items": ITEMS}}
 # What a model of features cannot do without, and what makes its tables small.
 PARAMS = {
     "deepfm": {"factors": 3},
@@ -36,8 +37,8 @@ PARAMS = {
 NAMES = [name for name, settings in MODELS.items() if settings.of_features]
 
 
-def _job(name, optimizer):
-    features = {key: dict(one) for key, one in FEATURES.items()}
+def _job(name, optimizer, **others):
+    features = {key: {**one, **others.get(key, {})} for key, one in FEATURES.items()}
     sections = {}
     if name == "din":
         features["seen"]["embedding"] = {"size": 3, "position": True, "sequence": True}
@@ -55,7 +56,7 @@ def _job(name, optimizer):
 
 
 def _made(job):
-    """Returns how many variables there are of each table, by rows and width."""
+    """Returns how many variables there are of each table, by rows and width; and of layers."""
     transforms = Transforms(job, contents(job))
     rows = {
         **{name: tf.constant(["a", "b"]) for name in ("carrier", "tail", "origin")},
@@ -71,9 +72,15 @@ def _made(job):
         config = tf.estimator.RunConfig("unused")
         model = models.build_model(job.model.name, params, config, transforms=transforms)
         model.model_fn(features=features, labels=label, mode="train", config=config)
-        made = [v for v in v1.global_variables() if "kernel" not in v.name and v.shape.rank == 2]
-    shapes = [tuple(variable.shape.as_list()) for variable in made]
-    return collections.Counter(shape for shape in shapes if shape[0] in IDS.values())
+        made = [variable for variable in v1.global_variables() if variable.shape.rank == 2]
+    tables, layers = collections.Counter(), collections.Counter()
+    for variable in made:
+        shape = tuple(variable.shape.as_list())
+        if "kernel" in variable.name:
+            layers[shape] += 1
+        elif shape[0] in (*IDS.values(), ITEMS):
+            tables[shape] += 1
+    return tables, layers
 
 
 @pytest.mark.parametrize(
@@ -88,7 +95,23 @@ def test_they_are_those_of_the_graph(name, optimizer):
     wanted = collections.Counter()
     for table in table_sizes.find_tables(job, contents(job)):
         wanted[table.rows, table.width] += 1 + job.train.optimizer.slots
-    assert _made(job) == wanted, (
+    assert _made(job)[0] == wanted, (
         f"tables of {name}: say which it has in `table_parts` of its settings in pipeline/models/, "
         "how wide vectors are in `vector_width`"
     )
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in ("linear", "deepfm")])
+def test_layers_are_those_of_the_graph(name):
+    """As far as they are known: numbers, and what says that one is missing, are not counted."""
+    job = _job(name, "adam", tail={"embedding": "one_hot"})
+    found = table_sizes.find_layers(job, contents(job))
+    made = collections.Counter(_made(job)[1])
+    several = 1 + job.train.optimizer.slots
+    assert found
+    for (rows, width), count in collections.Counter((t.rows, t.width) for t in found).items():
+        alike = [shape for shape in made if rows <= shape[0] <= rows + 3 and width <= shape[1]]
+        assert sum(made[shape] for shape in alike) >= count * several, (
+            f"layers of {name}: say which get all features in `layer_shapes` of its settings in "
+            "pipeline/models/"
+        )
