@@ -108,6 +108,11 @@ class ModelSettings(Section):
         `width` is known, of each tower that is apart."""
         return ()
 
+    def item_width(self, size: int) -> int:
+        """Returns how many numbers it computes of each item of a sequence, also of what pads it,
+        whose vectors are of this `size`."""
+        return size
+
     def other_params(self, job: Any) -> dict[str, Any]:
         """Returns params that are taken from other sections of a config."""
         return {}

@@ -27,6 +27,10 @@ class Din(Layers):
     attention_units: Annotated[tuple[Positive, ...], pydantic.Field(min_length=1)] = (36,)
     """Units of each hidden layer of that small network. Only for `attention`."""
 
+    def item_width(self, size: int) -> int:
+        """The vector, and what stands next to each other for `attention`, or the gates of `gru`."""
+        return size * {"attention": 1 + 4, "gru": 1 + 3}.get(self.reduction, 1)
+
     def check(self, job: Any) -> None:
         """Raises `ValueError` without a sequence, or for one without a candidate."""
         found = [name for name, feature in job.features.items() if feature.sequence]

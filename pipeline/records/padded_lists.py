@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from pipeline import config, errors
 from pipeline.cluster import topology
+from pipeline.config import model_config
 from pipeline.console import figures
-from pipeline.records import feature_plan
+from pipeline.records import feature_plan, table_sizes
 from pipeline.records.manifest import Manifest
 
 # Bytes of an item. Of a text it is the string itself, tsl/platform/ctstring_internal.h; the bytes
@@ -15,6 +16,8 @@ from pipeline.records.manifest import Manifest
 _ITEM = {"string": 24, "int64": 8, "float32": 4}
 # What is parsed is copied once, to be mixed.
 _COPIES = 2
+# Bytes of a number of a vector; and the gradient of each.
+_FLOAT, _GRADIENTS = 4, 2
 # Bytes of padded lists that a process mixes: eight times those of records as they are in the files,
 # see trainer/input/epoch_order.py.
 _MIXED = 512 << 20
@@ -30,13 +33,15 @@ def limit_blocks(job: config.Config, records: int) -> int:
 
 
 def check(job: config.Config, contents: Manifest | None, free: float, *, words: str) -> None:
-    """Raises `UsageError` if the lists of the rows that are parsed at a time take more than is
-    `free`, in bytes, of which `words` say whose they are."""
+    """Raises `UsageError` if the lists of the rows that are parsed at a time, or the vectors of a
+    batch, take more than is `free`, in bytes, of which `words` say whose they are."""
     lists = _list_bytes(job)
     block = job.data.block_records if contents is None else contents.block_records
     rows = max(block, topology.examples_per_process(job), job.eval.batch_size)
     needed = _COPIES * rows * sum(lists.values())
     if needed <= free:
+        if contents is not None:
+            _check_vectors(job, contents, free, parsed=needed, words=words)
         return
     name = max(lists, key=lambda one: lists[one])
     column = job.data.columns[name]
@@ -46,6 +51,34 @@ def check(job: config.Config, contents: Manifest | None, free: float, *, words: 
         f"data.columns.{name}.max_items is {column.max_items:,}, to which each list is padded: "
         f"{rows:,} rows that are parsed at a time take {figures.size(needed)} with a copy, and "
         f"{words}. Use a smaller max_items{known}"
+    )
+
+
+def _check_vectors(
+    job: config.Config, contents: Manifest, free: float, *, parsed: int, words: str
+) -> None:
+    """Raises `UsageError` if the vectors of sequences, with their gradients, take more than is
+    `free` besides what is `parsed`, in bytes: those of a batch are padded to its longest list, and
+    one batch has that of train."""
+    settings, found = model_config.find_shipped_settings(job.model), []
+    batch = topology.examples_per_process(job)
+    for name, feature in job.features.items():
+        if not feature.sequence or settings is None:
+            continue
+        longest = _find_longest(contents, feature.inputs(name)[0])
+        width = table_sizes.find_width(job, name, contents)
+        if longest is not None and width is not None:
+            width = settings.item_width(width)
+            found.append((_GRADIENTS * batch * longest * width * _FLOAT, longest, width, name))
+    if sum(size for size, _, _, _ in found) <= free - parsed:
+        return
+    size, items, width, name = max(found)
+    raise errors.UsageError(
+        f"features.{name}: a batch is padded to its longest list, and one of train has {items:,} "
+        f"items: {batch:,} rows take {batch:,} x {items:,} x {width:,} x {_FLOAT} bytes x "
+        f"{_GRADIENTS} (with gradients) = {figures.size(size)}, the lists that are parsed take "
+        f"{figures.size(parsed)}, and {words}. "
+        "Use a smaller max_items, train.batch_size or embedding"
     )
 
 

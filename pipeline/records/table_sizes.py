@@ -102,11 +102,25 @@ def _find_places(
         items = job.data.columns[feature.inputs(name)[0]].max_items if feature.position else None
         if items is None or "deep" not in settings.table_parts(feature, job):
             continue
-        feature = shared_tables.resolve_width(feature, job.features)
-        # As wide as the vectors of ids, which may follow from how many there are.
-        few, many = (settings.vector_width(feature, counts.get(name, ids)) for ids in (1, 10**9))
-        if few == many:
-            yield Table(name, items, few, "places")
+        width = _find_width(job, name, counts, settings)
+        if width is not None:
+            yield Table(name, items, width, "places")
+
+
+def find_width(job: config.Config, name: str, contents: manifest.Manifest) -> int | None:
+    """Returns how wide the vectors of a feature are in a model of this project."""
+    settings = model_config.find_shipped_settings(job.model)
+    counts = _count_ids(job, contents)
+    return None if settings is None else _find_width(job, name, counts, settings)
+
+
+def _find_width(
+    job: config.Config, name: str, counts: Mapping[str, int], settings: ModelSettings
+) -> int | None:
+    """Returns how wide vectors are; `None` if that follows from a number of ids that is unknown."""
+    feature = shared_tables.resolve_width(job.features[name], job.features)
+    few, many = (settings.vector_width(feature, counts.get(name, ids)) for ids in (1, 10**9))
+    return few if few == many else None
 
 
 def _count_ids(job: config.Config, contents: manifest.Manifest | None) -> Mapping[str, int]:

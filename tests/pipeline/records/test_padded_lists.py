@@ -83,3 +83,37 @@ def test_mostly_padding_is_reported(most, longest, is_said):
 def test_fewer_blocks_are_mixed():
     assert padded_lists.limit_blocks(_job(), 256) == 1
     assert padded_lists.limit_blocks(_job(100), 256) == (512 << 20) // (256 * 100 * 24)
+
+
+SEQUENCE = {"steps": [{"hash": {"buckets": 9}}], "embedding": {"size": 8, "sequence": True}}
+
+
+@pytest.mark.parametrize(
+    ("reduction", "feature", "numbers"),
+    [
+        ("mean", SEQUENCE, 8),
+        ("gru", SEQUENCE, 32),
+        ("attention", {**SEQUENCE, "embedding": {"table": "tail", "sequence": True}}, 5 * 6),
+        ("last", SEQUENCE, 8),
+    ],
+)
+def test_vectors_of_the_longest_sequence_are_refused(reduction, feature, numbers):
+    features = {"tail": {"steps": [{"hash": {"buckets": 9}}], "embedding": 6}, "tags": feature}
+    model = {"name": "din", "params": {"reduction": reduction}}
+    job = _job(5000, features, model=model, train={"steps": 1, "batch_size": 512})
+    found = _contents(job, 4000)
+    parsed, vectors = 2 * 512 * 5000 * 24, 2 * 512 * 4000 * numbers * 4
+    message = (
+        rf"^features\.tags: a batch is padded to its longest list, .* = {vectors / 1e6:,.1f} MB"
+    )
+    with pytest.raises(errors.UsageError, match=message) as raised:
+        padded_lists.check(job, found, parsed + vectors - 1, words="x")
+    assert "\n" not in str(raised.value)
+    padded_lists.check(job, found, parsed + vectors, words="x")
+    # Before there are records, nobody knows how long lists are.
+    padded_lists.check(job, None, parsed, words="x")
+
+
+def test_vectors_of_lists_that_become_one_are_not_padded():
+    job = _job(5000, train={"steps": 1, "batch_size": 512}, model={"name": "dnn"})
+    padded_lists.check(job, _contents(job, 4000), 2 * 512 * 5000 * 24, words="x")
