@@ -102,7 +102,7 @@ def _find_places(
         items = job.data.columns[feature.inputs(name)[0]].max_items if feature.position else None
         if items is None or "deep" not in settings.table_parts(feature, job):
             continue
-        width = _find_width(job, name, counts, settings)
+        width = _find_width(job, name, counts, settings=settings)
         if width is not None:
             yield Table(name, items, width, "places")
 
@@ -111,11 +111,11 @@ def find_width(job: config.Config, name: str, contents: manifest.Manifest) -> in
     """Returns how wide the vectors of a feature are in a model of this project."""
     settings = model_config.find_shipped_settings(job.model)
     counts = _count_ids(job, contents)
-    return None if settings is None else _find_width(job, name, counts, settings)
+    return None if settings is None else _find_width(job, name, counts, settings=settings)
 
 
 def _find_width(
-    job: config.Config, name: str, counts: Mapping[str, int], settings: ModelSettings
+    job: config.Config, name: str, counts: Mapping[str, int], *, settings: ModelSettings
 ) -> int | None:
     """Returns how wide vectors are; `None` if that follows from a number of ids that is unknown."""
     feature = shared_tables.resolve_width(job.features[name], job.features)
