@@ -14,8 +14,9 @@ from pipeline.records.manifest import Manifest
 # Bytes of an item. Of a text it is the string itself, tsl/platform/ctstring_internal.h; the bytes
 # of one with more than 22 come besides.
 _ITEM = {"string": 24, "int64": 8, "float32": 4}
-# What is parsed is copied once, to be mixed.
-_COPIES = 2
+# What is parsed is copied once, to be mixed or cut into batches. A process that is the only one to
+# read parses the next block meanwhile: its peak was that of three blocks and a batch.
+_COPIES, _COPIES_OF_ONE = 2, 3
 # Bytes of a number of a vector; and the gradient of each.
 _FLOAT, _GRADIENTS = 4, 2
 # Bytes of padded lists that a process mixes: eight times those of records as they are in the files,
@@ -37,8 +38,12 @@ def check(job: config.Config, contents: Manifest | None, free: float, *, words: 
     batch, take more than is `free`, in bytes, of which `words` say whose they are."""
     lists = _list_bytes(job)
     block = job.data.block_records if contents is None else contents.block_records
-    rows = max(block, topology.examples_per_process(job), job.eval.batch_size)
-    needed = _COPIES * rows * sum(lists.values())
+    counts = topology.role_counts(job.cluster)
+    alone = counts[topology.CHIEF] + counts[topology.WORKER] == 1
+    batch, evaluated = topology.examples_per_process(job), job.eval.batch_size
+    mixed = (_COPIES_OF_ONE if alone else _COPIES) * block + batch
+    held = max(mixed, _COPIES * batch, _COPIES * evaluated)
+    rows, needed = max(block, batch, evaluated), held * sum(lists.values())
     if needed <= free:
         if contents is not None:
             _check_vectors(job, contents, free, parsed=needed, words=words)
@@ -49,7 +54,7 @@ def check(job: config.Config, contents: Manifest | None, free: float, *, words: 
     known = "" if longest is None else f"; the longest list of train has {longest:,} items"
     raise errors.UsageError(
         f"data.columns.{name}.max_items is {column.max_items:,}, to which each list is padded: "
-        f"{rows:,} rows that are parsed at a time take {figures.size(needed)} with a copy, and "
+        f"{rows:,} rows that are parsed at a time take {figures.size(needed)} with copies, and "
         f"{words}. Use a smaller max_items{known}"
     )
 

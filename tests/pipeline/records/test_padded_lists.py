@@ -12,13 +12,16 @@ from pipeline.records import padded_lists
 from tests.pipeline.feature_tables import contents, make, statistics
 
 FEATURES = {"tags": {"steps": [{"hash": {"buckets": 9}}], "embedding": 2}}
-# 256 rows are a block; each takes 24 bytes an item, twice.
-NEEDED = 2 * 256 * 1_000_000 * 24
+# 256 rows are a block, of which there are three where one process reads, and 64 a batch; each row
+# takes 24 bytes an item.
+ROW = 1_000_000 * 24
+NEEDED = (3 * 256 + 64) * ROW
 
 
 def _job(most=1_000_000, features=FEATURES, **sections):
     tags = {"type": "string", "list": True, "max_items": most, "separator": "|"}
-    return make(features, {"threshold": 1}, {"tags": tags}, eval={"batch_size": 100}, **sections)
+    sections = {"train": {"steps": 1, "batch_size": 64}, "eval": {"batch_size": 100}, **sections}
+    return make(features, {"threshold": 1}, {"tags": tags}, **sections)
 
 
 def _contents(job, longest):
@@ -35,7 +38,7 @@ def test_what_they_take_is_refused_before_a_process_starts():
         table_memory.check(job, Room(NEEDED - 1, "12 GB are free", each=False), None)
     assert str(raised.value) == (
         "data.columns.tags.max_items is 1,000,000, to which each list is padded: 256 rows that are "
-        "parsed at a time take 12,288.0 MB with a copy, and 12 GB are free. Use a smaller max_items"
+        "parsed at a time take 19,968.0 MB with copies, and 12 GB are free. Use a smaller max_items"
     )
     table_memory.check(job, Room(NEEDED, "x", each=False), None)
 
@@ -46,13 +49,20 @@ def test_the_longest_list_is_named_once_it_is_known():
         padded_lists.check(job, _contents(job, 8), 0, words="x")
 
 
+def test_of_several_processes_that_read_none_parses_ahead():
+    job = _job(cluster={"strategy": "multi_worker_mirrored", "workers": 1})
+    with pytest.raises(errors.UsageError, match=r"take 13,824.0 MB with copies"):
+        padded_lists.check(job, None, (2 * 256 + 64) * ROW - 1, words="x")
+    padded_lists.check(job, None, (2 * 256 + 64) * ROW, words="x")
+
+
 def test_the_largest_batch_counts():
     job = _job(train={"steps": 1, "batch_size": 512})
     with pytest.raises(
-        errors.UsageError, match=r": 512 rows that are parsed at a time take 24,576"
+        errors.UsageError, match=r": 512 rows that are parsed at a time take 30,720"
     ):
-        padded_lists.check(job, None, 2 * NEEDED - 1, words="x")
-    padded_lists.check(job, None, 2 * NEEDED, words="x")
+        padded_lists.check(job, None, (3 * 256 + 512) * ROW - 1, words="x")
+    padded_lists.check(job, None, (3 * 256 + 512) * ROW, words="x")
 
 
 def test_memory_of_servers_is_not_that_of_processes_that_parse():
@@ -102,7 +112,10 @@ def test_vectors_of_the_longest_sequence_are_refused(reduction, feature, numbers
     model = {"name": "din", "params": {"reduction": reduction}}
     job = _job(5000, features, model=model, train={"steps": 1, "batch_size": 512})
     found = _contents(job, 4000)
-    parsed, vectors = 2 * 512 * 5000 * 24, 2 * 512 * 4000 * numbers * 4
+    parsed, vectors = (
+        max(3 * found.block_records + 512, 2 * 512) * 5000 * 24,
+        2 * 512 * 4000 * numbers * 4,
+    )
     message = (
         rf"^features\.tags: a batch is padded to its longest list, .* = {vectors / 1e6:,.1f} MB"
     )
@@ -116,4 +129,4 @@ def test_vectors_of_the_longest_sequence_are_refused(reduction, feature, numbers
 
 def test_vectors_of_lists_that_become_one_are_not_padded():
     job = _job(5000, train={"steps": 1, "batch_size": 512}, model={"name": "dnn"})
-    padded_lists.check(job, _contents(job, 4000), 2 * 512 * 5000 * 24, words="x")
+    padded_lists.check(job, _contents(job, 4000), (3 * 256 + 512) * 5000 * 24, words="x")
