@@ -37,7 +37,10 @@ def check(job: config.Config, contents: Manifest | None, free: float, *, words: 
     """Raises `UsageError` if the lists of the rows that are parsed at a time, or the vectors of a
     batch, take more than is `free`, in bytes, of which `words` say whose they are."""
     lists = _list_bytes(job)
-    block = job.data.block_records if contents is None else contents.block_records
+    block = job.data.block_records
+    if contents is not None:
+        train = contents.splits.get("train")
+        block = min(contents.block_records, train.records if train else contents.block_records)
     counts = topology.role_counts(job.cluster)
     alone = counts[topology.CHIEF] + counts[topology.WORKER] == 1
     batch, evaluated = topology.examples_per_process(job), job.eval.batch_size

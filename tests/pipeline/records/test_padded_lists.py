@@ -8,7 +8,7 @@ import pytest
 from pipeline import errors
 from pipeline.jobs import table_memory
 from pipeline.jobs.table_memory import Room
-from pipeline.records import padded_lists
+from pipeline.records import manifest, padded_lists
 from tests.pipeline.feature_tables import contents, make, statistics
 
 FEATURES = {"tags": {"steps": [{"hash": {"buckets": 9}}], "embedding": 2}}
@@ -63,6 +63,17 @@ def test_the_largest_batch_counts():
     ):
         padded_lists.check(job, None, (3 * 256 + 512) * ROW - 1, words="x")
     padded_lists.check(job, None, (3 * 256 + 512) * ROW, words="x")
+
+
+def test_a_block_is_no_longer_than_train():
+    job = _job()
+    found = _contents(job, 8)
+    train = manifest.Split(records=10, shards=())
+    found = found.model_copy(update={"splits": {"train": train}, "block_records": 256})
+    needed = 2 * 100 * ROW  # the batch of eval
+    with pytest.raises(errors.UsageError, match="100 rows that are parsed at a time"):
+        padded_lists.check(job, found, needed - 1, words="x")
+    padded_lists.check(job, found, needed, words="x")
 
 
 def test_memory_of_servers_is_not_that_of_processes_that_parse():
