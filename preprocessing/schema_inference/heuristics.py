@@ -307,9 +307,9 @@ def _suggest_clip(found: ColumnProfile) -> list[Any]:
 def _suggest_text_feature(found: ColumnProfile, made: SuggestedColumn) -> None:
     if found.lengths:
         return
-    if found.different is not None and traits.occurs_once(found):
-        made.notes.insert(1, "most occur once: no feature")
-        made.unused = f"most of its {len(found.different):,} different texts occur once"
+    if found.different is not None and traits.occurs_rarely(found):
+        made.notes.insert(1, "fewer than 2 rows each on average: no feature")
+        made.unused = f"its {len(found.different):,} different texts have fewer than 2 rows each on average"
     elif found.different is not None and len(found.different) <= _VOCABULARY:
         if "allowed" not in made.rules:
             made.rules["vocabulary"] = {}

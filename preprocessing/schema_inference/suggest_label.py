@@ -57,7 +57,7 @@ def suggest_label(columns: Mapping[str, ColumnProfile], rows: int) -> tuple[str,
     ]
     numbers = [n for n, f in usable.items() if f.kind != "string" and not traits.is_name(f, rows)]
     named = [
-        n for n, f in single.items() if f.kind != "string" or f.strays or not traits.occurs_once(f)
+        n for n, f in single.items() if f.kind != "string" or f.strays or not traits.occurs_rarely(f)
     ]
     for found, why in (
         ([n for wanted in _LABELS for n in named if n.lower() == wanted], "by its name"),
@@ -104,26 +104,24 @@ def choose(guess: Guess, found: Survey, chosen: str = "") -> Choice:
         return Choice(guessed, why, row_key)
     names = parse_labels(chosen, columns)
     for name in names:
-        _check_chosen(name, guess, columns, rows=found.rows)
+        _check_chosen(name, guess, columns)
         found.columns[name] = traits.convert_to_classes(columns[name])
     row_key = None if row_key in names else row_key
     return Choice(names[0], "chosen by LABEL=", row_key, names[1:])
 
 
-def _check_chosen(
-    name: str, guess: Guess, columns: Mapping[str, ColumnProfile], *, rows: int
-) -> None:
+def _check_chosen(name: str, guess: Guess, columns: Mapping[str, ColumnProfile]) -> None:
     """Raises `UsageError` for a column that was chosen and cannot be a label."""
     check_label(name, guess, columns)
     column = columns[name]
     if column.listed:
         raise errors.UsageError(f"LABEL={name}: is a list, and a label is one value")
     _refuse(f"LABEL={name}", column, guess)
-    if column.kind == "string" and traits.occurs_once(column):
+    if column.kind == "string" and traits.occurs_rarely(column):
         raise errors.UsageError(
-            f"LABEL={name}: {column.count_of_different:,} different texts in {rows:,} "
-            "rows: most occur once, and no model can learn these; choose a column whose values "
-            "return, or numbers"
+            f"LABEL={name}: {column.count_of_different:,} different texts in {column.values:,} "
+            "rows: fewer than 2 rows each on average, too few to learn from; choose a column with "
+            "more rows for each value, or numbers"
         )
 
 

@@ -224,8 +224,9 @@ def is_amount(found: ColumnProfile) -> bool:
     return float(apart[1:] @ apart[:-1]) >= _ALIKE * float(apart @ apart)
 
 
-def occurs_once(found: ColumnProfile) -> bool:
-    """Tells if most values of many occur once, so that nothing can be learnt of them."""
+def occurs_rarely(found: ColumnProfile) -> bool:
+    """Tells if many different values have fewer than 2 rows each on average, so that nothing can
+    be learnt of them."""
     different = found.count_of_different
     return not found.lengths and found.values < 2 * different > CATEGORIES
 

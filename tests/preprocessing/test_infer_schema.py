@@ -64,8 +64,8 @@ def test_a_table_without_features_is_reported_as_none_to_train_on(tmp_path):
     assert "make train" not in done.stdout
     assert (
         "warning: no column makes a feature, so a model has nothing to learn from: 'rownames' "
-        "(another value in every row), 'Month' (most occur once). Add columns that vary to the "
-        f"data, or write features and a model in {tmp_path / 'gas.yaml'}\n"
+        "(another value in every row), 'Month' (fewer than 2 rows each on average). Add columns "
+        f"that vary to the data, or write features and a model in {tmp_path / 'gas.yaml'}\n"
     ) in done.stdout
     assert done.stdout.count("'Month'") == 1
 

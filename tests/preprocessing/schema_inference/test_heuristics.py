@@ -63,7 +63,7 @@ def test_columns_almost_without_values_are_no_feature():
 
 def test_words_that_occur_once_say_nothing():
     made = _column([*(f"w{i}" for i in range(30)), *["w1"] * 20])
-    assert made.steps == [] and made.notes[1] == "most occur once: no feature"
+    assert made.steps == [] and made.notes[1] == "fewer than 2 rows each on average: no feature"
 
 
 def test_dates_are_taken_apart():

@@ -52,12 +52,29 @@ def test_the_label_can_be_chosen(tmp_path):
             write_config.propose(str(path), out, wrong)
 
 
+@pytest.mark.parametrize(("rows", "refused"), [(500, True), (599, True), (600, False)])
+def test_a_text_label_needs_two_rows_a_class_on_average(tmp_path, rows, refused):
+    """Of 300 classes in 500 rows most occur twice."""
+    path, out = tmp_path / "t.csv", str(tmp_path / "made.yaml")
+    lines = [f"{n / 7},c{n % 300}" for n in range(rows)] + ["1.5,"] * 7
+    path.write_text("\n".join(["x,name", *lines, ""]))
+    if not refused:
+        assert "classes: 300," in write_config.propose(str(path), out, "name").text
+        return
+    with pytest.raises(errors.UsageError) as caught:
+        write_config.propose(str(path), out, "name")
+    assert str(caught.value) == (
+        f"LABEL=name: 300 different texts in {rows} rows: fewer than 2 rows each on average, too "
+        "few to learn from; choose a column with more rows for each value, or numbers"
+    )
+
+
 def test_a_label_of_which_nothing_can_be_learnt_is_refused(tmp_path):
     path, out = tmp_path / "t.csv", str(tmp_path / "made.yaml")
     rows = "".join(f"{i / 7},Airport {i // 2 * 2 if i < 9 else i},{i}\n" for i in range(60))
     path.write_text("lat,name,rank\n" + rows)
     with pytest.raises(
-        errors.UsageError, match=r"^LABEL=name: 56 different texts in 60 rows: most"
+        errors.UsageError, match=r"^LABEL=name: 56 different texts in 60 rows: fewer than 2 rows"
     ):
         write_config.propose(str(path), out, "name")
     text = write_config.propose(str(path), out, "rank").text
