@@ -54,8 +54,9 @@ def find_remarks(
             )
             said.append(_remark_on_merging(name, different, apart, label=name in labels))
     for name, column in columns.items():
-        said += suggest_dates.write_remarks(name, column)
-        said += [] if name in labels else suggest_dates.find_stand_ins(name, column)
+        if name not in labels:  # its advice is about features
+            said += suggest_dates.write_remarks(name, column)
+            said += suggest_dates.find_stand_ins(name, column)
         named = traits.is_personal(name, column) or traits.is_identifier(name, column)
         if not named and not (name in labels and traits.is_class(column)):
             said += sentinels.write_remark(
@@ -188,6 +189,8 @@ def _remark_on_text(name: str, column: ColumnProfile) -> list[str]:
             f"too many equal, but not {suggest_label.abbreviate(odd)}. Write all as the whole "
             "numbers they are"
         ]
+    if traits.is_identifier(name, column):
+        return []  # is no number
     texts = [] if column.strays else _find_not_numbers(column)
     refused = column.by_kind["float32"].refused_values
     if column.strays or (texts and len(refused) <= profile.FEW):

@@ -44,6 +44,22 @@ def test_texts_that_are_mostly_numbers_are_named(tmp_path, odd, share, why):
     assert said.endswith(". Correct them to make it a number")
 
 
+@pytest.mark.parametrize("odd", [{3: "K1A 0B1"}, {n: f"K{n}A" for n in range(0, 400, 10)}])
+@pytest.mark.parametrize("name", ["zip_code", "user_id"])
+def test_identifiers_are_not_to_be_made_numbers(tmp_path, name, odd):
+    values = [str(odd.get(n, 90_000 + n % 50 * 13)) for n in range(400)]
+    said = _said(tmp_path, [f"{name},y", *(f"{value},{n % 2}" for n, value in enumerate(values))])
+    assert not [one for one in said if "number" in one]
+
+
+def test_a_label_gets_no_advice_about_the_steps_of_a_feature(tmp_path):
+    values = [1_000_000_000_000 + n * 7_654_321 for n in range(400)]
+    for name in ("y", "t"):
+        rows = [f"a,{name}", *(f"{n % 7},{value}" for n, value in enumerate(values))]
+        said = _said(tmp_path, rows, label=name)
+        assert not [one for one in said if "1970" in one or "features" in one]
+
+
 def test_texts_that_are_classes_are_not(tmp_path):
     assert _said(tmp_path, _table(["1", "2", "3", "3+"] * 100)) == ()
     assert _said(tmp_path, _table([f"word {n}" for n in range(400)])) == ()
