@@ -213,7 +213,8 @@ def test_columns_of_which_no_feature_is_made_are_named_once(tmp_path):
     ]
     said = _said(tmp_path, ["id,odd,row,same,a.b,a/b,email,user,unit,y", *rows])
     assert [one for one in said if one.startswith("no feature")] == [
-        "no feature is made of 'odd': its 596 different texts have fewer than 2 rows each on average",
+        "no feature is made of 'odd': its 596 different texts have fewer than 2 rows each on "
+        "average",
         "no feature is made of 'row': each row has another number",
         "no feature is made of 'a/b': TensorFlow has one name for it and 'a.b': rename it in the "
         "data",
