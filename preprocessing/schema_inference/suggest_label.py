@@ -57,7 +57,9 @@ def suggest_label(columns: Mapping[str, ColumnProfile], rows: int) -> tuple[str,
     ]
     numbers = [n for n, f in usable.items() if f.kind != "string" and not traits.is_name(f, rows)]
     named = [
-        n for n, f in single.items() if f.kind != "string" or f.strays or not traits.occurs_rarely(f)
+        n
+        for n, f in single.items()
+        if f.kind != "string" or f.strays or not traits.occurs_rarely(f)
     ]
     for found, why in (
         ([n for wanted in _LABELS for n in named if n.lower() == wanted], "by its name"),
