@@ -309,7 +309,9 @@ def _suggest_text_feature(found: ColumnProfile, made: SuggestedColumn) -> None:
         return
     if found.different is not None and traits.occurs_rarely(found):
         made.notes.insert(1, "fewer than 2 rows each on average: no feature")
-        made.unused = f"its {len(found.different):,} different texts have fewer than 2 rows each on average"
+        made.unused = (
+            f"its {len(found.different):,} different texts have fewer than 2 rows each on average"
+        )
     elif found.different is not None and len(found.different) <= _VOCABULARY:
         if "allowed" not in made.rules:
             made.rules["vocabulary"] = {}
