@@ -153,6 +153,12 @@ def _check_sections(job: Any) -> Iterator[str]:
             "data.sample: correct: logits is for classes, and two_tower predicts none; write "
             "correct: weights"
         )
+    for section in ("train", "eval"):
+        if getattr(job, section).batch_size < 2:
+            yield (
+                f"{section}.batch_size: two_tower finds the item of a row among those of its batch,"
+                " and 1 row has no other; use 2 or more, better hundreds"
+            )
     top = job.eval.top_k
     known = ("loss", "average_loss", f"hit_rate@{top}", f"mrr@{top}")
     if job.eval.metric not in known:

@@ -141,3 +141,14 @@ def test_samples_are_corrected_by_weights():
         _job(data=data)
     data["sample"]["correct"] = "weights"
     assert _job(data=data)
+
+
+@pytest.mark.parametrize("section", ["train", "eval"])
+def test_a_batch_of_one_row_has_no_other_item(section):
+    sections = {"train": {"steps": 1}, "eval": LOSS}
+    sections[section] = {**sections[section], "batch_size": 1}
+    message = rf"{section}\.batch_size: two_tower finds .* 1 row has no other; use 2 or more"
+    with pytest.raises(errors.UsageError, match=message):
+        _job(**sections)
+    sections[section]["batch_size"] = 2
+    assert _job(**sections).model.name == "two_tower"
