@@ -21,6 +21,7 @@ from pipeline.runs.run_folder import RunFolder
 from pipeline.storage import strict_json
 from trainer.checkpoints import bundle, checkpoint_files
 from trainer.export import (
+    backward_walk,
     known_values,
     model_card,
     model_check,
@@ -158,7 +159,8 @@ class Publishing(abc.ABC):
         parity_client.get_shared_server()  # is started while the model is written
         reporter = self._reporter
         watching = reporter.watch_folder("writing the model", beside) if reporter else _quiet
-        with watching, serving_graph.refuse_untrained(estimator, receiver, checkpoint):
+        refusing = serving_graph.refuse_untrained(estimator, receiver, checkpoint)
+        with watching, refusing, backward_walk.replace_tensorflow_walk():
             written = estimator.export_saved_model(beside, receiver, checkpoint_path=checkpoint)
         folder: str = written.decode()
         name_signatures(folder)
