@@ -46,7 +46,10 @@ _HOSTS = {
 def run_task(run_path: str, records_path: str, task: topology.Task) -> None:
     """Runs one process of the run at `run_path` to its end; the launcher's way in."""
     from trainer import roles  # not before it is known that there are Estimators
+    from trainer.export import forked_worker
 
+    if task.job_name == topology.EVALUATOR or not task.cluster:
+        forked_worker.fork_ahead(run_path)  # before an op runs
     roles.run(run_folder.RunFolder(run_path), records_path, task)
 
 

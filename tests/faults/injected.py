@@ -26,7 +26,6 @@ from pipeline.faults import processes
 from pipeline.runs import run_folder
 from pipeline.runs.run_folder import RunFolder
 from tests.faults import moments, witness
-from tests.support import forked_parity
 from tests.trainer import user_code
 from trainer.models import mnist_mlp
 
@@ -45,8 +44,6 @@ def run_task(run_path: str, records: str, task: topology.Task) -> None:
     from trainer import task as trainer_task  # defines flags
 
     os.environ[_PLACE] = run_path
-    if task.job_name == topology.EVALUATOR or not task.cluster:
-        forked_parity.fork_ahead(run_path)
     trainer_task.run_task(run_path, records, task)
 
 

@@ -24,9 +24,9 @@ def run_module(module: str, arguments: tuple[str, ...], variables: dict[str, str
     os.environ.update(variables)
     sys.argv = [module, *arguments]
     if module in EXPORTING:
-        from tests.support import forked_parity  # imports TensorFlow
+        from trainer.export import forked_worker  # imports TensorFlow
 
-        forked_parity.fork_ahead()
+        forked_worker.fork_ahead()
     runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 

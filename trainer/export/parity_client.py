@@ -13,10 +13,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from pipeline import errors
-from pipeline.processes import environment
+from trainer.export import forked_worker
 
 _SCRIPT = pathlib.Path(__file__).with_name("parity_worker.py")
-_REMOVED = ("TF_CONFIG", "TF_XLA_FLAGS")
 
 
 def list_batch_sizes(rows: int, size: int) -> list[int]:
@@ -28,14 +27,7 @@ class ParityServer:
     """A process that loads exported models and answers for them, until this object is gone."""
 
     def __init__(self) -> None:
-        kept = {name: value for name, value in os.environ.items() if name not in _REMOVED}
-        self._process = subprocess.Popen(
-            [sys.executable, str(_SCRIPT)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env={**kept, "CUDA_VISIBLE_DEVICES": "-1", **environment.QUIET},
-            text=True,
-        )
+        self._process = forked_worker.take() or _start()
         self._asked = self._read = 0
         # By the number of the request; those that nobody has waited for yet.
         self._replies: dict[int, str] = {}
@@ -96,14 +88,24 @@ class ParityServer:
         self._process.communicate()
 
 
+def _start() -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, str(_SCRIPT)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=forked_worker.choose_environment(os.environ),
+        text=True,
+    )
+
+
 @functools.cache
 def _list_servers() -> list[ParityServer]:
     return []
 
 
 def get_shared_server() -> ParityServer:
-    """Returns the one server of this process, started when it is first needed: TensorFlow takes
-    seconds to import."""
+    """Returns the one server of this process, started when it is first needed, unless it has been
+    forked ahead: TensorFlow takes seconds to import."""
     servers = _list_servers()
     if not servers or not servers[-1].lives:
         servers[:] = [ParityServer()]
