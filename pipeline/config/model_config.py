@@ -107,6 +107,14 @@ def refuse_metric(model: Model, evaluation: Eval) -> None:
     )
 
 
+def is_reported(model: Model, evaluation: Eval) -> bool:
+    """True if it is known that the model of one label reports `eval.metric`."""
+    settings = find_shipped_settings(model)
+    if settings is None or settings.own_network or settings.metrics is None:
+        return False
+    return evaluation.metric in _list_metrics(settings, evaluation)[0]
+
+
 def _list_metrics(
     settings: ModelSettings, evaluation: Eval
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:

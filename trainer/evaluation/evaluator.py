@@ -116,10 +116,15 @@ class RunEvaluator:
         exports and slices need.
 
         Builds the graphs of an evaluation and of an export, but runs nothing: after training it
-        would be too late.
+        would be too late. Of the models here it is known what they report and predict, and the
+        graphs of many columns take long to build.
         """
         if isinstance(self._records, OwnInput):
             self._records.check()
+        if self._records.has("test"):
+            self._records.build_eval_input_fn("test")  # raises if it cannot be evaluated
+        if self._is_known():
+            return
         with tf.Graph().as_default():
             tf.compat.v1.train.create_global_step()
             batches = self._records.build_eval_input_fn("eval")()
@@ -128,13 +133,21 @@ class RunEvaluator:
             spec = self._estimator.model_fn(*given, mode, config)
             evaluated = one_pass.predicts_enough(list(self._job.labels))
             read = saving.list_restored_names(spec)
-        if self._records.has("test"):
-            self._records.build_eval_input_fn("test")  # raises too if it cannot be evaluated
         reported = {*spec.eval_metric_ops, means.REPORTED} - {means.LOSS}
         best_exporter.check_metric(self._job.eval.metric, reported)
         exported = self._publisher.check_model(self._estimator, evaluated=evaluated)
         if model_config.is_own(self._job.model):
             self.needed = {mode: read, tf.estimator.ModeKeys.PREDICT: exported}
+
+    def _is_known(self) -> bool:
+        """Tells if the config alone says that the model reports `eval.metric`, and no slices need
+        its predictions."""
+        job = self._job
+        return (
+            not isinstance(self._records, OwnInput)
+            and not (job.labels or job.eval.slices or job.eval.group)
+            and model_config.is_reported(job.model, job.eval)
+        )
 
     def follow(self, sleep: Callable[[float], None] = time.sleep) -> None:
         """Evaluates each new checkpoint until the final one, then `finish`es.

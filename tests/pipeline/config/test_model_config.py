@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pipeline import errors
-from pipeline.config import labels_config, model_config
+from pipeline.config import eval_config, labels_config, model_config
 from pipeline.config.model_config import Model
 from pipeline.models import MODELS
 from tests.pipeline.feature_tables import make
@@ -122,3 +122,20 @@ def test_metrics_that_a_label_has():
         model_config.refuse_metric_of_label(*_of_labels(metric))
     given = _of_labels("paid/grouped_auc", group="tail")
     model_config.refuse_metric_of_label(*given)
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "metric", "group", "reported"),
+    [
+        ("dnn", {}, "auc", None, True),
+        ("dnn", {"task": "regression"}, "rmse", None, True),
+        ("dnn", {"task": "regression"}, "auc", None, False),
+        ("dnn", {}, "grouped_auc", None, False),
+        ("dnn", {}, "grouped_auc", "tail", True),
+        ("keras", {"network": "my_model:network"}, "accuracy", None, False),
+        ("my_model:model_fn", {}, "accuracy", None, False),
+    ],
+)
+def test_what_is_known_to_be_reported(name, params, metric, group, reported):
+    evaluation = eval_config.Eval(metric=metric, group=group)
+    assert model_config.is_reported(Model(name=name, params=params), evaluation) is reported

@@ -16,6 +16,7 @@ from pipeline.runs import exported, run_folder, run_record
 from tests.trainer.saved_again import parameters, save_again
 from trainer.checkpoints import checkpoint_files
 from trainer.evaluation import skipped
+from trainer.input.dataset import RecordDataset
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 
@@ -74,6 +75,25 @@ def test_a_wrong_metric_is_found_before_there_is_a_checkpoint(evaluation_of, tmp
         r"\(did you mean 'accuracy'\?\)",
     ):
         evaluation_of(run, "eval.metric=acuracy").check_model()
+
+
+def test_a_known_model_is_built_before_training_only_for_slices(
+    evaluation_of, tmp_path, monkeypatch
+):
+    """The graph of many columns takes seconds, and the config says all there is to know."""
+    built = []
+    build = RecordDataset.build_eval_input_fn
+
+    def note(records, split):
+        batches = build(records, split)
+        return lambda: built.append(split) or batches()
+
+    monkeypatch.setattr(RecordDataset, "build_eval_input_fn", note)
+    run = run_folder.RunFolder(str(tmp_path))
+    evaluation_of(run).check_model()
+    assert built == []
+    evaluation_of(run, "eval.slices=[label]").check_model()
+    assert built == ["eval"]
 
 
 def test_follows_until_training_is_done(finished, evaluation_of, side_of, tmp_path):
