@@ -11,7 +11,7 @@ from pipeline.config import config_file
 from pipeline.jobs import display
 from pipeline.jobs import job as jobs
 from pipeline.jobs.job import Job
-from pipeline.records import coarse, epochs, feature_plan, manifest, padded_lists
+from pipeline.records import coarse, epochs, kept_plan, manifest, padded_lists
 from pipeline.reports import writing
 from pipeline.runs import run_folder, run_record
 from pipeline.runs.run_record import RunRecord
@@ -69,7 +69,7 @@ def check_manifest(job: Job, *, quiet: bool = False) -> manifest.Manifest:
     statistics that the job's features ask for."""
     found = manifest.read(job.records)
     manifest.check_schema(found, job.config.data, job.records)
-    plan = feature_plan.plan(job.config, found)
+    plan = kept_plan.plan(job.config, found)
     of_data = (*coarse.warnings(plan), *padded_lists.warnings(job.config, found))
     warnings = (*of_data, *_warn_of_batch(job, found), *_warn_of_optimizer(job))
     for line in () if quiet else warnings:

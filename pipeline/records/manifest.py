@@ -25,6 +25,8 @@ FILE_NAME = "manifest.json"
 VERSION = 1
 # What this process has read and still uses, by hash.
 _in_use: weakref.WeakValueDictionary[str, Manifest] = weakref.WeakValueDictionary()
+# What it has read last: a command reads one to look at it, and again to work with it.
+_newest: Manifest | None = None
 
 
 class SourceFile(config.Section):
@@ -237,9 +239,10 @@ def path_in(folder: str) -> str:
 def read(folder: str) -> Manifest:
     """Reads the manifest of a records folder. Raises `DataError` if it is absent or unusable.
 
-    Returns the same object for the same content as long as it is in use: to read that of 10,000
-    columns again takes a second.
+    Returns the same object for the same content as long as it is in use, or is the newest that was
+    read: to read that of 10,000 columns again takes a second.
     """
+    global _newest
     path = path_in(folder)
     if not storage.exists(path):
         raise errors.DataError(
@@ -249,6 +252,7 @@ def read(folder: str) -> Manifest:
         text = storage.read_text(path)
         sha256 = hashlib.sha256(text.encode()).hexdigest()
         if (known := _in_use.get(sha256)) is not None:
+            _newest = known
             return known
         with _pause_garbage_collection():
             manifest = Manifest.model_validate_json(text)
@@ -266,7 +270,7 @@ def read(folder: str) -> Manifest:
     _check_counts(path, manifest)
     # As `write` has put it there: of a wide table to make it again takes seconds.
     manifest.__dict__["sha256"] = sha256
-    _in_use[sha256] = manifest
+    _in_use[sha256] = _newest = manifest
     return manifest
 
 

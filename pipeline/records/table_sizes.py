@@ -10,7 +10,7 @@ from pipeline import config
 from pipeline.config import model_config, shared_tables
 from pipeline.config.feature_config import Embedding, Feature
 from pipeline.models.base import ModelSettings
-from pipeline.records import feature_plan, manifest
+from pipeline.records import kept_plan, manifest
 
 _BYTES = 4  # of a float32
 _IDS = ("ids", "bag")
@@ -125,7 +125,7 @@ def _find_width(
 
 def _count_ids(job: config.Config, contents: manifest.Manifest | None) -> Mapping[str, int]:
     if contents is not None:
-        planned = feature_plan.plan(job, contents).features
+        planned = kept_plan.plan(job, contents).features
         return {one.name: one.ids for one in planned if one.ids is not None}
     known = {name: _count_known_ids(feature) for name, feature in job.features.items()}
     return {name: ids for name, ids in known.items() if ids is not None}

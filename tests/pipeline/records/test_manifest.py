@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import json
 import os
 
@@ -70,6 +71,17 @@ def test_the_same_content_is_parsed_once_while_it_is_in_use(folder, made):
     assert manifest.read(str(folder)) is first
     manifest.write(str(folder), made.model_copy(update={"block_records": 17}))
     assert manifest.read(str(folder)).block_records == 17
+
+
+def test_what_was_read_last_is_not_parsed_again_though_nobody_has_it(folder, made):
+    manifest.read(str(folder)).__dict__["mark"] = True
+    gc.collect()
+    assert "mark" in manifest.read(str(folder)).__dict__
+    manifest.write(str(folder), made.model_copy(update={"block_records": 17}))
+    assert "mark" not in manifest.read(str(folder)).__dict__
+    gc.collect()
+    manifest.write(str(folder), made)
+    assert "mark" not in manifest.read(str(folder)).__dict__
 
 
 def test_it_can_be_read_by_people_and_other_programs(folder):
