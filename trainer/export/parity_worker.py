@@ -22,6 +22,7 @@ those features instead, by `name_feature`, that the graph of the model has in th
 
 from __future__ import annotations
 
+import functools
 import gc
 import importlib
 import json
@@ -29,7 +30,7 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 if __name__ == "__main__":
@@ -245,7 +246,11 @@ def _build_columns(signature: Any, rows: list[bytes], request: dict[str, Any]) -
     missing = {column: request["missing"][column] for column in specs}
     if not specs:
         return []
-    wanted = {column: _build_feature(spec, missing[column]) for column, spec in specs.items()}
+    # One default for all that have the same: to make one for each of many columns takes long.
+    build = functools.cache(_build_default)
+    wanted = {
+        column: _build_feature(spec, missing[column], build) for column, spec in specs.items()
+    }
     parsed = tf.io.parse_example(tf.constant(rows), wanted)
     found = {
         column: (values.values.numpy(), values.row_splits.numpy(), missing[column])
@@ -260,6 +265,12 @@ def _build_columns(signature: Any, rows: list[bytes], request: dict[str, Any]) -
 def _read_again(found: Mapping[str, Any], rows: Sequence[bytes]) -> None:
     """Reads some rows by protobuf, too: what TensorFlow's parser misreads, the exported model and
     its Estimator misread alike. Raises `ValueError` for the first value that differs."""
+    # Of columns of one value all at once: one by one those of many columns take long.
+    single = {
+        column: [[value] for value in parsed.tolist()]
+        for column, parsed in found.items()
+        if not isinstance(parsed, tuple) and parsed.ndim == 1
+    }
     for row in range(0, len(rows), max(1, len(rows) // _READ_AGAIN)):
         features = dict(tf.train.Example.FromString(rows[row]).features.feature.items())
         for column, parsed in found.items():
@@ -267,15 +278,15 @@ def _read_again(found: Mapping[str, Any], rows: Sequence[bytes]) -> None:
             if kind is None:
                 continue
             held = list(getattr(features[column], kind).value)
-            read = _get_row(parsed, row)
+            read = single[column][row] if column in single else _get_row(parsed, row).tolist()
             # Lists are fast to compare, but no NaN is equal to another.
-            if held != read.tolist() and not (
+            if held != read and not (
                 len(held) == len(read)
                 and all(a == b or (a != a and b != b) for a, b in zip(held, read, strict=True))
             ):
                 raise ValueError(
                     f"row {row}: column {column!r} holds {_format_few(held)}, of which TensorFlow "
-                    f"reads {_format_few(read.tolist())}; write its tf.train.Example again"
+                    f"reads {_format_few(read)}; write its tf.train.Example again"
                 )
 
 
@@ -292,12 +303,18 @@ def _format_few(values: list[Any]) -> str:
     return f"{values[:4]}{f' and {len(values) - 4} more' if len(values) > 4 else ''}"
 
 
-def _build_feature(spec: Any, missing: Any) -> Any:
+def _build_feature(spec: Any, missing: Any, build_default: Callable[..., tf.Tensor]) -> Any:
     dtype = tf.as_dtype(spec.dtype)
-    shape = [dimension.size for dimension in spec.tensor_shape.dim][1:]
-    if shape == [-1]:
+    shape = tuple(dimension.size for dimension in spec.tensor_shape.dim)[1:]
+    if shape == (-1,):
         return tf.io.RaggedFeature(dtype)
-    return tf.io.FixedLenFeature(shape, dtype, tf.constant(missing, dtype, shape))
+    # By its text: NaN is equal to nothing.
+    return tf.io.FixedLenFeature(shape, dtype, build_default(dtype, shape, json.dumps(missing)))
+
+
+def _build_default(dtype: tf.DType, shape: tuple[int, ...], missing: str) -> tf.Tensor:
+    """Returns a tensor of what is `missing`, as JSON."""
+    return tf.constant(json.loads(missing), dtype, shape)
 
 
 def _take_rows(given: Any, start: int, stop: int) -> np.ndarray:
