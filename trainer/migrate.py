@@ -18,6 +18,7 @@ from trainer.checkpoints import checkpoint_files
 from trainer.migration import migrated
 
 if TYPE_CHECKING:
+    from pipeline.config import Config
     from trainer.migration.migration import Migration
 
 _RUN, _CONFIG, _STORAGE = cli.run_flags()
@@ -28,22 +29,21 @@ def main() -> None:
     """Migrates each checkpoint that is wanted, and says where it is."""
     versions.require_estimators()
     run = run_search.find_run(_STORAGE.value, _RUN.value, _CONFIG.value, trained=True)
-    own_input.refuse(run.read_config(), "migrate")
+    job = run.read_config()
+    own_input.refuse(job, "migrate")
+    build = functools.cache(lambda: _build_migration(run, job))  # one for all checkpoints
     wanted = checkpoint_files.find_intact(run.path, _CHECKPOINT.value or None)
     for checkpoint in wanted:
-        found = migrated.find(run, checkpoint) or _build_migration(run).publish(checkpoint)
+        found = migrated.find(run, checkpoint) or build().publish(checkpoint)
         print(f"run {run.name}, {found}")
 
 
-@functools.cache  # one for all checkpoints
-def _build_migration(run: RunFolder) -> Migration:
+def _build_migration(run: RunFolder, job: Config) -> Migration:
     from trainer.migration import migration
     from trainer.monitoring import tf_logging
 
     tf_logging.configure_logging(verbose=False)
-    return migration.Migration(
-        run, builds.find_run_build(_STORAGE.value, run, run.read_config().name)
-    )
+    return migration.Migration(run, builds.find_run_build(_STORAGE.value, run, job.name), job)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from pipeline import storage, versions
+from pipeline import config, storage, versions
 from pipeline.cluster import topology
 from pipeline.records import manifest
 from pipeline.runs import export_files
@@ -34,9 +34,10 @@ from trainer.networks.keras_columns import KerasColumns
 class Migration:
     """A run, and what its checkpoints become."""
 
-    def __init__(self, run: RunFolder, records_path: str) -> None:
-        """Raises `UsageError` for a model that is no Keras network and cannot be made one."""
-        self._run, self._job = run, run.read_config()
+    def __init__(self, run: RunFolder, records_path: str, job: config.Config | None = None) -> None:
+        """The `job` is that of the run, which is read unless given. Raises `UsageError` for a model
+        that is no Keras network and cannot be made one."""
+        self._run, self._job = run, job or run.read_config()
         networks.check(self._job.model)
         contents = manifest.read(records_path)
         manifest.check_schema(contents, self._job.data, records_path)
