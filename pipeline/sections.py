@@ -45,20 +45,23 @@ Positive = Annotated[int, pydantic.Field(gt=0)]
 NotNegative = Annotated[int, pydantic.Field(ge=0)]
 
 
-class Section(pydantic.BaseModel):
-    """A part of the config: immutable, and with no keys but its own.
+class Stored(pydantic.BaseModel):
+    """A part of what programs write and read: immutable, and with no keys but its own."""
+
+    model_config = pydantic.ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+
+
+class Section(Stored):
+    """A part of the config, which people write.
 
     Each key has a docstring below it, which `pipeline.config.reference` copies to docs/config.md.
     A key that holds a section may do without: the docstring of that class explains it.
     """
 
-    model_config = pydantic.ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
-
     @pydantic.field_validator("*", mode="before")
     @classmethod
     def _refuse_switches(cls, value: Any, info: pydantic.ValidationInfo) -> Any:
         """Refuses `yes` and `true`, which pydantic would take for 1, where a number is wanted."""
-        # By types: the manifest of a wide table has millions of numbers.
         many = isinstance(value, list | tuple)
         if bool not in (map(type, value) if many else (type(value),)):
             return value

@@ -18,7 +18,7 @@ from typing import Any
 
 import pydantic
 
-from pipeline import config, errors, storage
+from pipeline import config, errors, sections, storage
 from pipeline.storage import strict_json
 
 FILE_NAME = "manifest.json"
@@ -29,7 +29,7 @@ _in_use: weakref.WeakValueDictionary[str, Manifest] = weakref.WeakValueDictionar
 _newest: Manifest | None = None
 
 
-class SourceFile(config.Section):
+class SourceFile(sections.Stored):
     """One raw file that went in. `sha256` is of the bytes as they lie on disk."""
 
     name: str
@@ -37,7 +37,7 @@ class SourceFile(config.Section):
     sha256: str
 
 
-class Shard(config.Section):
+class Shard(sections.Stored):
     """One TFRecord file.
 
     `path` is relative to the manifest's folder, or absolute: a file of the user's own, which is
@@ -66,14 +66,14 @@ class Shard(config.Section):
         return min(block_records, self.records - block * block_records)
 
 
-class Split(config.Section):
+class Split(sections.Stored):
     """The shards of one split, in order."""
 
     records: int
     shards: tuple[Shard, ...]
 
 
-class LeftOut(config.Section):
+class LeftOut(sections.Stored):
     """A shard that was listed once, and was found damaged."""
 
     split: str
@@ -81,7 +81,7 @@ class LeftOut(config.Section):
     records: int
 
 
-class Sampled(config.Section):
+class Sampled(sections.Stored):
     """Of the rows of train with one `value`, a share was kept; so many were `dropped`."""
 
     column: str
@@ -98,7 +98,7 @@ class Sampled(config.Section):
         )
 
 
-class Histogram(config.Section):
+class Histogram(sections.Stored):
     """Numbers of values by equally wide bins."""
 
     low: float
@@ -106,7 +106,7 @@ class Histogram(config.Section):
     counts: tuple[int, ...]
 
 
-class ColumnStatistics(config.Section):
+class ColumnStatistics(sections.Stored):
     """One column of one split. Of a column with a shape, and of a list, all values of all rows.
 
     `count` values are there; as many rows are `missing` one. `lengths` are those of the lists that
@@ -140,14 +140,14 @@ class ColumnStatistics(config.Section):
         return self.count // column.size if self.lengths is None else self.lengths.count
 
 
-class Statistics(config.Section):
+class Statistics(sections.Stored):
     """One split. `class_weights` are by value of the label, so that all classes weigh the same."""
 
     columns: dict[str, ColumnStatistics]
     class_weights: tuple[tuple[int | str, float], ...] | None = None
 
 
-class Manifest(config.Section):
+class Manifest(sections.Stored):
     """What preprocessing made: schema, splits and where they came from."""
 
     version: int = VERSION
