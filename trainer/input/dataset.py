@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import os
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,13 +14,13 @@ from pipeline import config, errors, storage
 from pipeline.cluster import topology
 from pipeline.records import manifest, quarantine
 from trainer.distribution import autotuner
-from trainer.features import packing
 from trainer.features.transforms import Transforms
 from trainer.input import (
     epoch_order,
     grouping,
     parallel,
     parsing,
+    preparation,
     ready_times,
     slicing,
     window_feed,
@@ -37,7 +36,6 @@ _LARGEST_REQUEST, _AT_ONCE = 8 << 20, 16
 _LARGEST_SHARD = 1 << 44  # bytes; an object has at most 5 TiB
 # Records that are picked out of a window at a time: enough to make the picking cheap.
 _PICKED = 1024
-_OF_STRING = 24  # bytes of a string beside its text, tsl/platform/ctstring_internal.h
 _OF_FEATURE = 8  # bytes at least of a feature in a record, beside its name and value
 
 
@@ -93,11 +91,10 @@ class RecordDataset:
         reading. If `timed` batches come with when they were ready, as `ready_times` adds it. Raises
         `UsageError` if there is not a block for each reader, which would wait for ever.
         """
-        transforms, columns = self.transforms, packing.build_packing(self.transforms.columns)
         batch_size = topology.batch_per_replica(self.job)
         blocks = self.list_blocks("train")
         at_once = parallel.count_calls(os.environ)
-        random = parallel.are_random(transforms.plan.features)
+        random = parallel.are_random(self.transforms.plan.features)
         there = len(epoch_order.list_readable(blocks))
         if there < num_readers:
             raise errors.UsageError(
@@ -105,15 +102,8 @@ class RecordDataset:
                 "share; use fewer, or a smaller data.block_records"
             )
 
-        @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
-        def parse(serialized: tf.Tensor) -> parsing.Tensors:
-            return columns.pack(parsing.parse(serialized, transforms.columns))
-
-        @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
-        def build_examples(batch: parsing.Tensors) -> Any:
-            return transforms.pack(columns.unpack(batch), training=True)
-
-        kept = self._are_kept(blocks, num_readers)
+        prepared = preparation.build(self.transforms)
+        kept = self._are_kept(blocks, prepared, num_readers)
 
         def input_fn() -> tf.data.Dataset:
             windows = tf.data.Dataset.from_generator(
@@ -122,40 +112,30 @@ class RecordDataset:
                 output_signature=window_feed.WINDOW,
             )
             if kept:
-                windows = _read_from_memory(windows, blocks, parse, calls=at_once)
+                windows = _read_from_memory(windows, blocks, prepared.before, calls=at_once)
             else:
-                windows = windows.flat_map(_build_window_reader(blocks, parse, at_once))
+                windows = windows.flat_map(_build_window_reader(blocks, prepared.before, at_once))
             # A single reader may prefetch a window, as no other reader waits for its records.
             batches = (
                 (windows.prefetch(1) if num_readers == 1 else windows)
                 .flat_map(_mix)
                 .rebatch(batch_size, drop_remainder=True)
-                .map(build_examples, num_parallel_calls=None if random else at_once)
+                .map(prepared.after, num_parallel_calls=None if random else at_once)
             )
             batches = ready_times.add(batches) if timed else batches
             return batches.prefetch(2).with_options(autotuner.OPTIONS)
 
         return input_fn
 
-    def _are_kept(self, blocks: epoch_order.Blocks, num_readers: int) -> bool:
-        """True if a reader keeps the parsed records of all blocks, of which it has a share to read
-        in each epoch: it saves no time unless it reads as many twice."""
+    def _are_kept(
+        self, blocks: epoch_order.Blocks, prepared: preparation.Preparation, num_readers: int
+    ) -> bool:
+        """True if a reader keeps what is prepared of all blocks, of which it has a share to read in
+        each epoch: it saves no time unless it reads as many twice."""
         train = self.job.train
         examples = topology.examples_per_step(self.job) * (train.planned_steps or 0)
         twice = examples >= 2 * num_readers * int(blocks.due.sum())
-        return twice and self._estimate_parsed_bytes(blocks) <= train.cache_bytes
-
-    def _estimate_parsed_bytes(self, blocks: epoch_order.Blocks) -> int:
-        """Returns how many bytes the parsed records take at most."""
-        columns = self.transforms.columns
-        values = sum(
-            math.prod(shape) * (_OF_STRING if dtype == tf.string else dtype.size)
-            for shape, dtype in map(parsing.get_parsed_type, columns.values())
-        )
-        if any(parsing.get_parsed_type(column)[1] == tf.string for column in columns.values()):
-            names = sum(_OF_FEATURE + len(name.encode()) for name in columns)
-            return int(blocks.due.sum()) * (values - names) + int(blocks.bytes.sum())
-        return int(blocks.due.sum()) * values
+        return twice and _estimate_kept_bytes(blocks, prepared) <= train.cache_bytes
 
     def build_eval_input_fn(self, split: str, slices: Sequence[str] | None = None) -> InputFn:
         """Returns one pass over a split: each record once, the last batch as short as it is. With
@@ -208,6 +188,16 @@ class RecordDataset:
         return _read_blocks(rows, _build_block_reader(blocks)).with_options(autotuner.OPTIONS)
 
 
+def _estimate_kept_bytes(blocks: epoch_order.Blocks, prepared: preparation.Preparation) -> int:
+    """Returns how many bytes prepared records take at most."""
+    fixed = int(blocks.due.sum()) * prepared.size
+    columns = prepared.columns or {}
+    if not any(parsing.get_parsed_type(column)[1] == tf.string for column in columns.values()):
+        return fixed
+    names = sum(_OF_FEATURE + len(name.encode()) for name in columns)
+    return fixed - int(blocks.due.sum()) * names + int(blocks.bytes.sum())
+
+
 def split_evenly(records: int, largest: int, replicas: int) -> list[int]:
     """Returns sizes of batches that hold all records: a multiple of `replicas`, as equal as can
     be, the larger ones first."""
@@ -258,12 +248,12 @@ def _read_blocks(rows: tf.data.Dataset, reader: _BlockReader) -> tf.data.Dataset
 
 
 def _build_window_reader(
-    blocks: epoch_order.Blocks, parse: Callable[[tf.Tensor], parsing.Tensors], calls: int | None
+    blocks: epoch_order.Blocks, prepare: Callable[[tf.Tensor], Any], calls: int | None
 ) -> Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tf.data.Dataset]:
-    """Returns a function from a `shuffle.MixingWindow` to its parsed records, all in one piece.
+    """Returns a function from a `shuffle.MixingWindow` to its prepared records, all in one piece.
 
     With them come the order they are to be used in, and their marks. Nothing, if the window has
-    none. As many as `calls` blocks are parsed at the same time.
+    none. As many as `calls` blocks are prepared at the same time.
 
     Parsing whole blocks before they are mixed costs less than parsing batches after: what is mixed
     then are dense tensors, not strings.
@@ -271,14 +261,14 @@ def _build_window_reader(
     reader = _build_block_reader(blocks)
 
     def read(where: tf.Tensor, index: tf.Tensor, marks: tf.Tensor) -> tf.data.Dataset:
-        parsed = (
+        made = (
             _read_blocks(tf.data.Dataset.from_tensor_slices(where), reader)
-            .prefetch(2)  # one is read while another is parsed
-            .map(parse, num_parallel_calls=calls)
+            .prefetch(2)  # one is read while another is prepared
+            .map(prepare, num_parallel_calls=calls)
             .rebatch(tf.maximum(tf.reduce_sum(where[:, 2]), 1))
         )
         order = tf.data.Dataset.from_tensors((index, marks))
-        return tf.data.Dataset.zip((parsed, order))
+        return tf.data.Dataset.zip((made, order))
 
     return read
 
@@ -286,39 +276,39 @@ def _build_window_reader(
 def _read_from_memory(
     windows: tf.data.Dataset,
     blocks: epoch_order.Blocks,
-    parse: Callable[[tf.Tensor], parsing.Tensors],
+    prepare: Callable[[tf.Tensor], Any],
     *,
     calls: int | None,
 ) -> tf.data.Dataset:
-    """Returns what `_build_window_reader` makes of each window, of records that are read and parsed
-    once, before the first, and kept."""
+    """Returns what `_build_window_reader` makes of each window, of records that are read and
+    prepared once, before the first, and kept."""
     rows = epoch_order.list_readable(blocks)
     read = _read_blocks(tf.data.Dataset.from_tensor_slices(rows), _build_block_reader(blocks))
-    parsed = read.prefetch(2).map(parse, num_parallel_calls=calls).rebatch(int(rows[:, 2].sum()))
+    made = read.prefetch(2).map(prepare, num_parallel_calls=calls).rebatch(int(rows[:, 2].sum()))
     first = np.cumsum(blocks.due) - blocks.due
 
     def order(where: tf.Tensor, index: tf.Tensor, marks: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         block, record, _ = tf.unstack(marks, axis=1)
         return tf.gather(tf.constant(first), block) + tf.cast(record, tf.int64), marks
 
-    return tf.data.Dataset.zip((parsed.cache().repeat(), windows.map(order)))
+    return tf.data.Dataset.zip((made.cache().repeat(), windows.map(order)))
 
 
-def _mix(parsed: parsing.Tensors, order: tuple[tf.Tensor, tf.Tensor]) -> tf.data.Dataset:
-    """Returns the records of a window as they are to be used, in parts of any size."""
+def _mix(prepared: Any, order: tuple[tf.Tensor, tf.Tensor]) -> tf.data.Dataset:
+    """Returns the records of a window as they are to be used, and their marks, in parts of any
+    size."""
     return (
         tf.data.Dataset.from_tensors(order)
         .rebatch(_PICKED)
-        .map(lambda at, marks: _pick_records(parsed, at, marks))
+        .map(lambda at, marks: _pick_records(prepared, at, marks))
     )
 
 
 @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
-def _pick_records(parsed: parsing.Tensors, at: tf.Tensor, marks: tf.Tensor) -> parsing.Tensors:
+def _pick_records(prepared: Any, at: tf.Tensor, marks: tf.Tensor) -> tuple[Any, parsing.Tensors]:
     block, record, place = tf.unstack(marks, axis=1)
-    picked = {name: tf.gather(values, at) for name, values in parsed.items()}
-    return {
-        **picked,
+    picked = tf.nest.map_structure(lambda values: tf.gather(values, at), prepared)
+    return picked, {
         window_feed.BLOCK: block,
         window_feed.RECORD: record,
         window_feed.PLACE: place,
