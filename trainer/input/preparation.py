@@ -58,26 +58,25 @@ def _count_feature_bytes(plan: feature_plan.FeaturePlan) -> int | None:
         return None
     total = (_ID + _NUMBER) * len(plan.labels)
     for planned in plan.features:
-        width = _find_width(planned, plan.columns)
+        last, width = planned.points[-1], _find_width(planned, plan.columns)
+        if last.kind == "bag" or (last.listed and planned.shape):
+            return None  # of any width, such as the n-grams of a text
         if width is not None:
             total += width * (_ID + (_NUMBER if planned.weights else 0))
-        elif planned.listed and planned.kind in ("ids", "bag"):
-            return None
         else:
-            of_value = _ID if planned.kind in ("ids", "bag") else _NUMBER
-            total += math.prod(planned.shape) * planned.ids_of_each * of_value
+            total += math.prod(planned.shape) * (_ID if last.kind == "ids" else _NUMBER)
         if planned.indicator:
             total += math.prod(planned.indicator_shape) * _NUMBER
     return total
 
 
 def _find_width(planned: feature_plan.Planned, columns: Mapping[str, Column]) -> int | None:
-    """Returns how many ids a list of a feature has at most; `None` if it has no lists of a
-    column."""
-    column = columns.get(planned.inputs[0])
-    if planned.kind != "bag" or not planned.listed or column is None or not column.list:
+    """Returns how many ids a list of a feature has at most; `None` if it is not made of lists."""
+    if not planned.points[-1].listed:
         return None
-    return (column.max_items or 0) * planned.ids_of_each
+    column = columns.get(planned.inputs[0])
+    items = column.max_items if column is not None and column.list else 1
+    return (items or 0) * planned.ids_of_each
 
 
 def _make_after_mixing(transforms: Transforms) -> tuple[Callable[..., Any], Callable[..., Any]]:
