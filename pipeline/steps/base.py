@@ -102,6 +102,9 @@ class Step(Section):
     # Nothing is missing behind it, see `filling`.
     fills_gaps: ClassVar[bool] = False
     in_training_only: ClassVar[bool] = False
+    # What it makes of one value says nothing of any other, and it does not know all values: an
+    # exported model is compared on those that occur.
+    scatters: ClassVar[bool] = False
     # What it does to a list: the same to each item, or one value for a row of them, ragged
     # `[batch, items]`; None: it takes none.
     lists: ClassVar[Literal["items", "whole"] | None] = "items"

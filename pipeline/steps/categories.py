@@ -239,6 +239,7 @@ class Hash(Step):
     takes = ("integer", "text")
     gives = "ids"
     takes_missing = True
+    scatters = True
     buckets: Annotated[int, pydantic.Field(ge=2)]
     """Number of ids."""
     functions: Annotated[int, pydantic.Field(ge=1, le=8)] = 1

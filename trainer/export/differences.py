@@ -65,9 +65,10 @@ def compare(
             numbers.append((output, name))
         row, by = _find_largest(ours, theirs, differ)
         if by > most:
-            worst = (
-                f"{name} of row {row}: {format_answer(theirs[row])}, not {format_answer(ours[row])}"
-            )
+            answered, right = format_answer(theirs[row]), format_answer(ours[row])
+            worst = f"{name} of row {row}: {answered}, not {right}"
+            if answered == right:
+                worst += f", {by:.1e} apart"
             if limit is not None and ours.shape == theirs.shape:
                 worst += f"; rounding makes at most {limit[row].max():.1e}"
             most = by

@@ -1,4 +1,5 @@
-"""The values at which features jump: boundaries, and all there are in vocabularies.
+"""The values at which features jump: boundaries, all there are in vocabularies, and of columns that
+are hashed those of the eval split.
 
 A model that has moved a boundary or has it belong to the other side, or that has another word at
 one place of a vocabulary, differs there and perhaps nowhere else. A row takes one value of each
@@ -13,6 +14,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
+import tensorflow as tf
 
 from pipeline.config import Column
 from pipeline.records.feature_plan import Planned
@@ -22,13 +24,15 @@ from trainer.input.dataset import RecordDataset
 
 # At most so many rows, of so many bytes in all, and so many values of all columns.
 ROWS, BYTES, VALUES = 100_000, 16 << 20, 200_000
+# Of the eval split so many rows are looked through for values of columns that are hashed.
+_LOOKED_THROUGH = 4096
 CHANGE = "known value"
 
 
 @dataclasses.dataclass(frozen=True)
 class Known:
-    """Values of a column, from the rare end of a vocabulary or by size: those to compare on, and
-    how many there are."""
+    """Values of a column, from the rare end of a vocabulary, by size, or as they occur: those to
+    compare on, and how many there are."""
 
     chosen: Sequence[float | str]
     total: int
@@ -42,6 +46,8 @@ def choose(source: RecordDataset) -> dict[str, Known]:
         for name, jumps in _find_jumps(source.transforms.plan.features).items()
         if name in columns and (values := _list_values(columns[name], jumps))
     }
+    for name, values in _find_hashed(source).items():
+        found.setdefault(name, values)
     eval_split = source.manifest.splits["eval"]
     row_bytes = sum(shard.bytes for shard in eval_split.shards) / max(1, eval_split.records)
     most = min(ROWS, int(BYTES // max(1, row_bytes)))
@@ -53,13 +59,19 @@ def choose(source: RecordDataset) -> dict[str, Known]:
 
 
 def list_remarks(source: RecordDataset) -> list[str]:
-    """Returns a line for each column of whose values not all are compared."""
+    """Returns a line for each column of whose values not all are compared, and one for those that
+    are hashed."""
+    hashed = ", ".join(f"`{name}`" for name in _list_hashed(source))
+    of_hashed = (
+        f"Of {hashed}, hashed, the export was compared on values of up to {_LOOKED_THROUGH:,} "
+        "rows of the eval split; other values may be answered differently."
+    )
     return [
         f"The export was compared with `Estimator.predict` on {len(known.chosen):,} of the "
         f"{known.total:,} values of `{name}` that its features know, not on all."
         for name, known in choose(source).items()
         if len(known.chosen) < known.total
-    ]
+    ] + ([of_hashed] if hashed else [])
 
 
 def list_edges(source: RecordDataset) -> Iterator[list[Edge]]:
@@ -89,6 +101,35 @@ def _build_edge(
         allowed = low and (column.max is None or value <= column.max)
         feature = parity_edges.build_number(column, value)
     return Edge(name, CHANGE, allowed, feature, parity_edges.build_lists(column.size, alike))
+
+
+def _list_hashed(source: RecordDataset) -> list[str]:
+    """Returns the columns of which features have hashed values as they are."""
+    columns = source.transforms.serving_columns
+    found = {
+        feature.inputs[0]: None
+        for feature in source.transforms.plan.features
+        if len(feature.inputs) == 1 and any(step.scatters for step in feature.steps)
+    }
+    return [name for name in found if name in columns]
+
+
+def _find_hashed(source: RecordDataset) -> dict[str, list[float | str]]:
+    """Returns the values of such columns that occur in the rows that are looked through."""
+    names = _list_hashed(source)
+    found: dict[str, dict[float | str, None]] = {name: {} for name in names}
+    for example in source.read_some("eval", _LOOKED_THROUGH) if names else ():
+        features = tf.train.Example.FromString(example).features.feature
+        for name in names:
+            if name in features:
+                held = features[name]
+                values = getattr(held, held.WhichOneof("kind") or "bytes_list").value
+                found[name].update(dict.fromkeys(map(_decode, values)))
+    return {name: list(values) for name, values in found.items()}
+
+
+def _decode(value: bytes | int) -> float | str:
+    return value.decode(errors="replace") if isinstance(value, bytes) else value
 
 
 def _find_jumps(features: Iterable[Planned]) -> dict[str, list[float | str]]:

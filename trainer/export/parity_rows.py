@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
 
 from pipeline.config import Column
-from pipeline.records import tfrecord
 from trainer.export import known_values, parity_edges
 from trainer.export.parity_edges import Edge
-from trainer.input import epoch_order
 from trainer.input.dataset import RecordDataset
 
 # Of the eval split. Rows with one value changed come on top: a few for each column.
@@ -49,7 +47,7 @@ class ParityRow:
 def build_rows(source: RecordDataset, count: int = ROWS) -> list[ParityRow]:
     """Returns rows of all the eval split, then some with a value missing, unseen or extreme, then
     those with values that features know."""
-    found = [ParityRow(payload) for payload in _spread(source, count)]
+    found = [ParityRow(payload) for payload in source.read_some("eval", count)]
     changed = [
         _change_row(
             found[n % len(found)],
@@ -88,18 +86,6 @@ def group_edges(edges: Sequence[Edge], most: int) -> list[list[Edge]]:
         for found in alike.values()
         for start in range(0, len(found), each)
     ]
-
-
-def _spread(source: RecordDataset, count: int) -> Iterator[bytes]:
-    blocks = source.list_blocks("eval")
-    readable = epoch_order.list_readable(blocks)
-    chosen = readable[:: max(1, len(readable) // count)][:count]
-    each = -(-count // len(chosen))
-    payloads = [
-        tfrecord.read(blocks.paths[shard], int(offset), min(each, int(held)))
-        for shard, offset, held in chosen
-    ]
-    return (payload for one in payloads for payload in one)
 
 
 def swap_column(

@@ -18,6 +18,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from trainer.heads import heads
+
 Answers = Mapping[str, np.ndarray]
 # Shares of the scale. At least the first is allowed, 8 units in the last place of float32, and at
 # most the second, however much the Estimator's own answers move: what moves more is no rounding.
@@ -41,9 +43,10 @@ _PROBABILITIES = ("probabilities", "logistic", "all_class_probabilities")
 @dataclasses.dataclass(frozen=True)
 class Rounding:
     """What was measured of one Estimator, by output: `scale`, its largest answer to rows as they
-    are; the share of it that `rows` as they are and `extreme` ones may differ by, and that rows as
-    they are may differ by on `average`; `moved`, how far, as a share of the scale, its own answers
-    to rows as they are moved in other batches; and `most`, the share that rounding may move."""
+    are, and at least 1 for what is before the `scale` of the label; the share of it that `rows` as
+    they are and `extreme` ones may differ by, and that rows as they are may differ by on `average`;
+    `moved`, how far, as a share of the scale, its own answers to rows as they are moved in other
+    batches; and `most`, the share that rounding may move."""
 
     scale: dict[str, float]
     rows: dict[str, float]
@@ -124,12 +127,16 @@ def _choose_scale(output: str, values: np.ndarray) -> float:
     if _is_probability(output):
         return 1.0
     finite = np.abs(values[np.isfinite(values)].astype(float))
-    return float(finite.max(initial=float(np.finfo(np.float32).tiny)))
+    # A network that has learned to answer nearly nothing, as of a label that is constant, cancels
+    # terms of the size that labels have in its units.
+    least = 1.0 if heads.is_unscaled(output) else float(np.finfo(np.float32).tiny)
+    return float(finite.max(initial=least))
 
 
 def _narrow(output: str, values: np.ndarray, scale: float) -> float:
     """Returns the spread as a share of what is no longer narrow, at most 1."""
-    if _is_probability(output) or len(values) < _ENOUGH:
+    near = heads.is_unscaled(output) and scale <= 1
+    if _is_probability(output) or near or len(values) < _ENOUGH:
         return 1.0
     known = np.where(np.isfinite(values), values, 0).astype(float)
     spread = np.abs(known - np.median(known, axis=0)).max(initial=0.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from pipeline import config, errors, storage
 from pipeline.cluster import topology
-from pipeline.records import manifest, quarantine
+from pipeline.records import manifest, quarantine, tfrecord
 from trainer.distribution import autotuner
 from trainer.features.transforms import Transforms
 from trainer.input import (
@@ -179,6 +179,16 @@ class RecordDataset:
             )
 
         return input_fn
+
+    def read_some(self, split: str, count: int) -> Iterator[bytes]:
+        """Yields about `count` records of all the split, of each block the first; all, if there are
+        fewer."""
+        blocks = self.list_blocks(split)
+        readable = epoch_order.list_readable(blocks)
+        chosen = readable[:: max(1, len(readable) // count)][:count]
+        each = -(-count // len(chosen))
+        for shard, offset, held in chosen:
+            yield from tfrecord.read(blocks.paths[shard], int(offset), min(each, int(held)))
 
     def read_serialized(self, split: str) -> tf.data.Dataset:
         """Returns the records of a split in order, those of a block at a time, without what has

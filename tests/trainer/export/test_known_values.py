@@ -101,3 +101,20 @@ def test_lists_as_long_as_each_other_keep_the_values_of_both(tmp_path):
     assert [_held(row, "codes") for row in rows[:2]] == [7, 8]
     last = tf.train.Example.FromString(rows[2].example).features.feature["codes"]
     assert len(last.int64_list.value) == 1
+
+
+def test_rows_hold_the_values_of_hashed_columns_that_occur(tmp_path):
+    text = small_table.CONFIG.replace("identity: {ids: 32}", "hash: {buckets: 9}")
+    table = small_table.Table(tmp_path, text=text)
+    features = [
+        tf.train.Example.FromString(example).features.feature
+        for example in table.records.read_serialized("eval").unbatch().as_numpy_iterator()
+    ]
+    occurring = {value for feature in features for value in feature["day"].int64_list.value}
+    rows = [row for row in _known(table) if "day" in row.columns]
+    assert {_held(row, "day") for row in rows} == occurring
+    assert len(rows) == len(occurring) > 20
+    assert known_values.list_remarks(table.records) == [
+        "Of `day`, hashed, the export was compared on values of up to 4,096 rows of the eval "
+        "split; other values may be answered differently."
+    ]

@@ -134,3 +134,15 @@ def test_what_no_rounding_moves_follows_the_spread_of_narrow_answers():
 def test_of_few_rows_the_spread_is_not_known():
     known, values, marked = _measured(_seconds(7))
     assert known.compute_limit("prediction", values, marked) == pytest.approx([1700] * 7, rel=0.01)
+
+
+def test_a_network_that_answers_nearly_nothing_is_as_inexact_as_in_units_of_its_label():
+    """Of a label that is constant it learns to cancel terms of the size of one."""
+    nearly, other = np.full(20, -8e-4), np.full(20, -8e-4)
+    nearly[3] = -8.1e-4
+    for output in ("unscaled", "unscaled1"):
+        known, values, marked = _measured(nearly, other, output=output)
+        limits = known.compute_limit(output, values, marked)
+        assert limits == pytest.approx(4e-5, rel=0.01)  # what moves, four times
+        known, values, marked = _measured(nearly, output=output)
+        assert known.compute_limit(output, values, marked) == pytest.approx(1e-6, rel=0.05)
