@@ -1,5 +1,5 @@
 """The values at which features jump: boundaries, all there are in vocabularies, and of columns that
-are hashed those of the eval split.
+are hashed those of some rows.
 
 A model that has moved a boundary or has it belong to the other side, or that has another word at
 one place of a vocabulary, differs there and perhaps nowhere else. A row takes one value of each
@@ -24,8 +24,8 @@ from trainer.input.dataset import RecordDataset
 
 # At most so many rows, of so many bytes in all, and so many values of all columns.
 ROWS, BYTES, VALUES = 100_000, 16 << 20, 200_000
-# Of the eval split so many rows are looked through for values of columns that are hashed.
-_LOOKED_THROUGH = 4096
+# So many rows of train, and of eval, are looked through for values of columns that are hashed.
+_LOOKED_THROUGH = 2048
 CHANGE = "known value"
 
 
@@ -64,7 +64,7 @@ def list_remarks(source: RecordDataset) -> list[str]:
     hashed = ", ".join(f"`{name}`" for name in _list_hashed(source))
     of_hashed = (
         f"Of {hashed}, hashed, the export was compared on values of up to {_LOOKED_THROUGH:,} "
-        "rows of the eval split; other values may be answered differently."
+        "rows of train and of eval; other values may be answered differently."
     )
     return [
         f"The export was compared with `Estimator.predict` on {len(known.chosen):,} of the "
@@ -118,7 +118,8 @@ def _find_hashed(source: RecordDataset) -> dict[str, list[float | str]]:
     """Returns the values of such columns that occur in the rows that are looked through."""
     names = _list_hashed(source)
     found: dict[str, dict[float | str, None]] = {name: {} for name in names}
-    for example in source.read_some("eval", _LOOKED_THROUGH) if names else ():
+    examples = (source.read_some(split, _LOOKED_THROUGH) for split in ("train", "eval"))
+    for example in itertools.chain(*examples) if names else ():
         features = tf.train.Example.FromString(example).features.feature
         for name in names:
             if name in features:

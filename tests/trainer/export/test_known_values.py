@@ -108,13 +108,14 @@ def test_rows_hold_the_values_of_hashed_columns_that_occur(tmp_path):
     table = small_table.Table(tmp_path, text=text)
     features = [
         tf.train.Example.FromString(example).features.feature
-        for example in table.records.read_serialized("eval").unbatch().as_numpy_iterator()
+        for split in ("train", "eval")
+        for example in table.records.read_serialized(split).unbatch().as_numpy_iterator()
     ]
     occurring = {value for feature in features for value in feature["day"].int64_list.value}
     rows = [row for row in _known(table) if "day" in row.columns]
     assert {_held(row, "day") for row in rows} == occurring
     assert len(rows) == len(occurring) > 20
     assert known_values.list_remarks(table.records) == [
-        "Of `day`, hashed, the export was compared on values of up to 4,096 rows of the eval "
-        "split; other values may be answered differently."
+        "Of `day`, hashed, the export was compared on values of up to 2,048 rows of "
+        "train and of eval; other values may be answered differently."
     ]
