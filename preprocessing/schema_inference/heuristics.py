@@ -36,7 +36,7 @@ _HEXADECIMAL = re.compile(r"-?0[xX][0-9a-fA-F]+")
 class SuggestedColumn:
     """A column of the config: `rules` are its keys there, `notes` what a person should know.
 
-    `steps` are those of its feature; without any there is none. `parts` are features of dates.
+    `steps` are those of its feature; without any there is none. `parts` are more features, by name.
     `embedding` is that of ids, if it is not to be left to the trainer. `unused` says why there is
     no feature of values that may tell something, `merged` which values are not told apart.
     """
@@ -80,6 +80,7 @@ def suggest_column(
         made.notes.append("almost no values: no feature")
     elif found.listed:
         made.steps, made.embedding, note = suggest_lists.suggest_feature(found)
+        made.parts = suggest_lists.suggest_count(name, found)
         made.notes.append(note)
         if found.kind != "float32":
             _drop_limits(rules)  # new tags come every day

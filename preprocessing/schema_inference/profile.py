@@ -60,8 +60,8 @@ FEW = 20
 
 @dataclasses.dataclass
 class ColumnProfile:
-    """One column. `lengths` are how many values a row has, none if it is no list. Texts are cut at
-    `separator`, if there is one.
+    """One column. `lengths` counts rows by how many values they have, none if it is no list. Texts
+    are cut at `separator`, if there is one.
 
     `csv` says how numbers are written. `pointed` tells if some whole ones are written as 1.0,
     `classes` if these are taken for whole numbers though, `large` are those of more than 64 bits,
@@ -79,7 +79,7 @@ class ColumnProfile:
     missing: int = 0
     empty: int = 0
     values: int = 0
-    lengths: set[int] = dataclasses.field(default_factory=set)
+    lengths: collections.Counter[int] = dataclasses.field(default_factory=collections.Counter)
     holes: bool = False
     codes: bool = False
     pointed: bool = False
@@ -116,7 +116,8 @@ class ColumnProfile:
             self.missing += present.null_count
             present = present.drop_null()
         if any(is_one(present.type) for is_one in _LISTS):
-            self.lengths |= set(pc.unique(pc.list_value_length(present)).to_pylist())
+            for length in pc.list_value_length(present).value_counts().to_pylist():
+                self.lengths[length["values"]] += length["counts"]
             present = present.flatten()
             self.holes |= present.null_count > 0
             present = present.drop_null()

@@ -7,11 +7,12 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from pipeline.config.column_config import JSON
 from preprocessing.arrow import lists
-from preprocessing.schema_inference import traits
+from preprocessing.schema_inference import outliers, traits
 from preprocessing.schema_inference.profile import ColumnProfile
 
 # In this order, the ones that are rarest in ordinary text first.
@@ -71,6 +72,20 @@ def suggest_rules(found: ColumnProfile) -> dict[str, Any]:
     elif found.kind == "string" and about.least == 0:
         made["default"] = "(none)"
     return made
+
+
+def suggest_count(name: str, found: ColumnProfile) -> dict[str, list[Any]]:
+    """Returns a feature of how many items there are, by name, if that differs. A pooled list has no
+    statistics in the manifest, so mean and deviation are those of all rows."""
+    if len(found.lengths) < 2:
+        return {}
+    lengths, rows = np.array(list(found.lengths)), np.array(list(found.lengths.values()))
+    mean = float(np.average(lengths, weights=rows))
+    deviation = float(np.average((lengths - mean) ** 2, weights=rows)) ** 0.5
+    farthest = mean + outliers.FAR * deviation
+    clip = [{"clip": {"max": float(f"{farthest:.3g}")}}] if lengths.max() > farthest else []
+    scaling = {"mean": float(f"{mean:.3g}"), "deviation": float(f"{deviation:.3g}")}
+    return {f"{name}_count": [{"pool": {"by": "count"}}, *clip, {"z_score": scaling}]}
 
 
 def suggest_feature(found: ColumnProfile) -> tuple[list[Any], dict[str, Any] | None, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from pipeline import errors
@@ -41,7 +41,7 @@ def write_lines(
 ) -> list[str]:
     """Returns the sections from `features` on; `columns` are all but labels and key, `rows` those
     of train. Raises `UsageError` for several labels without a feature."""
-    found = ["features:", *_write_features(columns)]
+    found = ["features:", *_write_features(columns, labels)]
     if len(found) == 1 and len(labels) > 1:
         raise errors.UsageError(f"LABEL={','.join(labels)}: {_NO_FEATURE}")
     if len(found) == 1:
@@ -100,8 +100,9 @@ def _describe_classes(section: Mapping[str, Any], label: ColumnProfile) -> str:
     return f"  # 0 stands for {least:g}, 1 for {greatest:g}"
 
 
-def _write_features(columns: Mapping[str, SuggestedColumn]) -> list[str]:
-    found, names = [], set(columns)
+def _write_features(columns: Mapping[str, SuggestedColumn], labels: Collection[str]) -> list[str]:
+    """Returns a line for each feature; none is called like another column, or a label."""
+    found, names = [], {*columns, *labels}
     for name, column in columns.items():
         if column.steps:
             width = {"embedding": column.embedding} if column.embedding else {}

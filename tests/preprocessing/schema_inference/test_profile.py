@@ -104,8 +104,8 @@ def test_what_stands_for_no_value_among_numbers():
 
 def test_lists():
     found = _found(pa.array([[1, 2], None, [3, 4]]))
-    assert (found.kind, found.lengths, found.missing, found.holes) == ("int64", {2}, 1, False)
-    assert _found(pa.array([[1], [2, None]])).lengths == {1, 2}
+    assert (found.kind, found.lengths, found.missing, found.holes) == ("int64", {2: 2}, 1, False)
+    assert _found(pa.array([[1], [2, None]])).lengths == {1: 1, 2: 1}
     assert _found(pa.array([[1, None]])).holes
 
 

@@ -118,6 +118,9 @@ def test_the_same_lists_are_proposed_of_every_source(tmp_path, kind):
     assert (seen.min, seen.max, seen.missing) == (None, None, "reject")
     assert job.features["genres"].combiner == job.features["seen"].combiner == "mean"
     assert "lists of 1 to 4 items; of a longer one the first stay" in text
+    count, scale = job.features["genres_count"].steps
+    assert (job.features["genres_count"].of, count.by) == (("genres",), "count")
+    assert (scale.mean, scale.deviation) == (2.5, 1.12)
 
 
 def test_items_are_never_what_stands_for_none():
@@ -161,6 +164,33 @@ def test_numbers_are_pooled_and_many_items_hashed():
     [step], embedding, _ = suggest_lists.suggest_feature(found)
     assert step == {"hash": {"buckets": 2**17}}
     assert embedding == {"size": 16, "combiner": "mean"}
+
+
+def test_a_list_of_one_length_has_no_feature_of_it():
+    found = profile.ColumnProfile()
+    found.see(pa.array([[1, 2], [3, 4]]))
+    assert suggest_lists.suggest_count("a", found) == {}
+
+
+def test_a_length_far_from_all_others_is_clipped():
+    found = profile.ColumnProfile()
+    found.see(pa.array([[1], [3, 4]] * 200 + [[5] * 1000]))
+    pool, clip, scale = suggest_lists.suggest_count("a", found)["a_count"]
+    assert (pool, scale) == (
+        {"pool": {"by": "count"}},
+        {"z_score": {"mean": 3.99, "deviation": 49.8}},
+    )
+    assert clip == {"clip": {"max": 402.0}}
+
+
+@pytest.mark.parametrize("label", ["label", "genres_count"])
+def test_the_feature_of_a_length_is_called_like_no_column(tmp_path, label):
+    rows = [{**row, "genres_count": n % 7 / 2} for n, row in enumerate(ROWS)]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "t.parquet")
+    text = write_config.propose(str(tmp_path / "t.parquet"), str(tmp_path / "t.yaml"), label).text
+    job = config_file.validate(yaml.safe_load(text), where="test")
+    assert job.features["genres_count_"].of == ("genres",)
+    assert ("genres_count" in job.features) == (label == "label")
 
 
 def test_a_list_is_no_label(tmp_path):
