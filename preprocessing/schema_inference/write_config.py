@@ -23,6 +23,7 @@ from preprocessing.schema_inference import (
     leaks,
     profile,
     remarks,
+    suggest_dates,
     suggest_label,
     suggest_lists,
     suggest_model,
@@ -291,6 +292,7 @@ def _suggest_columns(
     for one in filter(None, (*choice.labels, choice.key)):
         made[one].unused = ""
         made[one].rules.pop("dates", None)
+        made[one].rules |= suggest_dates.build_rule_of_no_feature(columns[one])
     _tell_apart(_select_features(made, choice))
     return made
 

@@ -94,6 +94,15 @@ def test_any_csv(tmp_path, data, names, width):
     _accept(path)
 
 
+def test_a_label_of_dates_may_have_empty_texts_in_quotes(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text('x,day\n1,2020-01-01\n2,""\n3,2020-01-01\n4,2020-01-01\n')
+    out = propose(path)
+    assert out.data.label == "day"
+    assert out.data.columns["day"].missing == "drop"
+    check(out.data)
+
+
 def test_without_a_header_a_column_without_values_keeps_its_place(tmp_path):
     path = tmp_path / "t"
     path.write_text("\t0\n\t7\n")
