@@ -121,13 +121,14 @@ class RunEvaluator:
         """
         if isinstance(self._records, OwnInput):
             self._records.check()
+        read_eval = self._records.build_eval_input_fn("eval")  # raises if it cannot be evaluated
         if self._records.has("test"):
-            self._records.build_eval_input_fn("test")  # raises if it cannot be evaluated
+            self._records.build_eval_input_fn("test")
         if self._is_known():
             return
         with tf.Graph().as_default():
             tf.compat.v1.train.create_global_step()
-            batches = self._records.build_eval_input_fn("eval")()
+            batches = read_eval()
             given = tf.compat.v1.data.make_initializable_iterator(batches).get_next()
             mode, config = tf.estimator.ModeKeys.EVAL, self._estimator.config
             spec = self._estimator.model_fn(*given, mode, config)

@@ -1,6 +1,7 @@
-"""Answers for exported models as a server would, in a process that knows nothing of the trainer.
+"""Answers for exported models as a server would, in a process that has trained nothing.
 
-It is run as a script, and needs TensorFlow alone. Each line of JSON on its standard input asks:
+It is run as a script, which needs TensorFlow alone, or by `trainer.export.forked_worker`. Each line
+of JSON on its standard input asks:
 
   {"export": folder, "rows": TFRecord file of tf.train.Examples, "batches": rows of each,
    "calls_before": 1, "columns": {name of an input: column}, "missing": {column: what stands for a
