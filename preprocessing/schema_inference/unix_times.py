@@ -45,22 +45,21 @@ def is_time(name: str) -> bool:
 
 def find(name: str, found: ColumnProfile) -> tuple[str, DateRange] | None:
     """Returns what the numbers of a column count, if it is time since 1970, and what they span."""
-    if not _are_plain(found):
-        return None
     least, greatest, called = found.about.least, found.about.greatest, is_time(name)
-    if not called and traits.is_identifier(name, found):
-        return None
     whole = found.kind == "int64"
     times = detect(least, greatest, called=called) if called or whole else None
-    values = traits.count_numbers(found)[0]
-    if times is None and not called:
+    uncalled = times is None and not called
+    if uncalled:
         times = _detect_uncalled(least, greatest)
-        if times is None or not shows_days(values / date_forms.EPOCHS[times[0]]):
-            return None
-    if times is not None:
-        seconds = values // date_forms.EPOCHS[times[0]]
-        times[1].hours = set(np.unique(seconds // _AN_HOUR % 24).astype(int).tolist())
-        times[1].minutes = set(np.unique(seconds // _A_MINUTE % 60).astype(int).tolist())
+    # First what is cheap: few numbers are in the range.
+    if times is None or not _are_plain(found) or (not called and traits.is_identifier(name, found)):
+        return None
+    values = traits.count_numbers(found)[0]
+    if uncalled and not shows_days(values / date_forms.EPOCHS[times[0]]):
+        return None
+    seconds = values // date_forms.EPOCHS[times[0]]
+    times[1].hours = set(np.unique(seconds // _AN_HOUR % 24).astype(int).tolist())
+    times[1].minutes = set(np.unique(seconds // _A_MINUTE % 60).astype(int).tolist())
     return times
 
 
@@ -77,13 +76,13 @@ def detect(
 
 def write_remark(name: str, found: ColumnProfile) -> list[str]:
     """Returns that numbers may be times, if nothing shows whether they are."""
-    if traits.is_identifier(name, found) or traits.is_personal(name, found):
-        return []
-    if not _are_plain(found) or find(name, found) is not None:
-        return []
     about, different = found.about, found.count_of_different
     times = _detect_uncalled(about.least, about.greatest)
     if times is None or different < _STEPS:
+        return []
+    if traits.is_identifier(name, found) or traits.is_personal(name, found):
+        return []
+    if not _are_plain(found) or find(name, found) is not None:
         return []
     if not 0 < times[1].last - times[1].first < _MOST_DAYS:
         return []
