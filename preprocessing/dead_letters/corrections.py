@@ -167,11 +167,29 @@ class Corrected(base.Source):
         )
 
     def _select_changes(self, one: Correction, shown: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the corrected values; `None` for a text that stands for a missing value."""
+        """Returns the corrected values; `None` for a text that stands for a missing value. Raises
+        `DataError` for a number whose text may be read in two ways."""
         new = {n: v for n, v in one.raw.items() if v != validate.REDACTED and v != shown.get(n)}
         absent = self.data.csv.missing if self.data.source == "csv" else ()
         known = {n: v for n, v in new.items() if n in self.data.columns}
+        for name, value in known.items():
+            self._check_number(one, name, value)
         return {n: None if v in absent else v for n, v in known.items()}
+
+    def _check_number(self, one: Correction, name: str, value: Any) -> None:
+        """Dead letters show numbers as JSON has them, whatever the files write for a point."""
+        rules, column = self.data.csv, self.data.columns[name]
+        as_json = self.data.source != "csv" or (rules.decimal, rules.thousands) == (".", "")
+        if as_json or column.type not in ("int64", "float32") or value in rules.missing:
+            return
+        marks = f"{rules.decimal}{rules.thousands}."
+        for text in value if isinstance(value, list) else [value]:
+            if isinstance(text, str) and any(mark in text for mark in marks):
+                raise errors.DataError(
+                    f"{self._path!r}: {one.file!r} row {one.row}: {name!r}: {text!r} may be read "
+                    f"in two ways, as the files have data.csv.decimal {rules.decimal!r}; write it "
+                    "as a number without quotes, such as 1000.5"
+                )
 
 
 def _patch(batch: pa.RecordBatch, changes: list[dict[str, Any]]) -> pa.RecordBatch:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -68,6 +69,26 @@ def test_records_are_those_of_a_repaired_file(data, tmp_path):
     whole = _rows(_read(data))
     assert _rows(good) == whole and len(whole) == 5
     assert sorted(n for part in good for n in part.numbers.tolist()) == [2, 3, 4, 5, 6]
+
+
+def test_a_number_that_may_be_read_in_two_ways_is_refused(tmp_path):
+    path = tmp_path / "in.csv"
+    path.write_text("id;name;size;label\n1;a;1,5;0\n2;b;x;1\n")
+    rules = {"delimiter": ";", "decimal": ",", "thousands": "."}
+    data = tables.make_config(path, error_budget=9, csv=rules).data
+    [bad] = _letters(data)
+    for text in ("1.000", "1.000,5", "2,5"):
+        line = (
+            f"'ledger': 'train/files/in.csv' row 3: 'size': '{text}' may be read in two ways, as "
+            "the files have data.csv.decimal ','; write it as a number without quotes, such as "
+            "1000.5"
+        )
+        with pytest.raises(errors.DataError, match=f"^{re.escape(line)}$"):
+            _read(data, _correct(bad, "train/files/in.csv", size=text))
+    good = _read(data, _correct(bad, "train/files/in.csv", size=25.5))
+    assert [row["size"] for row in _rows(good).values()] == [1.5, 25.5]
+    good = _read(data, _correct(bad, "train/files/in.csv", size="25"))
+    assert [row["size"] for row in _rows(good).values()] == [1.5, 25]
 
 
 def test_a_row_that_is_another_by_now_is_left_alone(data, tmp_path):
