@@ -192,7 +192,8 @@ class MinMax(Step):
         ends = values.percentiles or (math.nan,)
         low = ends[0] if self.min is None else self.min
         high = ends[-1] if self.max is None else self.max
-        return self.model_copy(update={"min": low, "max": high if high > low else low + 1.0})
+        apart = high > low and not (self.max is None and values.constant)
+        return self.model_copy(update={"min": low, "max": high if apart else low + 1.0})
 
     def statistics_after(self) -> Follows:
         """All of them."""

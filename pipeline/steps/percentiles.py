@@ -9,6 +9,8 @@ import math
 _LINE = 1e-6
 # Relative distance of percentiles that are one value, rounded.
 _SAME = 1e-12
+# The least normal number of float32: TensorFlow takes smaller ones, and so differences, for 0.
+_LEAST = 2.0**-126
 
 
 def moments(percentiles: tuple[float, ...]) -> tuple[float, float]:
@@ -22,9 +24,9 @@ def moments(percentiles: tuple[float, ...]) -> tuple[float, float]:
 
 
 def are_same(percentiles: tuple[float, ...]) -> bool:
-    """Tells if all values are one, by their percentiles."""
+    """Tells if all values are one, by their percentiles, as far as float32 can tell."""
     low, high = min(percentiles), max(percentiles)
-    return high - low <= _SAME * max(abs(low), abs(high))
+    return high - low <= max(_SAME * max(abs(low), abs(high)), _LEAST)
 
 
 def leave_line(

@@ -190,3 +190,12 @@ def test_cycle():
     wanted = [[0, 1], [1, 0], [0, -1], [-1, 0], [0, 1]]
     np.testing.assert_allclose(found, wanted, atol=1e-6)
     assert numbers.Cycle(period=4).out_shape(()) == (2,)
+
+
+@pytest.mark.parametrize("step", [numbers.ZScore(), numbers.MinMax()])
+def test_numbers_that_float32_cannot_subtract_become_zero(step):
+    """TensorFlow takes their differences for 0, and would divide 0 by 0."""
+    tiny = tuple(n * 1e-42 for n in range(101))
+    values = Values("number", (), percentiles=tiny, mean=5e-41, variance=9e-82)
+    found = step.filled(values).apply(tf.constant(tiny, tf.float32)).numpy()
+    np.testing.assert_array_less(np.abs(found), 1e-30)
