@@ -59,7 +59,8 @@ def test_one_that_is_lost_is_replaced(folder, lost):
     else:
         pid = forked_worker._waiting[0].pid
         os.kill(pid, signal.SIGKILL)
-        wait_until(lambda: not is_alive(pid))
+        # Not until its last thread has ended can it be told that the process has.
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
     server = parity_client.ParityServer()
     with pytest.raises(errors.ModelError, match="cannot be served"):
         server.ask(_request(folder))
