@@ -61,10 +61,10 @@ def suggest_column(
     """Returns rules and features of a column that has values; `rows` are those of the table. One
     that is `wide` has so many columns that each gets few inputs of the network."""
     rules: dict[str, Any] = {"type": found.kind}
-    if found.lengths:
-        rules |= (
-            suggest_lists.suggest_rules(found) if found.listed else {"shape": list(found.lengths)}
-        )
+    if found.lengths and found.listed:
+        rules |= suggest_lists.suggest_rules(found)
+    elif found.lengths:
+        rules["shape"] = list(found.lengths)
     rules |= _suggest_range(found) if found.kind != "string" else _suggest_text_rules(name, found)
     if found.missing:
         rules["missing"] = "allow"

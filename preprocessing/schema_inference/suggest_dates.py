@@ -56,11 +56,13 @@ def build_rule(form: str, found: ColumnProfile) -> dict[str, str]:
     return {"dates": form} if form in known and not odd else {}
 
 
-def build_rule_of_no_feature(found: ColumnProfile) -> dict[str, str]:
-    """Returns the same of a label or key: none, but for texts of which some are missing. Among
-    texts that are not read as dates, an empty one in quotes is not."""
+def set_rule_of_no_feature(rules: dict[str, Any], found: ColumnProfile) -> None:
+    """Removes that rule from those of a label or key, but for texts of which some are missing.
+    Among texts that are not read as dates, an empty one in quotes is not."""
+    rules.pop("dates", None)
     form = found.as_dates.form
-    return build_rule(form, found) if form and found.missing and found.kind == "string" else {}
+    if form and found.missing and found.kind == "string":
+        rules |= build_rule(form, found)
 
 
 def write_note(form: str, found: ColumnProfile) -> str:

@@ -291,8 +291,7 @@ def _suggest_columns(
         suggest_label.allow_missing(made[name], columns[name], several=bool(choice.others))
     for one in filter(None, (*choice.labels, choice.key)):
         made[one].unused = ""
-        made[one].rules.pop("dates", None)
-        made[one].rules |= suggest_dates.build_rule_of_no_feature(columns[one])
+        suggest_dates.set_rule_of_no_feature(made[one].rules, columns[one])
     _tell_apart(_select_features(made, choice))
     return made
 

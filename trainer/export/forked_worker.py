@@ -17,7 +17,7 @@ from pipeline.processes import environment, parent_death
 from trainer.export import parity_worker
 
 _REMOVED = ("TF_CONFIG", "TF_XLA_FLAGS")
-# What has been forked and nobody has taken.
+# What has been forked and not been taken.
 _waiting: list[ForkedWorker] = []
 
 
@@ -35,7 +35,7 @@ def fork_ahead(folder: str | None = None) -> None:
 
 
 def take() -> ForkedWorker | None:
-    """Returns the process that was forked, if it lives and nobody has it."""
+    """Returns the process that was forked, if it lives and has not been taken."""
     found = _waiting.pop() if _waiting else None
     return found if found is not None and found.poll() is None else None
 

@@ -134,7 +134,7 @@ def test_vectors_of_the_longest_sequence_are_refused(reduction, feature, numbers
         padded_lists.check(job, found, parsed + vectors - 1, words="x")
     assert "\n" not in str(raised.value)
     padded_lists.check(job, found, parsed + vectors, words="x")
-    # Before there are records, nobody knows how long lists are.
+    # Before there are records, it is not known how long lists are.
     padded_lists.check(job, None, (3 * 256 + 512) * 5000 * 24, words="x")
 
 
