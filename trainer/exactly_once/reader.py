@@ -22,7 +22,6 @@ from pipeline import config, errors
 from pipeline.cluster import topology
 from pipeline.config import strategy_table
 from pipeline.processes import signals
-from pipeline.records import padded_lists
 from pipeline.runs import run_folder
 from trainer import optimizers
 from trainer.distribution import replicas, session_manager
@@ -56,9 +55,10 @@ class Position:
     ) -> None:
         self.job, self.task, self.blocks = job, task, blocks
         self.shared = topology.PS in task.cluster
-        most = padded_lists.limit_blocks(job, int(blocks.records.max()))
         # What is assigned to a reader may wait for two windows before it is read.
-        number = epoch_order.open_blocks(blocks, most, task.num_readers * (3 if self.shared else 1))
+        number = epoch_order.open_blocks(
+            blocks, job.train.open_blocks, task.num_readers * (3 if self.shared else 1)
+        )
         self.feed = window_feed.Feed(blocks, job.train.seed, number)
         self.batch = batch = topology.examples_per_process(job)  # of all replicas here, a step
         self.sizes = assignments.compute_sizes(blocks.records, batch, number)

@@ -34,8 +34,9 @@ _READ_BUFFER = 256 << 10  # bytes
 # takes 20 ms or more. Other storages read ahead by themselves.
 _LARGEST_REQUEST, _AT_ONCE = 8 << 20, 16
 _LARGEST_SHARD = 1 << 44  # bytes; an object has at most 5 TiB
-# Records that are picked out of a window at a time: enough to make the picking cheap.
-_PICKED = 1024
+# Records that are picked out of a window and prepared at a time: so many make both cheap, up to so
+# many bytes.
+_PICKED, _PICKED_BYTES = 2048, 16 << 20
 _OF_FEATURE = 8  # bytes at least of a feature in a record, beside its name and value
 
 
@@ -104,6 +105,7 @@ class RecordDataset:
 
         prepared = preparation.build(self.transforms)
         kept = self._are_kept(blocks, prepared, num_readers)
+        picked = _PICKED if kept else _count_picked(blocks, prepared)
 
         def input_fn() -> tf.data.Dataset:
             windows = tf.data.Dataset.from_generator(
@@ -114,13 +116,20 @@ class RecordDataset:
             if kept:
                 windows = _read_from_memory(windows, blocks, prepared.before, calls=at_once)
             else:
-                windows = windows.flat_map(_build_window_reader(blocks, prepared.before, at_once))
+                windows = windows.flat_map(_build_window_reader(blocks))
             # A single reader may prefetch a window, as no other reader waits for its records.
-            batches = (
-                (windows.prefetch(1) if num_readers == 1 else windows)
-                .flat_map(_mix)
-                .rebatch(batch_size, drop_remainder=True)
-                .map(prepared.after, num_parallel_calls=None if random else at_once)
+            windows = windows.prefetch(1) if num_readers == 1 else windows
+            mixed = windows.flat_map(_build_mixing(picked))
+            if not kept:
+                mixed = mixed.map(
+                    lambda records, marks: (prepared.before(records), marks),
+                    num_parallel_calls=at_once,
+                )
+            batches = mixed.rebatch(batch_size, drop_remainder=True).map(
+                prepared.after,
+                num_parallel_calls=None
+                if random
+                else parallel.limit_calls(at_once, batch_size * prepared.size),
             )
             batches = ready_times.add(batches) if timed else batches
             return batches.prefetch(2).with_options(autotuner.OPTIONS)
@@ -170,11 +179,14 @@ class RecordDataset:
             read |= slicing.build_extras(values, self.job, transforms, slices=by)
             return transforms.pack(read, training=False)
 
+        size = self.job.eval.batch_size * parsing.count_bytes(transforms.columns)
+        calls = parallel.limit_calls(parallel.count_calls(os.environ), size)
+
         def input_fn() -> tf.data.Dataset:
             return (
                 self.read_serialized(split)
                 .rebatch(self.job.eval.batch_size if replicas == 1 else sizes)
-                .map(build_examples, num_parallel_calls=parallel.count_calls(os.environ))
+                .map(build_examples, num_parallel_calls=calls)
                 .prefetch(2)
             )
 
@@ -206,6 +218,12 @@ def _estimate_kept_bytes(blocks: epoch_order.Blocks, prepared: preparation.Prepa
         return fixed
     names = sum(_OF_FEATURE + len(name.encode()) for name in columns)
     return fixed - int(blocks.due.sum()) * names + int(blocks.bytes.sum())
+
+
+def _count_picked(blocks: epoch_order.Blocks, prepared: preparation.Preparation) -> int:
+    """Returns how many records are picked and prepared at a time."""
+    size = max(prepared.size, int(blocks.bytes.sum()) // max(1, int(blocks.due.sum())))
+    return max(1, min(_PICKED, _PICKED_BYTES // max(1, size)))
 
 
 def split_evenly(records: int, largest: int, replicas: int) -> list[int]:
@@ -258,27 +276,20 @@ def _read_blocks(rows: tf.data.Dataset, reader: _BlockReader) -> tf.data.Dataset
 
 
 def _build_window_reader(
-    blocks: epoch_order.Blocks, prepare: Callable[[tf.Tensor], Any], calls: int | None
+    blocks: epoch_order.Blocks,
 ) -> Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tf.data.Dataset]:
-    """Returns a function from a `shuffle.MixingWindow` to its prepared records, all in one piece.
+    """Returns a function from a `shuffle.MixingWindow` to its records, all in one piece.
 
     With them come the order they are to be used in, and their marks. Nothing, if the window has
-    none. As many as `calls` blocks are prepared at the same time.
-
-    Parsing whole blocks before they are mixed costs less than parsing batches after: what is mixed
-    then are dense tensors, not strings.
+    none.
     """
     reader = _build_block_reader(blocks)
 
     def read(where: tf.Tensor, index: tf.Tensor, marks: tf.Tensor) -> tf.data.Dataset:
-        made = (
-            _read_blocks(tf.data.Dataset.from_tensor_slices(where), reader)
-            .prefetch(2)  # one is read while another is prepared
-            .map(prepare, num_parallel_calls=calls)
-            .rebatch(tf.maximum(tf.reduce_sum(where[:, 2]), 1))
-        )
+        records = _read_blocks(tf.data.Dataset.from_tensor_slices(where), reader)
+        whole = records.rebatch(tf.maximum(tf.reduce_sum(where[:, 2]), 1))
         order = tf.data.Dataset.from_tensors((index, marks))
-        return tf.data.Dataset.zip((made, order))
+        return tf.data.Dataset.zip((whole, order))
 
     return read
 
@@ -290,8 +301,8 @@ def _read_from_memory(
     *,
     calls: int | None,
 ) -> tf.data.Dataset:
-    """Returns what `_build_window_reader` makes of each window, of records that are read and
-    prepared once, before the first, and kept."""
+    """Returns what `_build_window_reader` makes of each window, but prepared: the records are read
+    and prepared once, before the first, and kept."""
     rows = epoch_order.list_readable(blocks)
     read = _read_blocks(tf.data.Dataset.from_tensor_slices(rows), _build_block_reader(blocks))
     made = read.prefetch(2).map(prepare, num_parallel_calls=calls).rebatch(int(rows[:, 2].sum()))
@@ -304,20 +315,24 @@ def _read_from_memory(
     return tf.data.Dataset.zip((made.cache().repeat(), windows.map(order)))
 
 
-def _mix(prepared: Any, order: tuple[tf.Tensor, tf.Tensor]) -> tf.data.Dataset:
-    """Returns the records of a window as they are to be used, and their marks, in parts of any
-    size."""
-    return (
-        tf.data.Dataset.from_tensors(order)
-        .rebatch(_PICKED)
-        .map(lambda at, marks: _pick_records(prepared, at, marks))
-    )
+def _build_mixing(picked: int) -> Callable[[Any, tuple[tf.Tensor, tf.Tensor]], tf.data.Dataset]:
+    """Returns a function from the records of a window and their order to them as they are to be
+    used, with their marks, `picked` at a time."""
+
+    def mix(records: Any, order: tuple[tf.Tensor, tf.Tensor]) -> tf.data.Dataset:
+        return (
+            tf.data.Dataset.from_tensors(order)
+            .rebatch(picked)
+            .map(lambda at, marks: _pick_records(records, at, marks))
+        )
+
+    return mix
 
 
 @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
-def _pick_records(prepared: Any, at: tf.Tensor, marks: tf.Tensor) -> tuple[Any, parsing.Tensors]:
+def _pick_records(records: Any, at: tf.Tensor, marks: tf.Tensor) -> tuple[Any, parsing.Tensors]:
     block, record, place = tf.unstack(marks, axis=1)
-    picked = tf.nest.map_structure(lambda values: tf.gather(values, at), prepared)
+    picked = tf.nest.map_structure(lambda values: tf.gather(values, at), records)
     return picked, {
         window_feed.BLOCK: block,
         window_feed.RECORD: record,

@@ -16,8 +16,8 @@ import numpy as np
 from pipeline import config, storage
 from pipeline.records import manifest
 
-# Bytes of records that are mixed with each other, as they are in the files. Parsed, most take less;
-# long lists of small integers take up to eight times as much. Twice that is held for a moment.
+# Bytes of records that are mixed with each other, as they are in the files. Twice that is held, for
+# a moment.
 _MIXED = 64 << 20
 _KEPT = 3  # epochs whose order a schedule keeps
 

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from pipeline.processes import environment
 from pipeline.records import feature_plan
 
-# Each call holds a batch in memory.
-_MOST = 16
+# Each call holds a batch in memory: of large ones, two calls do, or as many as hold so many bytes.
+_MOST, _LEAST, _BYTES = 16, 2, 256 << 20
 
 
 def count_calls(variables: Mapping[str, str]) -> int | None:
@@ -20,6 +20,11 @@ def count_calls(variables: Mapping[str, str]) -> int | None:
     given = variables.get(environment.THREADS, "")
     share = int(given) if given.isdigit() and int(given) else environment.processors()
     return min(share, _MOST) if share > 1 else None
+
+
+def limit_calls(calls: int | None, size: int) -> int | None:
+    """Returns how many of `calls` there are at a time, of batches of `size` bytes."""
+    return calls and min(calls, max(_LEAST, _BYTES // max(1, size)))
 
 
 def are_random(features: Iterable[feature_plan.Planned]) -> bool:

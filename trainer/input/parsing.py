@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -13,6 +14,7 @@ from trainer.features import lists, names
 
 Tensors = dict[str, tf.Tensor]
 
+_OF_STRING = 24  # bytes of a string beside its text, tsl/platform/ctstring_internal.h
 _STORED = {
     "uint8": tf.string,
     "image": tf.string,
@@ -51,6 +53,16 @@ def get_parsed_type(column: Column) -> tuple[tuple[int, ...], tf.DType]:
     if column.list:
         return (column.max_items or 0,), _STORED[column.type]
     return column.shape, tf.uint8 if column.type == "uint8" else _STORED[column.type]
+
+
+def count_bytes(columns: Mapping[str, Column]) -> int:
+    """Returns the bytes of a record's values, as `parse` gives them; of texts, without what is in
+    them."""
+    types = map(get_parsed_type, columns.values())
+    return sum(
+        math.prod(shape) * (_OF_STRING if dtype == tf.string else dtype.size)
+        for shape, dtype in types
+    )
 
 
 def _get_stored_shape(column: Column) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""What is made of records before they are mixed, and what of batches after that.
+"""What is made of many records at a time, before they are cut into batches, and what of batches.
 
 Features are made before, where they take no more memory than the columns they are made of: numbers
 of ids are moved and kept at less cost than texts, and of records that are kept in memory they are
@@ -19,7 +19,6 @@ from trainer.features import lists, packing
 from trainer.features.transforms import Transforms
 from trainer.input import parallel, parsing
 
-OF_STRING = 24  # bytes of a string beside its text, tsl/platform/ctstring_internal.h
 _ID, _NUMBER = tf.int64.size, tf.float32.size
 
 
@@ -38,16 +37,11 @@ class Preparation(NamedTuple):
 
 def build(transforms: Transforms) -> Preparation:
     """Returns how the training input of a job is prepared."""
-    of_columns = sum(map(_count_column_bytes, transforms.columns.values()))
+    of_columns = parsing.count_bytes(transforms.columns)
     of_features = _count_feature_bytes(transforms.plan)
     if of_features is None or of_features > of_columns:
-        return Preparation(*_make_after_mixing(transforms), transforms.columns, of_columns)
-    return Preparation(*_make_before_mixing(transforms), None, of_features)
-
-
-def _count_column_bytes(column: Column) -> int:
-    shape, dtype = parsing.get_parsed_type(column)
-    return math.prod(shape) * (OF_STRING if dtype == tf.string else dtype.size)
+        return Preparation(*_make_of_batches(transforms), transforms.columns, of_columns)
+    return Preparation(*_make_of_records(transforms), None, of_features)
 
 
 def _count_feature_bytes(plan: feature_plan.FeaturePlan) -> int | None:
@@ -79,7 +73,7 @@ def _find_width(planned: feature_plan.Planned, columns: Mapping[str, Column]) ->
     return (items or 0) * planned.ids_of_each
 
 
-def _make_after_mixing(transforms: Transforms) -> tuple[Callable[..., Any], Callable[..., Any]]:
+def _make_of_batches(transforms: Transforms) -> tuple[Callable[..., Any], Callable[..., Any]]:
     columns = packing.build_packing(transforms.columns)
 
     @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
@@ -93,7 +87,7 @@ def _make_after_mixing(transforms: Transforms) -> tuple[Callable[..., Any], Call
     return before, after
 
 
-def _make_before_mixing(transforms: Transforms) -> tuple[Callable[..., Any], Callable[..., Any]]:
+def _make_of_records(transforms: Transforms) -> tuple[Callable[..., Any], Callable[..., Any]]:
     plan = transforms.plan
     # The lists of a block are as wide as its longest, of a batch as that of the batch.
     widths = {

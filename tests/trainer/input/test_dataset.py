@@ -159,6 +159,13 @@ def test_batches_and_marks_are_the_same_however_many_are_made_at_once(source, mo
     assert marks() == marks_one_by_one
 
 
+@pytest.mark.parametrize("size", [0, 10_000])  # one record at a time, and a few
+def test_batches_are_the_same_however_many_records_are_parsed_at_once(source, monkeypatch, size):
+    wanted = source.batches(50, "train.cache_bytes=0")
+    monkeypatch.setattr(trainer_input, "_PICKED_BYTES", size)
+    assert source.batches(50, "train.cache_bytes=0") == wanted
+
+
 @pytest.mark.parametrize("left_out", [(), (0, 3)])
 @pytest.mark.parametrize("applied", [None, 5])
 @pytest.mark.parametrize("readers", [1, 2])

@@ -19,6 +19,14 @@ def test_a_process_uses_its_share_of_the_processors(monkeypatch, given, processo
 
 
 @pytest.mark.parametrize(
+    ("calls", "size", "limited"),
+    [(16, 0, 16), (16, 16 << 20, 16), (16, 64 << 20, 4), (16, 1 << 40, 2), (None, 1, None)],
+)
+def test_two_batches_are_made_at_once_however_large(calls, size, limited):
+    assert parallel.limit_calls(calls, size) == limited
+
+
+@pytest.mark.parametrize(
     ("steps", "random"), [(["scale"], False), ([{"augment": {"flip": True}}, "scale"], True)]
 )
 def test_changes_at_random_are_distinguished_from_others(steps, random):

@@ -1,4 +1,4 @@
-"""Features are the same whether they are made before records are mixed or after."""
+"""Features are the same whether they are made of batches or before these are cut."""
 
 from __future__ import annotations
 
@@ -112,5 +112,5 @@ def test_what_is_kept_of_a_record_is_no_larger_than_stated():
         {"weight": {"steps": [f"{__name__}:OfTheBatch"]}},  # may depend on other rows
     ],
 )
-def test_others_are_made_after_records_are_mixed(features):
+def test_others_are_made_of_batches(features):
     assert preparation.build(_build(features)).columns is not None
