@@ -7,6 +7,7 @@ cluster paths and makes no saver at all under an all-reduce when summaries are o
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -119,6 +120,12 @@ class _Saver(tf.compat.v1.train.CheckpointSaverHook):
         else:
             super().after_create_session(session, coord)
 
+    def _get_saver(self) -> Any:
+        saver = super()._get_saver()
+        if not isinstance(saver.export_meta_graph, _MetaGraph):
+            saver.export_meta_graph = _MetaGraph(saver.export_meta_graph)
+        return saver
+
     def end(self, session: Any) -> None:
         """Saves what has been done since the last save, when no process does any more."""
         self.before_last(session)
@@ -135,6 +142,23 @@ class _Saver(tf.compat.v1.train.CheckpointSaverHook):
             saved = step
         for listener in self._listeners:
             listener.end(session, saved)
+
+
+class _MetaGraph:
+    """Writes what describes the graph beside a checkpoint: the same bytes as long as the graph is
+    the same. To make them each time takes longer than to save the parameters of most models."""
+
+    def __init__(self, export: Callable[..., Any]) -> None:
+        self._export = export
+        self._version: tuple[Any, ...] | None = None
+        self._made: Any = None
+
+    def __call__(self, filename: str, **options: Any) -> None:
+        version = tf.compat.v1.get_default_graph().version, *options.items()
+        if version != self._version:
+            self._made, self._version = self._export(**options), version
+        folder, name = os.path.split(filename)
+        tf.io.write_graph(self._made, folder, name, as_text=False)  # of any message; whole or not
 
 
 class _Listener(tf.compat.v1.train.CheckpointSaverListener):

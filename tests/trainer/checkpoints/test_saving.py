@@ -64,6 +64,31 @@ def test_the_chief_saves_every_few_steps_and_at_the_end_and_acts_once_after_each
     assert steps(tmp_path) == list_known_steps(tmp_path) == [6, 8]
 
 
+def test_the_graph_is_described_beside_each_checkpoint_but_only_once_made(
+    hooks_of, tmp_path, monkeypatch
+):
+    made, real = [], tf.Graph.as_graph_def
+    monkeypatch.setattr(
+        tf.Graph, "as_graph_def", lambda *args, **kw: made.append(1) or real(*args, **kw)
+    )
+    counts = []
+
+    class Count(_train.CheckpointSaverListener):
+        def after_save(self, session, global_step_value):
+            counts.append(len(made))
+
+    build, _ = hooks_of
+    train(tmp_path, 8, build(CHIEF), listener=Count())
+    assert len(counts) == 4 and len(set(counts)) == 1
+    first, last = ((tmp_path / f"model.ckpt-{step}.meta").read_bytes() for step in (6, 8))
+    assert first == last
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        saver = _train.import_meta_graph(str(tmp_path / "model.ckpt-8.meta"))
+        saver.restore(session, str(tmp_path / "model.ckpt-8"))
+        [step] = tf.compat.v1.global_variables()
+        assert session.run(step) == 8
+
+
 def test_a_chief_of_parameter_servers_does_not_save_again_what_it_restored(hooks_of, tmp_path):
     build, seen = hooks_of
     chief = topology.Task("chief", 0, {**GANG, "ps": ("h:4",)})
