@@ -1,4 +1,4 @@
-"""Input functions: blocks of records, mixed, batched, and parsed a batch at a time."""
+"""Input functions: blocks of records, mixed, parsed many at a time, and batched."""
 
 from __future__ import annotations
 
