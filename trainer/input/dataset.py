@@ -105,7 +105,7 @@ class RecordDataset:
 
         prepared = preparation.build(self.transforms)
         kept = self._are_kept(blocks, prepared, num_readers)
-        picked = _PICKED if kept else _count_picked(blocks, prepared)
+        picked = _count_picked(blocks, prepared, self.transforms)
 
         def input_fn() -> tf.data.Dataset:
             windows = tf.data.Dataset.from_generator(
@@ -114,7 +114,8 @@ class RecordDataset:
                 output_signature=window_feed.WINDOW,
             )
             if kept:
-                windows = _read_from_memory(windows, blocks, prepared.before, calls=at_once)
+                made = _prepare_all(blocks, prepared.before, picked, calls=at_once)
+                windows = _read_from_memory(windows, blocks, made)
             else:
                 windows = windows.flat_map(_build_window_reader(blocks))
             # A single reader may prefetch a window, as no other reader waits for its records.
@@ -220,9 +221,13 @@ def _estimate_kept_bytes(blocks: epoch_order.Blocks, prepared: preparation.Prepa
     return fixed - int(blocks.due.sum()) * names + int(blocks.bytes.sum())
 
 
-def _count_picked(blocks: epoch_order.Blocks, prepared: preparation.Preparation) -> int:
-    """Returns how many records are picked and prepared at a time."""
-    size = max(prepared.size, int(blocks.bytes.sum()) // max(1, int(blocks.due.sum())))
+def _count_picked(
+    blocks: epoch_order.Blocks, prepared: preparation.Preparation, transforms: Transforms
+) -> int:
+    """Returns how many records are picked and prepared at a time: few, if what is parsed of them is
+    large, however little becomes of it."""
+    stored = int(blocks.bytes.sum()) // max(1, int(blocks.due.sum()))
+    size = max(prepared.size, parsing.count_bytes(transforms.columns), stored)
     return max(1, min(_PICKED, _PICKED_BYTES // max(1, size)))
 
 
@@ -294,18 +299,25 @@ def _build_window_reader(
     return read
 
 
-def _read_from_memory(
-    windows: tf.data.Dataset,
+def _prepare_all(
     blocks: epoch_order.Blocks,
     prepare: Callable[[tf.Tensor], Any],
+    picked: int,
     *,
     calls: int | None,
 ) -> tf.data.Dataset:
-    """Returns what `_build_window_reader` makes of each window, but prepared: the records are read
-    and prepared once, before the first, and kept."""
+    """Returns all records in order, prepared, in one piece."""
     rows = epoch_order.list_readable(blocks)
     read = _read_blocks(tf.data.Dataset.from_tensor_slices(rows), _build_block_reader(blocks))
-    made = read.prefetch(2).map(prepare, num_parallel_calls=calls).rebatch(int(rows[:, 2].sum()))
+    parts = read.rebatch(picked).prefetch(2).map(prepare, num_parallel_calls=calls)
+    return parts.rebatch(int(rows[:, 2].sum()))
+
+
+def _read_from_memory(
+    windows: tf.data.Dataset, blocks: epoch_order.Blocks, made: tf.data.Dataset
+) -> tf.data.Dataset:
+    """Returns what `_build_window_reader` makes of each window, but prepared: `made` of all records
+    once, before the first, and kept."""
     first = np.cumsum(blocks.due) - blocks.due
 
     def order(where: tf.Tensor, index: tf.Tensor, marks: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

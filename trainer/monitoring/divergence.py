@@ -127,11 +127,13 @@ class DivergenceHook(tf.compat.v1.train.SessionRunHook):
     def _keep(self, loss: float) -> None:
         checkpoint = checkpoint_files.keep_finite(self._run.path, FOLDER)
         step = 0 if checkpoint is None else checkpoint_files.read_step(checkpoint)
-        batches = [batch for batch in self._batches if batch.step > step]
+        # What an asynchronous process has fetched may be the step before this one.
+        last = self._batches[-1]
+        batches = [batch for batch in self._batches if batch is last or batch.step > step]
         folder = storage.join(self._run.path, FOLDER)
         storage.makedirs(folder)
         with storage.open_file(storage.join(folder, f"{self._task.name}.tfrecord"), "wb") as file:
-            for payload in read_payloads(self._blocks, batches[-1].positions):
+            for payload in read_payloads(self._blocks, last.positions):
                 file.write(tfrecord.frame(payload))
         with storage.open_file(storage.join(folder, f"{self._task.name}.npz"), "wb") as file:
             np.savez_compressed(

@@ -6,6 +6,7 @@ import collections
 import itertools
 import pathlib
 import shutil
+import types
 
 import numpy as np
 import pytest
@@ -14,8 +15,10 @@ import tensorflow as tf
 from pipeline import errors, storage
 from pipeline.records import tfrecord
 from tests import reading
+from tests.pipeline import feature_tables
+from trainer.features.transforms import Transforms
 from trainer.input import dataset as trainer_input
-from trainer.input import epoch_order, ready_times, shares, window_feed
+from trainer.input import epoch_order, preparation, ready_times, shares, window_feed
 from trainer.input.dataset import RecordDataset
 
 
@@ -164,6 +167,21 @@ def test_batches_are_the_same_however_many_records_are_parsed_at_once(source, mo
     wanted = source.batches(50, "train.cache_bytes=0")
     monkeypatch.setattr(trainer_input, "_PICKED_BYTES", size)
     assert source.batches(50, "train.cache_bytes=0") == wanted
+
+
+@pytest.mark.parametrize(
+    ("most", "at_once"), [(1, 2048), (1_000, 2048), (100_000, 20), (100_000_000, 1)]
+)
+def test_few_records_are_parsed_at_once_if_their_lists_may_be_long(most, at_once):
+    """However little becomes of them: the length of a list is one number."""
+    columns = {"seen": {"type": "int64", "list": True, "max_items": most}}
+    features = {"length": {"of": "seen", "steps": [{"pool": {"by": "count"}}]}}
+    job = feature_tables.make(features, {"weight": "weight"}, columns, model={"name": "linear"})
+    transforms = Transforms(job, feature_tables.contents(job))
+    prepared = preparation.build(transforms)
+    assert prepared.columns is None and prepared.size < 100
+    blocks = types.SimpleNamespace(bytes=np.array([5_000]), due=np.array([100]))
+    assert trainer_input._count_picked(blocks, prepared, transforms) == at_once
 
 
 @pytest.mark.parametrize("left_out", [(), (0, 3)])

@@ -147,6 +147,17 @@ def test_asynchronous_processes_tell_the_step_that_all_count(small_records, bloc
         _after(hook, np.nan, 41, [[0, 0]])
 
 
+def test_a_step_that_was_counted_before_it_was_made_is_kept_too(hook, tmp_path):
+    """An asynchronous process may fetch the step that the checkpoint is of."""
+    _listed(tmp_path, _checkpoint(tmp_path, 0, 0.0))
+    hook._counts_alone = False
+    with pytest.raises(errors.ModelError, match=r"^the loss is nan at step 0 \("):
+        _after(hook, np.nan, 0, [[0, 7]])
+    (kept,) = divergence.read(RunFolder(str(tmp_path)))
+    assert [batch.positions.tolist() for batch in kept.batches] == [[[0, 7]]]
+    assert len(list(tf.data.TFRecordDataset(str(tmp_path / "divergence/chief-0.tfrecord")))) == 1
+
+
 def test_payloads_come_in_the_order_asked_for(blocks, small_records):
     order = np.array([[3, 1], [0, 0], [3, 0], [0, 0]])
     got = divergence.read_payloads(blocks, order)
