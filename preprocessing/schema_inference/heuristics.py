@@ -87,11 +87,10 @@ def suggest_column(
         if made.steps == ["vocabulary"]:
             rules["vocabulary"] = {}
     elif times:
-        form, span = times
-        made.notes.append(suggest_dates.write_note(form, found))
+        made.notes.append(suggest_dates.write_note(times[0], found))
         _drop_limits(rules)  # later days come
-        made.parts = suggest_dates.suggest_parts(name, form, span, found=found)
-        rules |= suggest_dates.build_rule(form, found)
+        made.parts = suggest_dates.suggest_parts(name, *times, found=found)
+        rules |= suggest_dates.build_rule(times[0], found)
         if not made.parts:
             made.notes.append("of one day and hour: no feature")
     elif traits.is_prose(found):
@@ -101,9 +100,8 @@ def suggest_column(
         made.notes.append("another value in every row: no feature")
         made.unused = f"each row has another {'text' if found.kind == 'string' else 'number'}"
     elif traits.is_identifier(name, found) and (rare := traits.compute_unlearnt_share(found)):
-        tail = f"{rare:.0%} of the rows have an identifier of less than {traits.LEARNT} rows"
-        made.notes.append(f"{tail}: no feature")
-        made.unused = tail
+        made.unused = f"{rare:.0%} of the rows have an identifier of less than {traits.LEARNT} rows"
+        made.notes.append(f"{made.unused}: no feature")
     elif traits.is_identifier(name, found) and found.count_of_different > traits.CATEGORIES:
         made.notes.append("identifiers, no amounts")
         _suggest_identifier_feature(found, made)
