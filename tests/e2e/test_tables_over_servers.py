@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import json
 import pathlib
+import subprocess
+import sys
 import zlib
 
 import numpy as np
@@ -14,6 +16,7 @@ import tensorflow as tf
 from pipeline.processes.fork_client import StopRequest
 from tests.e2e import word_table
 from tests.faults.conftest import Rig
+from tests.pipeline.process_help import ROOT, child_environment
 from trainer.checkpoints import checkpoint_files
 from trainer.distribution.row_blocks import RowBlocks
 
@@ -91,3 +94,38 @@ def _check_parts(path: pathlib.Path, table: str, servers: int) -> None:
     for one in placed:
         of_all[one["server"]] += one["bytes"]
     assert of_all.max() <= 1.1 * of_all.mean()
+
+
+@pytest.mark.slow
+def test_the_record_of_a_run_has_what_a_step_asks_of_each_server(tmp_path):
+    """Each batch has each of 32 words, so that every step needs their vectors, and no others."""
+    words, width = 32, 256
+    rows = [f"{number * 7 % words},{number % words % 2}" for number in range(2000)]
+    (tmp_path / "words.csv").write_text("\n".join(["word,label", *rows, ""]))
+    (tmp_path / "words.yaml").write_text(word_table.CONFIG)
+    ids = f"{{identity: {{ids: {word_table.WORDS}}}}}"
+    settings = (
+        f"data.inputs.train.files={tmp_path}/words.csv",
+        "data.split={eval: 0.1}",
+        f"features.word={{steps: [{ids}], embedding: {width}}}",
+        "cluster.ps=2",
+        "train.steps=60",
+        "train.batch_size=512",
+        "train.optimizer={name: sgd, learning_rate: 0.01}",
+    )
+    command = [sys.executable, "-m", "pipeline.launch", f"--config={tmp_path}/words.yaml"]
+    command += [f"--storage={tmp_path}/out", "--run=r", *(f"--set={one}" for one in settings)]
+    subprocess.run(command, cwd=ROOT, env=child_environment(), check=True, timeout=300)
+    record = json.loads((tmp_path / "out/runs/r/run.json").read_text())
+    assert sorted(record["servers"]) == ["ps-0", "ps-1"]
+    table = "dnn/input_from_feature_columns/input_layer/word_embedding/embedding_weights"
+    layout = RowBlocks(word_table.WORDS, 2, turn=zlib.crc32(table.encode()))
+    places = layout.find_places(tf.range(words, dtype=tf.int64)).numpy()
+    on_first = int((places < layout.sizes[0]).sum())
+    # The hidden layer and the last one, which one server has; and the counts of the ledger.
+    others = 4 * (width * 4 + 4 + 4 + 1)
+    for server, count in {"ps-0": on_first, "ps-1": words - on_first}.items():
+        load, vectors = record["servers"][server], 4 * width * count
+        assert load["rows"] == count > 0
+        # Vectors come and their gradients go, next to the ids of each.
+        assert 2 * vectors <= load["bytes"] <= 2 * (vectors + others + 16 * count) + 4000

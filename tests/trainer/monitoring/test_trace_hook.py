@@ -13,7 +13,8 @@ from pipeline import config, errors
 from pipeline.config import config_file
 from pipeline.runs import run_folder
 from pipeline.runs.run_folder import RunFolder
-from trainer.monitoring import step_time
+from trainer.monitoring import server_load, step_time
+from trainer.monitoring.server_load import Load
 from trainer.monitoring.status_reporter import Reporter
 from trainer.monitoring.stopwatch import Stopwatch
 from trainer.monitoring.stopwatch_hook import StopwatchHook
@@ -131,12 +132,12 @@ def test_the_next_trace_waits_until_the_last_has_paid(run, reporter, tmp_path):
 class Process:
     """Makes steps of half a second, of which some stand still for 15 s, by a clock of its own."""
 
-    def __init__(self, run, reporter, stalled):
+    def __init__(self, run, reporter, stalled, model_dir=None):
         self.now, self.steps, self.traced, self._stalled = 0.0, 0, [], stalled
         reporter.watch = Stopwatch(run, "chief-0", clock=lambda: self.now)
         self.account = lambda: reporter.watch.account
         hook = TraceHook(
-            run, "chief-0", reporter, profile=None, model_dir=None, clock=lambda: self.now
+            run, "chief-0", reporter, profile=None, model_dir=model_dir, clock=lambda: self.now
         )
         self._hooks = [StopwatchHook(reporter.watch, 8), hook]
 
@@ -181,6 +182,80 @@ def test_a_stalled_step_is_reported_while_there_is_no_other(run, reporter, monke
     reporter.report("done")
     found = run_folder.read_statuses(run)["chief-0"].seconds
     assert found["exchange"] == pytest.approx(15.02) and found["compute"] == 0.48
+
+
+def _trace_loads(run, reporter, monkeypatch, loads):
+    """Makes 120 steps in a minute, whose traces have the next of `loads`, the last one for ever;
+    returns the steps that were traced, and with them the warnings of servers."""
+    left, warned = list(loads), []
+
+    def sum_by_server(step_stats):
+        return left.pop(0) if len(left) > 1 else left[0]
+
+    def warn(text, *values):
+        line = text % values if values else text
+        if line.startswith("ps-"):
+            warned.append((process.traced[-1], line))
+
+    process = Process(run, reporter, set(), model_dir=run.path)
+    monkeypatch.setattr(server_load, "sum_by_server", sum_by_server)
+    monkeypatch.setattr(tf.get_logger(), "warning", warn)
+    process.train(monkeypatch, 120)
+    reporter.report("done")
+    return process.traced, warned
+
+
+def test_what_is_asked_of_servers_is_reported_and_summarised(run, reporter, monkeypatch, tmp_path):
+    loads = {0: Load(rows=150, bytes=4000, pulled=3000), 1: Load(rows=50, bytes=2000, pulled=500)}
+    traced, warned = _trace_loads(run, reporter, monkeypatch, [loads])
+    assert warned == []  # 150 is 1.5 times the mean, and no more
+    status = run_folder.read_statuses(run)["chief-0"]
+    assert status.note is None
+    assert status.servers == [
+        {"rows": 150, "bytes": 4000, "pulled": 3000},
+        {"rows": 50, "bytes": 2000, "pulled": 500},
+    ]
+    reported = traced[:1]
+    for step in traced:
+        if step - reported[-1] >= 20:  # ten seconds
+            reported.append(step)
+    assert len(reported) > 3
+    found = {}
+    for tag, step, value in summaries(tmp_path):
+        found.setdefault(tag, []).append((step, value))
+    wanted = {"rows/ps-0": 150, "rows/ps-1": 50, "bytes/ps-0": 4000, "bytes/ps-1": 2000}
+    assert {tag for tag in found if "servers" in tag} == {f"servers/{tag}" for tag in wanted}
+    for tag, value in wanted.items():
+        assert [one for _, one in found[f"servers/{tag}"]] == [value] * len(reported)
+        # The step is read while it is counted.
+        steps = [step for step, _ in found[f"servers/{tag}"]]
+        assert all(0 <= step - at <= 1 for step, at in zip(steps, reported, strict=True))
+
+
+def test_a_server_that_is_asked_for_more_is_warned_of_once(run, reporter, monkeypatch):
+    """Not by a single trace; and not again with other numbers."""
+    loads = [
+        {0: Load(rows=330 + 10 * number, bytes=4000, pulled=3000), 1: Load(rows=70, bytes=4000)}
+        for number in range(30)
+    ]
+    traced, warned = _trace_loads(run, reporter, monkeypatch, loads)
+    [(step, line)] = warned
+    # The first report is that of the first trace; the next one is of the first five.
+    assert step == traced[4]
+    assert line == (
+        "ps-0 is asked for 350 rows a step, 1.7 times the mean of the servers; a small "
+        "cluster.partition_bytes cuts more variables over all of them"
+    )
+    status = run_folder.read_statuses(run)["chief-0"]
+    assert status.note == line
+    assert status.servers[0]["rows"] > 400
+
+
+def test_without_servers_the_status_has_no_loads(run, reporter, monkeypatch, tmp_path):
+    _, warned = _trace_loads(run, reporter, monkeypatch, [{}])
+    status = run_folder.read_statuses(run)["chief-0"]
+    assert (warned, status.servers, status.note) == ([], None, None)
+    assert not any(tag.startswith("servers/") for tag, _, _ in summaries(tmp_path))
 
 
 def test_workers_write_no_events(run, reporter, tmp_path):
