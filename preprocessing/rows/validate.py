@@ -138,7 +138,7 @@ def _write_letter(rows: Rows, row: int, name: str, *, reason: str, data: config.
         raw = _find_out_of_range(raw, column)
     if column.type == "image" and isinstance(raw, bytes):
         raw = image_values.describe(raw)
-    shown: object = raw.decode(errors="backslashreplace") if isinstance(raw, bytes) else raw
+    shown: object = _to_json(raw) if isinstance(raw, bytes | list) else raw
     shown = _abbreviate(shown) if isinstance(shown, str | list) else shown
     if column.sensitive and reason != "missing":
         shown = REDACTED

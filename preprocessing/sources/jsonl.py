@@ -108,10 +108,7 @@ class JsonlSource(base.Source):
             ]
         numbers = np.delete(np.arange(first, first + block.rows), list(bad))
         # As binary, so that text which is not UTF-8 is found like any other bad value.
-        plain = [
-            column.cast(pa.binary()) if pa.types.is_string(column.type) else column
-            for column in table.combine_chunks().columns
-        ]
+        plain = [_cast_texts(column) for column in table.combine_chunks().columns]
         arrays = [
             pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0, column.type)
             for column in plain
@@ -159,6 +156,15 @@ class JsonlSource(base.Source):
         return None
 
 
+def _cast_texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Returns texts as binary, those in lists, too; other values as they are."""
+    if pa.types.is_string(column.type):
+        return column.cast(pa.binary())
+    if pa.types.is_list(column.type) and pa.types.is_string(column.type.value_type):
+        return column.cast(pa.list_(pa.binary()))
+    return column
+
+
 def _choose_field(name: str, column: config.Column) -> pa.Field:
     """Returns what a member is parsed to. That of text for numbers since 1970 is marked."""
     kind = _TYPES[column.type]
@@ -192,10 +198,14 @@ def _read(data: bytes, wanted: pa.Schema) -> pa.Table:
         )
     except pa.ArrowInvalid as error:
         found = _BOOLEAN.search(str(error))
-        place = wanted.get_field_index(found[1]) if found else -1
+        name = found[1] if found else ""
+        # A name may end as the place of items does.
+        listed = name not in wanted.names
+        place = wanted.get_field_index(name.removesuffix("/[]") if listed else name)
         if place < 0:
             raise
-    return _read(data, wanted.set(place, wanted.field(place).with_type(pa.bool_())))
+    kind = pa.list_(pa.bool_()) if listed else pa.bool_()
+    return _read(data, wanted.set(place, wanted.field(place).with_type(kind)))
 
 
 def _rewrite_whole_numbers(data: bytes, wanted: pa.Schema) -> bytes:

@@ -289,3 +289,32 @@ def test_nan_is_no_value(tmp_path):
     assert [row["id"] for row in rows] == [0, None, 2, 3]
     assert [row["name"] for row in rows] == ["n0", None, '"name": NaN, ', "n3"]
     assert not any(part.letters for part in found)
+
+
+def test_items_of_lists_are_read_as_single_values_are(tmp_path):
+    """Booleans are numbers, whole numbers are texts as they are written, and text is UTF-8."""
+    columns = {
+        "seen": {"type": "int64", "list": True, "max_items": 3},
+        "tags": {"type": "string", "list": True, "max_items": 3},
+        "label": {"type": "int64"},
+    }
+    lines = [
+        b'{"seen": [true, false], "tags": [], "label": 0}',
+        b'{"seen": [5, 2.0], "tags": [12345678901234567890, 7.0], "label": true}',
+        b'{"seen": [true, 2], "tags": [], "label": 0}',
+        b'{"seen": [], "tags": ["a", "\xff"], "label": 0}',
+        b'{"seen": [], "tags": ["\xc3\xa9"], "label": 0}',
+        b'{"seen": [], "tags": [true], "label": 0}',
+    ]
+    (good,) = _enforced(tmp_path, b"\n".join(lines) + b"\n", columns)
+    assert good.batch.to_pylist() == [
+        {"seen": [1, 0], "tags": [], "label": 0},
+        {"seen": [5, 2], "tags": ["12345678901234567890", "7"], "label": 1},
+        {"seen": [], "tags": ["é"], "label": 0},
+    ]
+    assert [(letter.row, letter.column, letter.reason) for letter in good.letters] == [
+        (3, "seen", "type"),
+        (4, "tags", "encoding"),
+        (6, "tags", "type"),
+    ]
+    assert good.letters[1].value == str(["a", "\\xff"])
