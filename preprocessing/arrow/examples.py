@@ -28,7 +28,7 @@ _TYPES = {"int64": pa.int64(), "float32": pa.float32()}
 _CONTEXT, _FEATURE_LISTS = b"\x0a", b"\x12"
 SEQUENCE = (
     "is a tf.train.SequenceExample, whose feature_lists cannot be read. Write tf.train.Examples, "
-    "with each list as a feature of one length (a column with a shape)"
+    "with each list as a feature (a column with list: true)"
 )
 
 # A column, a reason code, the value that is wrong, and what is wrong with it.
