@@ -101,11 +101,17 @@ def is_sequence(payload: bytes) -> bool:
 
 
 def parse_columns(
-    payloads: Sequence[bytes], columns: dict[str, config.Column], known: Mapping[int, Problem]
+    payloads: Sequence[bytes],
+    columns: dict[str, config.Column],
+    known: Mapping[int, Problem],
+    *,
+    exact: bool = False,
 ) -> tuple[pa.RecordBatch, dict[int, Problem]]:
     """Returns the rows that have features of the declared kinds, and what is wrong with others.
 
-    Payloads of which a problem is `known` are not looked at.
+    Payloads of which a problem is `known` are not looked at. With `exact`, for payloads that
+    TensorFlow parses as they are, an empty feature is a problem, too, unless it is of the kind of a
+    column that is a list.
 
     A feature that is absent, or has no value, is null; of a column that is a list, no value is an
     empty list. Text stays bytes, and lists may have any length: `preprocessing.arrow.cast` checks
@@ -119,7 +125,10 @@ def parse_columns(
         except message.DecodeError:
             maps.append({})
             bad[row] = (None, "example", None, "is not a tf.train.Example")
-    found = {name: _build_column(maps, name, column, bad=bad) for name, column in columns.items()}
+    found = {
+        name: _build_column(maps, name, column, bad=bad, exact=exact)
+        for name, column in columns.items()
+    }
     batch = pa.record_batch(found)
     if bad:
         batch = batch.take(pa.array([r for r in range(len(payloads)) if r not in bad], pa.int64()))
@@ -127,7 +136,7 @@ def parse_columns(
 
 
 def _build_column(
-    maps: Sequence[Any], name: str, column: config.Column, *, bad: dict[int, Problem]
+    maps: Sequence[Any], name: str, column: config.Column, *, bad: dict[int, Problem], exact: bool
 ) -> pa.Array:
     wanted = LISTS[column.type]
     one = not (column.shape or column.list) or column.is_image
@@ -141,19 +150,22 @@ def _build_column(
             values[row] = found[0]
         elif not one and (found or (column.list and feature.WhichOneof("kind") == wanted)):
             values[row] = list(found)
-        elif problem := _find_problem(feature, wanted, len(found), column=column):
+        elif problem := _find_problem(feature, wanted, len(found), column=column, exact=exact):
             bad.setdefault(row, (name, *problem))
     element = _TYPES.get(column.type, pa.binary())
     return pa.array(values, element if one else pa.list_(element))
 
 
 def _find_problem(
-    feature: Any, wanted: str, count: int, *, column: config.Column
+    feature: Any, wanted: str, count: int, *, column: config.Column, exact: bool
 ) -> tuple[str, str | None, str] | None:
     if count:
         return "type", f"{count} values", f"has {count} values, {column.type} has one"
     kind = feature.WhichOneof("kind")
-    if kind in (None, wanted) or not getattr(feature, kind).value:
+    if kind is None or not (exact or getattr(feature, kind).value):
         return None
+    if kind == wanted:
+        needed = "one" if column.size == 1 or column.is_image else f"{column.size:,}"
+        return "type", "[]", f"has no values, {column.type} has {needed}"
     shown = str(list(getattr(feature, kind).value[:3]))
     return "type", shown, f"has a {kind}, {column.type} has a {wanted}"

@@ -82,7 +82,9 @@ class TfrecordSource(base.Source):
             if row not in block.bad and examples.is_sequence(payload):
                 number = block.first + row + 1
                 raise errors.DataError(f"{file.path!r}: record {number} {examples.SEQUENCE}")
-        batch, bad = examples.parse_columns(block.payloads, self.data.columns, block.bad)
+        batch, bad = examples.parse_columns(
+            block.payloads, self.data.columns, block.bad, exact=bool(self.data.in_place)
+        )
         numbers = np.arange(block.first, block.first + len(block.payloads))
         letters = [
             base.Letter(file.path, block.first + row + 1, column, reason, value, problem)

@@ -285,7 +285,7 @@ def _stands_in(value: Any, column: config.Column) -> bool:
 
 def _check_examples(values: _Values, data: config.Data, where: str) -> pa.RecordBatch:
     [payloads] = values.values()
-    batch, bad = examples.parse_columns(payloads, data.columns, {})
+    batch, bad = examples.parse_columns(payloads, data.columns, {}, exact=True)
     for row, (column, _, _, problem) in sorted(bad.items()):
         raise BadRequest(f"{where}[{row}]: {f'column {column!r} ' if column else ''}{problem}")
     return _check(batch, data, where)

@@ -3,6 +3,7 @@ parameters."""
 
 from __future__ import annotations
 
+import base64
 import json
 
 import numpy as np
@@ -286,6 +287,30 @@ def test_the_server_takes_lists_with_and_without_padding(published):
     for dwell in ([0.5], [], [1.0] * 3):
         with pytest.raises(json_codec.BadRequest, match=r"dwell.* one item for each of 'seen'"):
             served.predict({"instances": [{**rows[0], "seen": [1, 2], "dwell": dwell}]})
+
+
+def _encode_example(row):
+    """Returns a row as an Example in base64: a list that is missing is no feature."""
+    made = tf.train.Example()
+    kinds = {"tags": "bytes", "seen": "int64", "item": "int64", "prices": "float", "dwell": "float"}
+    for name, kind in kinds.items():
+        if row[name] is not None:
+            values = row[name] if isinstance(row[name], list) else [row[name]]
+            held = getattr(made.features.feature[name], f"{kind}_list")
+            held.SetInParent()  # also of no values
+            held.value.extend(v.encode() if isinstance(v, str) else v for v in values)
+    return {"b64": base64.b64encode(made.SerializeToString()).decode()}
+
+
+def test_the_server_takes_examples_with_lists(published):
+    served = published.served()
+    body = {"signature_name": "examples", "instances": [*map(_encode_example, NEW)]}
+    found = [answer["probabilities"][1] for answer in served.predict(body)["predictions"]]
+    assert found == pytest.approx(_by_hand(published, NEW).tolist(), abs=2e-6)
+    bad = _encode_example({**NEW[1], "seen": [1, 77], "dwell": [1.0, 1.0]})
+    line = r"^instances\[0\]: column 'seen' is \[1, 77\], allowed is 0 to 9$"
+    with pytest.raises(json_codec.BadRequest, match=line):
+        served.predict({"signature_name": "examples", "instances": [bad]})
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from pipeline.config import Column
 from preprocessing.arrow import examples
 from tests.preprocessing.examples import example
+from trainer.input import parsing
 
 _COLUMNS = {
     "n": Column(type="int64", missing="allow"),
@@ -82,3 +83,55 @@ def test_sequences_are_distinguished_from_examples():
         b"\x0a\x05a",
     ):
         assert not examples.is_sequence(payload)
+
+
+def test_lists_are_empty_or_missing():
+    """Empty where the feature is of the type; what is absent, or of another and empty, is none."""
+    rules = {"list": True, "max_items": 2, "missing": "allow"}
+    columns = {"n": Column(type="int64", **rules), "s": Column(type="string", **rules)}
+    without_kind = tf.train.Example()
+    without_kind.features.feature["n"].SetInParent()
+    payloads = [
+        example(n=[], s=[b"a", b"", b"c"]),
+        example(s=[]),  # of int64
+        without_kind.SerializeToString(),
+        example(n=[5], s=b"a"),
+    ]
+    batch, bad = examples.parse_columns(payloads, columns, {})
+    assert not bad and batch.to_pylist() == [
+        {"n": [], "s": [b"a", b"", b"c"]},
+        {"n": None, "s": None},
+        {"n": None, "s": None},
+        {"n": [5], "s": [b"a"]},
+    ]
+    _, bad = examples.parse_columns([example(n=[0.5, 1.5])], columns, {})
+    assert bad == {0: ("n", "type", "[0.5, 1.5]", "has a float_list, int64 has a int64_list")}
+
+
+@pytest.mark.parametrize(
+    ("column", "problem"),
+    [
+        (
+            {"type": "string", "list": True, "max_items": 2},
+            "has a int64_list, string has a bytes_list",
+        ),
+        ({"type": "string"}, "has a int64_list, string has a bytes_list"),
+        ({"type": "int64"}, "has no values, int64 has one"),
+        ({"type": "int64", "shape": (2, 3)}, "has no values, int64 has 6"),
+    ],
+)
+def test_what_tensorflow_parses_itself_has_no_empty_feature_but_of_lists(column, problem):
+    columns = {"s": Column(missing="allow", **column)}
+    payload = example(s=[])  # of int64
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        parsing.parse(tf.constant([payload]), columns)
+    assert examples.parse_columns([payload], columns, {})[1] == {}
+    _, bad = examples.parse_columns([payload], columns, {}, exact=True)
+    assert bad == {0: ("s", "type", "[]", problem)}
+
+
+def test_an_empty_list_is_one_to_tensorflow_too():
+    columns = {"s": Column(type="int64", list=True, max_items=2)}
+    batch, bad = examples.parse_columns([example(s=[])], columns, {}, exact=True)
+    assert batch.to_pylist() == [{"s": []}] and not bad
+    assert parsing.parse(tf.constant([example(s=[])]), columns)["s"].numpy().tolist() == [[-1, -1]]

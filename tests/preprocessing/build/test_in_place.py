@@ -93,6 +93,15 @@ def test_the_manifest_names_their_files_and_nothing_is_copied(theirs, tmp_path, 
     assert not list(records(tmp_path).glob("_tmp*"))
 
 
+def test_an_empty_feature_of_another_type_is_refused(theirs, tmp_path):
+    """To TensorFlow, which will read these records as they are, it is no missing value."""
+    payload = examples.example(id=1, name=b"a", size=[], label=0)  # of int64
+    examples.write(theirs / "train-d.tfrecord", [payload])
+    line = r"train-d\.tfrecord': row 1: column 'size' has a int64_list, float32 has a float_list\. "
+    with pytest.raises(errors.DataError, match=line):
+        run(make(theirs, in_place="values"), tmp_path)
+
+
 def test_what_is_unchanged_is_not_read_again(theirs, tmp_path, monkeypatch):
     _, made = run(make(theirs), tmp_path)
     monkeypatch.setattr(shard_check, "checksum_of", None)

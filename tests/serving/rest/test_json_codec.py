@@ -13,6 +13,7 @@ import tensorflow as tf
 from pipeline import config
 from serving.rest import json_codec
 from serving.rest.json_codec import BadRequest
+from tests.preprocessing import examples
 from tests.preprocessing.tables import make_config
 
 COLUMNS = {
@@ -243,6 +244,55 @@ def test_what_is_no_example_or_lacks_a_column():
         with pytest.raises(BadRequest) as failed:
             _read({"signature_name": "examples", "instances": rows})
         assert str(failed.value) == message
+
+
+_LIST = {"list": True, "max_items": 2}
+LISTS = {
+    "tags": config.Column(type="string", missing="allow", **_LIST),
+    "seen": config.Column(type="int64", min=0, on_longer="truncate", **_LIST),
+}
+
+
+def _read_lists(*rows):
+    encoded = [{"b64": base64.b64encode(examples.example(**row)).decode()} for row in rows]
+    data = DATA.model_copy(update={"columns": LISTS})
+    body = {"signature_name": "examples", "instances": encoded}
+    return json_codec.read(body, data, SIGNATURES, dates={"tags": ("iso",)})
+
+
+def test_serialized_examples_hold_lists_of_any_length():
+    rows = [{"tags": [b"a", b"b"], "seen": [1, 2, 3]}, {"seen": []}, {"tags": b"c", "seen": 7}]
+    found = _read_lists(*rows)
+    assert found.feeds["examples"].tolist() == [examples.example(**row) for row in rows]
+    assert found.undated == {"tags": (3, "'a'")}
+
+
+@pytest.mark.parametrize(
+    ("row", "problem"),
+    [
+        (
+            {"tags": [b"a", b"b", b"c"], "seen": []},
+            "column 'tags' is \"['a', 'b', 'c']\", allowed are 2 items; see max_items and "
+            "on_longer",
+        ),
+        ({"seen": [0.5]}, "column 'seen' has a float_list, int64 has a int64_list"),
+        (
+            {"seen": [], "tags": []},  # of int64, which TensorFlow would refuse
+            "column 'tags' has a int64_list, string has a bytes_list",
+        ),
+        ({"tags": [b"a"]}, "column 'seen' has no value"),
+        ({"seen": [-5, 1]}, "column 'seen' is [-5, 1], allowed is 0 or more"),
+        (
+            {"seen": [1, -1]},
+            "column 'seen' is '[1, -1]', with an item -1, which stands for none; if it is an item, "
+            "give the column another default",
+        ),
+    ],
+)
+def test_lists_of_serialized_examples_are_held_to_the_rules(row, problem):
+    with pytest.raises(BadRequest) as failed:
+        _read_lists({"seen": [1]}, row)
+    assert str(failed.value) == f"instances[1]: {problem}"
 
 
 OUTPUTS = {
