@@ -144,14 +144,17 @@ def _warn_of_copies(data: config.Data, made: manifest.Manifest) -> Iterator[str]
 
 
 def _warn_of_one_class(data: config.Data, made: manifest.Manifest) -> Iterator[str]:
-    """Yields a line for train if all its rows have the same label, else for each such split, and
-    for each label."""
+    """Yields a line for train if all its rows have the same label, or none, else for each such
+    split, and for each label."""
     for target in data.every_label:
         for name in sorted(made.statistics, key=lambda name: name != "train"):
             label = made.statistics[name].columns.get(target)
             what = "" if name == "train" else ": it cannot show how good a model is"
-            if label is not None and data.labels and not label.count:
-                yield f"label {target!r} is missing in all rows of {name}{what}"
+            if label is not None and not label.count and made.splits[name].records:
+                nothing = what or ": nothing can be learned of it"
+                yield f"label {target!r} is missing in all rows of {name}{nothing}"
+                if name == "train":
+                    break
             if label is not None and label.distinct == 1 and label.count > 1:
                 same = "the same" + " as float32" * (data.columns[target].type == "float32")
                 yield f"label {target!r} is {same} in all {label.count:,} rows of {name}{what}"
@@ -264,11 +267,17 @@ def _warn_of_no_values(data: config.Data, made: manifest.Manifest) -> list[str]:
     rows that are dropped for want of a label, a first config cannot know it."""
     train = made.statistics.get("train")
     columns = train.columns if train and made.splits["train"].records else {}
+    empty = {name: one for name, one in columns.items() if name in data.columns and not one.count}
     return [
-        f"column {name!r} has no value in train: nothing is learned from its features"
-        for name, one in columns.items()
-        if name in data.columns and not one.count
+        f"column {name!r} {_describe_nothing(one)} in train: nothing is learned from its features"
+        for name, one in empty.items()
+        if name not in data.every_label
     ]
+
+
+def _describe_nothing(found: manifest.ColumnStatistics) -> str:
+    """Says what a column without values has; lists may be there, and empty."""
+    return "has only empty lists" if found.lengths and found.lengths.count else "has no value"
 
 
 def _warn_of_small_shards(data: config.Data, made: manifest.Manifest) -> list[str]:

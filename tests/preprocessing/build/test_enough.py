@@ -14,6 +14,11 @@ from tests.preprocessing import tables
 
 CLASSES = {**tables.COLUMNS, "label": {"type": "string", "vocabulary": {}}}
 NUMBERS = {**tables.COLUMNS, "label": {"type": "float32"}}
+LISTS = {
+    **tables.COLUMNS,
+    "name": {"type": "string", "list": True, "max_items": 2, "missing": "allow"},
+    "size": {"type": "float32", "list": True, "max_items": 2, "missing": "allow"},
+}
 
 
 def _run(root, lines, **options):
@@ -110,6 +115,24 @@ def _warnings(capsys):
             },
             ["column 'size' has no value in train: nothing is learned from its features"],
         ),
+        (
+            [f'{n},"","",{n % 2}' for n in range(300)],
+            {"columns": LISTS},
+            [
+                "column 'name' has only empty lists in train: nothing is learned from its features",
+                "column 'size' has only empty lists in train: nothing is learned from its features",
+            ],
+        ),
+        (
+            [f'{n},,"{"" if n % 9 else 1}",{n % 2}' for n in range(300)],
+            {"columns": LISTS},
+            ["column 'name' has no value in train: nothing is learned from its features"],
+        ),
+        (
+            [f"{n},n,1," for n in range(300)],
+            {"columns": {**tables.COLUMNS, "label": {"type": "int64", "missing": "allow"}}},
+            ["label 'label' is missing in all rows of train: nothing can be learned of it"],
+        ),
     ],
 )
 def test_what_is_likely_to_disappoint_is_a_warning(tmp_path, capsys, lines, options, warnings):
@@ -146,6 +169,24 @@ def test_infinite_values_that_are_allowed_are_counted(tmp_path, capsys):
         "warning: column 'size' has 2 infinite values, which its limits allow: a feature of it "
         "needs a clip step"
     ]
+
+
+@pytest.mark.parametrize(
+    ("missing", "message"),
+    [
+        ("reject", r"row \d+: column 'label' has no value\. To leave out bad rows"),
+        (
+            "drop",
+            r"none of 20 rows is left: 20 dropped, 0 bad\. Dropped were those with no value in "
+            r"'label' \(data\.columns\.label\.missing: drop\)$",
+        ),
+    ],
+)
+def test_a_label_that_all_rows_lack_is_one_line(tmp_path, missing, message):
+    columns = {**tables.COLUMNS, "label": {"type": "int64", "missing": missing}}
+    with pytest.raises(errors.DataError, match=message) as raised:
+        _run(tmp_path, [f"{n},n,1," for n in range(20)], columns=columns)
+    assert raised.value.exit_code == 65 and "\n" not in str(raised.value)
 
 
 def _of_two_labels(root, size):
