@@ -143,28 +143,16 @@ class Corrected(base.Source):
             numbers=numbers[kept],
             letters=tuple(letter for letter in rows.letters if letter not in repaired),
         )
-        if changes:
-            taken = pa.array(list(changes), pa.int64())
-            yield dataclasses.replace(
-                rows,
-                batch=_patch(rows.batch.take(taken), list(changes.values())),
-                numbers=numbers[list(changes)],
-                letters=(),
-            )
-        if repaired:
-            yield self._build_new_rows(rows, [wanted[letter.row] for letter in repaired])
+        yield from _patch_rows(rows, changes)
+        yield from self._build_new_rows(rows, [wanted[letter.row] for letter in repaired])
 
-    def _build_new_rows(self, rows: base.Rows, found: list[Correction]) -> base.Rows:
-        """Returns rows made from corrections alone: the raw rows could not be parsed."""
+    def _build_new_rows(self, rows: base.Rows, found: list[Correction]) -> Iterator[base.Rows]:
+        """Yields rows made from corrections alone: the raw rows could not be parsed."""
         empty = pa.nulls(len(found))
         batch = pa.record_batch([empty] * len(self.data.columns), list(self.data.columns))
         numbers = np.array([one.row for one in found])
-        return dataclasses.replace(
-            rows,
-            batch=_patch(batch, [self._select_changes(one, {}) for one in found]),
-            numbers=numbers,
-            letters=(),
-        )
+        changes = {place: self._select_changes(one, {}) for place, one in enumerate(found)}
+        yield from _patch_rows(dataclasses.replace(rows, batch=batch, numbers=numbers), changes)
 
     def _select_changes(self, one: Correction, shown: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the corrected values; `None` for a text that stands for a missing value. Raises
@@ -192,7 +180,25 @@ class Corrected(base.Source):
                 )
 
 
-def _patch(batch: pa.RecordBatch, changes: list[dict[str, Any]]) -> pa.RecordBatch:
+def _patch_rows(rows: base.Rows, changes: Mapping[int, Mapping[str, Any]]) -> Iterator[base.Rows]:
+    """Yields the rows at the places of `changes`, with these. Each with a list to change is alone:
+    an item of another type gives its column another, in which lists of other rows would differ."""
+    numbers, schema = rows.list_numbers(), rows.batch.schema
+    nested = {field.name for field in schema if pa.types.is_nested(field.type)}
+    alone = [
+        place
+        for place, change in changes.items()
+        if any(isinstance(value, list) or name in nested for name, value in change.items())
+    ]
+    others = [place for place in changes if place not in set(alone)]
+    for places in (others, *([place] for place in alone)):
+        if places:
+            batch = rows.batch.take(pa.array(places, pa.int64()))
+            patched = _patch(batch, [changes[place] for place in places])
+            yield dataclasses.replace(rows, batch=patched, numbers=numbers[places], letters=())
+
+
+def _patch(batch: pa.RecordBatch, changes: list[Mapping[str, Any]]) -> pa.RecordBatch:
     """Returns a batch with new values: of its types, or as text where a value has another."""
     arrays = []
     for name, array in zip(batch.schema.names, batch.columns, strict=True):
@@ -203,20 +209,40 @@ def _patch(batch: pa.RecordBatch, changes: list[dict[str, Any]]) -> pa.RecordBat
 
 
 def _replace_values(array: pa.Array, new: list[Any]) -> pa.Array:
-    """Returns a column with new values from JSON; `...` keeps the old one."""
+    """Returns a column with new values from JSON; `...` keeps the old one. A list is alone."""
+    listed = any(isinstance(value, list) for value in new)
     text = pa.types.is_binary(array.type) or pa.types.is_large_binary(array.type)
+    # To Arrow a text is a list of characters; here it is one that `separator` cuts.
+    text |= pa.types.is_nested(array.type) and any(isinstance(value, str) for value in new)
     if not text and not pa.types.is_null(array.type):
         mixed = [o if n is ... else n for o, n in zip(array.to_pylist(), new, strict=True)]
         try:
             return pa.array(mixed, array.type)
         except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, OverflowError):
-            array = _convert_to_text(array)
-    elif any(isinstance(value, list) for value in new):
-        return pa.array([None if n is ... else n for n in new])
+            if not listed and any(n is ... for n in new):
+                array = _convert_to_text(array)
+    if listed:
+        return _build_lists(new)
     mixed = [
         o if n is ... else _encode_text(n) for o, n in zip(array.to_pylist(), new, strict=True)
     ]
     return pa.array(mixed, pa.binary())
+
+
+def _build_lists(new: list[list[Any]]) -> pa.Array:
+    """Returns lists from JSON; those with items of several types as texts, as JSON has them."""
+    try:
+        return pa.array(new)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        texts = [[_format_item(item) for item in items] for items in new]
+        return pa.array(texts, pa.list_(pa.string()))
+
+
+def _format_item(item: Any) -> str | None:
+    """Returns an item as a text; `None`, which no item may be, of what has items itself."""
+    if item is None or isinstance(item, str):
+        return item
+    return None if isinstance(item, list | dict) else json.dumps(item)
 
 
 def _convert_to_text(array: pa.Array) -> pa.Array:

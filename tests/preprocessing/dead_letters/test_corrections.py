@@ -16,6 +16,7 @@ from preprocessing.dead_letters.corrections import Correction
 from preprocessing.rows import validate
 from preprocessing.sources.base import RawFile
 from tests.preprocessing import idx_files, tables
+from tests.preprocessing.list_files import FORMATS
 
 
 def _read(data: config.Data, *found: Correction) -> list[validate.Good]:
@@ -151,6 +152,59 @@ def test_json_lines_and_parquet(tmp_path):
         ]
         (again,) = [x for x in again if x.row == letter.row]
         assert again.reason == "type" and again.value == "one"
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in FORMATS if name not in ("csv_without_quotes", "tfrecord_gz")]
+)
+def test_lists(tmp_path, name):
+    """Each row has its own new values, and keeps its other lists, whatever becomes of the rest."""
+    form = FORMATS[name]
+    own = {"tags": ("string", "|"), "seen": ("int64", " "), "prices": ("float32", ";")}
+    columns = {"id": {"type": "int64"}, "label": {"type": "int64", "max": 1}}
+    for column, (kind, separator) in own.items():
+        separator = "json" if form.json else separator
+        given = {"type": kind, "list": True, "max_items": 3, "separator": separator}
+        columns[column] = given
+    plain = {"label": 1, "tags": ["x", "y"], "seen": [4, 5], "prices": [0.5]}
+    rows = [{"id": n, **plain} for n in range(7)]
+    changed: dict[int, tuple[dict, dict]] = {
+        1: ({"tags": ["a"] * 4}, {"tags": ["a", "é"]}),
+        2: ({"label": 7}, {"label": 0}),
+        3: ({"seen": [1, 2, 3, 4]}, {"seen": [1, "x"]}),
+        4: ({"tags": ["b"] * 4}, {"tags": '["c", "d"]' if form.json else "c|d"}),
+        5: ({"prices": [0.5] * 4}, {"prices": [1, 0.25], "seen": []}),
+        6: ({"tags": ["a"] * 4}, {"tags": ["a", 1]}),
+    }
+    raw = [{**row, **changed.get(row["id"], ({}, {}))[0]} for row in rows]
+    path = tmp_path / f"in.{name}"
+    path.write_bytes(form.write(raw))
+    data = tables.make_config(path, columns, source=form.source, error_budget=9).data
+    bad = {int(letter.raw["id"]): letter for letter in _letters(data)}
+    assert list(bad) == list(changed)
+    found = [_correct(bad[n], f"train/files/in.{name}", **new) for n, (_, new) in changed.items()]
+    good = _read(data, *found)
+    expected = {n: {**row, **changed.get(n, ({}, {}))[1]} for n, row in enumerate(rows)}
+    expected[4]["tags"], expected[6]["tags"] = ["c", "d"], ["a", "1"]
+    del expected[3]
+    assert {row["id"]: row for row in _rows(good).values()} == expected
+    [again] = [letter for part in good for letter in part.letters]
+    assert (again.row, again.column, again.reason) == (bad[3].row, "seen", "type")
+
+
+def test_items_that_may_be_read_in_two_ways_are_refused(tmp_path):
+    prices = {"type": "float32", "list": True, "max_items": 3}
+    columns = {"id": {"type": "int64"}, "prices": prices, "label": {"type": "int64"}}
+    path, file = tmp_path / "in.csv", "train/files/in.csv"
+    path.write_text("id;prices;label\n1;1,5|2;0\n2;x;1\n")
+    rules = {"delimiter": ";", "decimal": ","}
+    data = tables.make_config(path, columns, error_budget=9, csv=rules).data
+    [bad] = _letters(data)
+    for value in (["2", "2,5"], "2|2,5", ["2.5"]):
+        with pytest.raises(errors.DataError, match=r"'prices': '.*2[.,]5' may be read in two ways"):
+            _read(data, _correct(bad, file, prices=value))
+    good = _read(data, _correct(bad, file, prices=[2.5, 1]))
+    assert [row["prices"] for row in _rows(good).values()] == [[1.5, 2.0], [2.5, 1.0]]
 
 
 def test_images_are_kept_and_only_their_label_is_corrected(tmp_path):
