@@ -11,6 +11,8 @@ from pipeline import config
 from preprocessing.arrow import arrow_types
 from preprocessing.rows import rules
 
+_LIST = {"list": True, "max_items": 3}
+
 
 def _broken(values, **column) -> dict[str, list[int]]:
     declared = config.Column(**column)
@@ -96,6 +98,18 @@ def test_a_slice_is_evaluated_on_its_own_rows():
         ("missing", {"type": "float32"}, "is 'v', which means a missing value"),
         ("type", {"type": "int64"}, "is 'v', not int64"),
         ("type", {"type": "int64", "shape": [2]}, "is 'v', not int64 of [2]"),
+        ("type", {"type": "int64", **_LIST}, "is 'v', not a list of int64"),
+        ("overflow", {"type": "float32", **_LIST}, "is 'v', too large for a list of float32"),
+        (
+            "json",
+            {"type": "int64", **_LIST, "separator": "json"},
+            "is 'v', no JSON array of single values, such as [1, 2]",
+        ),
+        (
+            "finite",
+            {"type": "float32", **_LIST},
+            "is 'v', not a finite number, which each item of a list must be",
+        ),
         ("overflow", {"type": "float32"}, "is 'v', too large for float32"),
         ("encoding", {"type": "string"}, "is 'v', not UTF-8 text without NUL"),
         ("range", {"type": "int64", "min": 0, "max": 9}, "is v, allowed is 0 to 9"),

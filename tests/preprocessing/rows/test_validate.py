@@ -270,3 +270,19 @@ def test_an_item_that_opens_a_quote_is_at_fault():
         "is 'a|\"b', with an item that opens a quote and does not close it: quotes keep no '|' "
         "together; see separator"
     )
+
+
+def test_what_is_no_list_of_the_type_is_named():
+    columns = {
+        "seen": {"type": "int64", "list": True, "max_items": 9, "separator": "json"},
+        "label": {"type": "int64"},
+    }
+    texts = ["[1, 2]", "[1, 'x']", "[1, [2]]", "[1.5]", "7"]
+    batch = pa.record_batch([pa.array(texts), pa.array([0] * 5)], list(columns))
+    good = validate.enforce(base.Rows(batch), tables.make_config("x", columns).data, "train")
+    assert [(one.row, one.reason, one.problem) for one in good.letters] == [
+        (1, "type", "is \"[1, 'x']\", not a list of int64"),
+        (2, "json", "is '[1, [2]]', no JSON array of single values, such as [1, 2]"),
+        (3, "type", "is '[1.5]', not a list of int64"),
+        (4, "json", "is '7', no JSON array of single values, such as [1, 2]"),
+    ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import re
 import xml.etree.ElementTree as ElementTree
 
@@ -9,7 +11,9 @@ import pytest
 
 from pipeline.config.drift_config import Drift
 from pipeline.records import drift
+from preprocessing.build import job
 from preprocessing.statistics import drift_page
+from tests.preprocessing import tables
 from tests.support.drifted import make_records
 
 
@@ -52,3 +56,38 @@ def test_each_side_has_its_own_color(page):
         middle[side] = sum(places) / sum(heights)
         assert f'<span style="color:{color}">&#9632;</span> {side}: ' in page
     assert middle["A"] < middle["B"]
+
+
+def _make_lists(root, name: str, fewest: int) -> drift.RecordSplit:
+    """Makes records of 400 lists of `fewest` items or up to three more, with the same shares."""
+    columns = {
+        "id": {"type": "int64"},
+        "tags": {"type": "string", "list": True, "max_items": 9},
+        "label": {"type": "int64"},
+    }
+    lines = [f'{n},"{"|".join(["a"] * (fewest + n % 4))}",{n % 2}' for n in range(400)]
+    (root / f"{name}.csv").write_text(tables.text(*lines, header=",".join(columns)))
+    made = tables.make_config(root / f"{name}.csv", columns, split={"eval": 0})
+    with contextlib.redirect_stdout(io.StringIO()):
+        job.run(made.model_copy(update={"name": name}), str(root))
+    return drift.find(name, str(root))
+
+
+def test_lists_show_how_far_apart_their_lengths_are(tmp_path):
+    a, b = (_make_lists(tmp_path, name, fewest) for name, fewest in (("short", 0), ("long", 4)))
+    text = drift_page.render(drift.compare(a, b, Drift()), a, b)
+    section = re.findall(r"<h2>(tags .*?)</section>", text, re.DOTALL)[0]
+    assert '<b class="bad">drifted</b>' in section
+    assert "<dt>distance</dt><dd>JS 0.000 ± 0.000</dd>" in section
+    assert re.search(
+        r"<dt>distance of items a row</dt><dd>KS 1\.000 ± 0\.000</dd>"
+        r"<dt>limit of items a row</dt><dd>0\.\d{3}</dd>",
+        section,
+    )
+    plot = section.partition("<figcaption>items a row</figcaption>")[2].partition("</svg>")[0]
+    bars = list(ElementTree.fromstring(f"{plot}</svg>").iter("rect"))
+    places = {
+        color: [float(bar.get("x")) for bar in bars if bar.get("fill") == color]
+        for color in ("#3b6ea5", "#e08a2c")
+    }
+    assert max(places["#3b6ea5"]) < min(places["#e08a2c"])

@@ -18,6 +18,8 @@ from preprocessing.statistics import stats_page
 from tests.preprocessing import tables
 from tests.support import commands
 
+_FIGURE = re.compile(r"<dt>([^<]*)</dt><dd>([^<]*)</dd>")
+
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory) -> tuple[manifest.Manifest, pathlib.Path]:
@@ -90,6 +92,37 @@ def test_of_lists_as_of_numbers_the_share_of_rows_is_missing():
         },
     )
     assert "<dt>missing</dt><dd>50.00%</dd>" in stats_page.render(contents, "t")
+
+
+def test_lists_show_how_many_items_a_row_has(tmp_path):
+    lists = {"list": True, "max_items": 9, "separator": " ", "missing": "allow"}
+    columns = {
+        "id": {"type": "int64"},
+        "tags": {"type": "string", **lists},
+        "seen": {"type": "int64", **lists},
+        "none": {"type": "float32", **lists},
+        "label": {"type": "int64"},
+    }
+    # Of 200 lists each has 0 to 3 items; of `seen` every fifth is missing, the others have 2 or 4.
+    seen = [None if n % 5 == 0 else "7 8" if n % 2 else "1 2 3 4" for n in range(200)]
+    lines = [f'{n},"{" ".join(["a"] * (n % 4))}",{seen[n] or ""},"",{n % 2}' for n in range(200)]
+    (tmp_path / "in.csv").write_text(tables.text(*lines, header=",".join(columns)))
+    with contextlib.redirect_stdout(io.StringIO()):
+        found = job.run(
+            tables.make_config(tmp_path / "in.csv", columns, split={"eval": 0}), str(tmp_path)
+        )
+    sections = dict(re.findall(r"<h2>(\w+) (.*?)</section>", stats_page.render(found, "t")))
+    figures = {name: dict(_FIGURE.findall(text)) for name, text in sections.items()}
+    assert "<small>string, lists</small>" in sections["tags"]
+    own = {"items a row": "1.5", "fewest": "0", "most": "3", "99 %": "3"}
+    assert figures["tags"] == {"values": "300", "missing": "0.00%", **own, "different": "1"}
+    own = {"items a row": "3", "fewest": "2", "most": "4", "99 %": "4"}
+    some = {"values": "480", "missing": "20.00%", **own, "min": "1", "max": "8"}
+    assert some.items() <= figures["seen"].items()
+    own = {"items a row": "0", "fewest": "0", "most": "0", "99 %": "0"}
+    assert figures["none"] == {"values": "0", "missing": "0.00%", **own}
+    assert "no values</text>" in sections["none"] and "<rect" in sections["seen"]
+    assert "items a row" not in figures["id"]
 
 
 def test_the_command(made):
