@@ -10,7 +10,7 @@ from benchmarks.peers import summary
 from benchmarks.peers.suites import SUITES, Suite
 from pipeline.pages import charts, document
 
-_BAR, _NAMES, _WIDTH = 22, 300, 560  # pixels
+_BAR, _NAMES, _WIDTH = 22, 360, 660  # pixels
 _LEAD = (
     "The same data and the same work on the same machine, in turns. Figures are medians of the "
     "rounds. Processor seconds change less "
@@ -39,7 +39,11 @@ def _render_section(suite: Suite, kept: dict[str, Any]) -> str:
         [summary.list_cells(row, suite) for row in rows],
         right=range(1, len(suite.figures) + 2),
     )
-    return document.section(suite.title, document.figures(*figures), table)
+    command = f"<p>Measured by <code>make bench-peers ONLY={suite.name}</code>.</p>"
+    missed = [document.escape(line) for line in summary.describe_missed(rows)]
+    lost = "<p>Where we lose:</p><ul>" + "".join(f"<li>{line}</li>" for line in missed) + "</ul>"
+    parts = [command, document.figures(*figures), table, lost if missed else ""]
+    return document.section(suite.title, *parts)
 
 
 def _render_bars(rows: list[summary.Row], key: str, form: str) -> str:
@@ -53,7 +57,7 @@ def _render_bars(rows: list[summary.Row], key: str, form: str) -> str:
         color = charts.ORANGE if row.program.title.startswith("this project") else charts.BLUE
         drawn.append(
             f'<text class="ink" x="{_NAMES - 6}" y="{top + 15}" text-anchor="end">'
-            f"{html.escape(row.program.title[:48])}</text>"
+            f"{html.escape(row.program.title)}</text>"
             f'<rect x="{_NAMES}" y="{top + 3}" width="{value * scale:.1f}" height="{_BAR - 6}" '
             f'fill="{color}"/>'
             f'<text class="ink" x="{_NAMES + value * scale + 5:.1f}" y="{top + 15}">'

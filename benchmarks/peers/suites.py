@@ -9,6 +9,7 @@ from typing import Any
 
 from benchmarks.peers import workload
 from benchmarks.peers.environments import OWN
+from benchmarks.peers.quality import flights
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,12 +27,14 @@ class Program:
     A module that stands for several programs is named by `module`, with the `argument` of each.
 
     `against` is the program of ours that it is compared with, the first one if empty; `goal` is how
-    many times its main figure that one's should be; `without` says why it has no figures."""
+    many times its main figure that one's should be, and `why` says what it need not do that ours
+    does; `without` says why it has no figures."""
 
     name: str
     title: str
     environment: str = OWN
     goal: float | None = None
+    why: str = ""
     without: str = ""
     module: str = ""
     argument: str = ""
@@ -56,6 +59,8 @@ class Suite:
         return f"{package}.{program.module or program.name}"
 
 
+_IN_MEMORY = "its features lie in memory as arrays: it reads, parses and looks up nothing"
+_ARRAYS = "its records are arrays of numbers: it parses no examples and looks up no ids"
 _CPU = Figure("cpu", "processor s per 1,000", "{:.4f}")
 _TRAINING = Suite(
     "training",
@@ -63,9 +68,21 @@ _TRAINING = Suite(
     workload.prepare,
     (
         Program("ours", "this project, make train STRATEGY=none"),
-        Program("session_loop", "a tf.compat.v1 session loop by hand", goal=1.0),
-        Program("keras_fit", "tf.keras, fit", goal=1.5),
-        Program("torch_loop", "PyTorch, features ready in memory", "torch", goal=1.0),
+        Program(
+            "session_loop",
+            "a tf.compat.v1 session loop by hand",
+            goal=1.0,
+            why="it writes no checkpoints and no summaries, and counts no records",
+        ),
+        Program(
+            "keras_fit",
+            "tf.keras, fit",
+            goal=1.5,
+            why="two thirds of a step are products of matrices, which are the same in both",
+        ),
+        Program(
+            "torch_loop", "PyTorch, features ready in memory", "torch", goal=1.0, why=_IN_MEMORY
+        ),
         Program("deepctr_estimator", "DeepCTR, WDLEstimator", "deepctr"),
     ),
     (Figure("rate", "examples/s"), _CPU, Figure("auc", "test AUC", "{:.4f}")),
@@ -77,10 +94,10 @@ _INPUT = Suite(
     (
         Program("ours", "this project's training input"),
         Program("tfrecord_dataset", "TFRecordDataset, shuffle buffer", goal=0.95),
-        Program("grain_reader", "Grain, ArrayRecord", "grain", goal=1.0),
-        Program("streaming_reader", "MosaicML Streaming, MDS", "streaming", goal=1.0),
-        Program("litdata_reader", "LitData", "litdata", goal=1.0),
-        Program("webdataset_reader", "WebDataset, tar", "webdataset", goal=1.0),
+        Program("grain_reader", "Grain, ArrayRecord", "grain", goal=1.0, why=_ARRAYS),
+        Program("streaming_reader", "MosaicML Streaming, MDS", "streaming", goal=1.0, why=_ARRAYS),
+        Program("litdata_reader", "LitData", "litdata", goal=1.0, why=_ARRAYS),
+        Program("webdataset_reader", "WebDataset, tar", "webdataset", goal=1.0, why=_ARRAYS),
     ),
     (
         Figure("rate", "examples/s"),
@@ -109,18 +126,27 @@ def _list_server_programs() -> tuple[Program, ...]:
                 f"keras_{n}_{m}",
                 f"tf.keras, ParameterServerStrategy: {trainers}",
                 goal=1.0,
+                why=_IN_MEMORY,
                 module="keras_servers",
                 argument=sizes,
                 against=ours,
             )
         )
-    one = Program("one", "this project, one process", goal=0.88, module="ours", argument="1,0")
+    one = Program(
+        "one",
+        "this project, one process",
+        goal=0.88,
+        why="no parameters and no gradients cross between processes",
+        module="ours",
+        argument="1,0",
+    )
     torch = [
         Program(
             f"torch_{n}",
             f"PyTorch, DDP by gloo: {n} {'trains' if n == 1 else 'train'}",
             "torch",
             goal=1.0,
+            why=_IN_MEMORY,
             module="torch_ddp",
             argument=str(n),
             against=f"ours_{n}_1",
@@ -146,6 +172,7 @@ _TABLE = Suite(
         Program("ours", "this project, make preprocess: rules, statistics, checksums"),
         Program("pyarrow_by_hand", "pyarrow and tf.train.Example, no checks", goal=0.5),
         Program("pandas_by_hand", "pandas and tf.train.Example, no checks", goal=0.5),
+        Program("tf_transform", "tf.Transform: means, deviations, vocabularies", "tf_transform"),
     ),
     (Figure("rate", "rows/s"), _CPU),
 )
@@ -162,4 +189,16 @@ _QUALITY = Suite(
     ),
     (Figure("auc", "test AUC", "{:.4f}"), Figure("seconds", "s to train", "{:.0f}")),
 )
-SUITES = {suite.name: suite for suite in (_TRAINING, _SERVERS, _INPUT, _TABLE, _QUALITY)}
+_FLIGHTS = dataclasses.replace(
+    _QUALITY,
+    name="quality_flights",
+    title="Other kinds of models on flights",
+    prepare=flights.prepare,
+    programs=(
+        Program("ours", "this project, make train CONFIG=flights"),
+        Program("lightgbm_trees", "LightGBM, categories as they are", "lightgbm"),
+        Program("logistic", "scikit-learn, logistic regression, ids one-hot", "lightgbm"),
+    ),
+    package="benchmarks.peers.quality",
+)
+SUITES = {s.name: s for s in (_TRAINING, _SERVERS, _INPUT, _TABLE, _QUALITY, _FLIGHTS)}

@@ -23,12 +23,17 @@ class Row:
     failure: str
 
     @property
+    def is_missed(self) -> bool:
+        """Whether ours is short of its goal."""
+        goal, ratio = self.program.goal, self.ratio
+        return goal is not None and ratio is not None and ratio < goal
+
+    @property
     def verdict(self) -> str:
         """Returns the goal, and whether it is met."""
         if self.program.goal is None or self.ratio is None:
             return ""
-        met = self.ratio >= self.program.goal
-        return f"≥ {self.program.goal:g}: {'met' if met else 'missed'}"
+        return f"≥ {self.program.goal:g}: {'missed' if self.is_missed else 'met'}"
 
 
 def list_rows(suite: Suite, kept: dict[str, Any]) -> list[Row]:
@@ -65,6 +70,16 @@ def _compute_medians(suite: Suite, done: list[dict[str, float]]) -> dict[str, fl
     }
 
 
+def describe_missed(found: list[Row]) -> list[str]:
+    """Returns a line for each goal that is missed: what the program need not do that ours does."""
+    return [
+        f"{row.program.title}: {row.ratio:.2f} of it, the goal is {row.program.goal:g}; "
+        f"{row.program.why}"
+        for row in found
+        if row.is_missed
+    ]
+
+
 def list_titles(suite: Suite) -> list[str]:
     """Returns the titles of the columns of `list_cells`."""
     return ["program", *(figure.title for figure in suite.figures), "ours is", "goal", "versions"]
@@ -83,9 +98,8 @@ def list_cells(row: Row, suite: Suite) -> list[str]:
 
 
 def format_table(found: list[Row], suite: Suite) -> str:
-    """Returns a table in Markdown."""
+    """Returns a table in Markdown, and a line for each goal that is missed."""
     lines = [list_titles(suite), ["---", *["--:"] * (len(suite.figures) + 1), "---", "---"]]
     lines += [list_cells(row, suite) for row in found]
-    return "\n".join(
-        ["", f"### {suite.title}", "", *(f"| {' | '.join(line)} |" for line in lines), ""]
-    )
+    drawn = [f"| {' | '.join(line)} |" for line in lines]
+    return "\n".join(["", f"### {suite.title}", "", *drawn, "", *describe_missed(found)])

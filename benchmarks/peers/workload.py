@@ -107,6 +107,7 @@ def _build_settings(job: config.Config, contents: manifest.Manifest, folder: str
     }
     return {
         **found,
+        "job": JOB,
         "label": "label",
         "records": records,
         "table": str(job.data.inputs["train"]["files"]),

@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
+import importlib.machinery
+import importlib.util
 import pathlib
 import shutil
+import sys
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from streaming import MDSWriter, StreamingDataLoader, StreamingDataset
-from streaming.base.util import clean_stale_shared_memory
 
 from benchmarks.peers.input import reading
 
 
+def _import_streaming() -> Any:
+    """Returns the package. Its parts for images import two names of torchvision, which does not fit
+    the CPU build of torch; nothing here uses them."""
+    parts = ("", ".datasets", ".transforms", ".transforms.functional")
+    for name in (f"torchvision{part}" for part in parts):
+        spec = importlib.machinery.ModuleSpec(name, None)
+        sys.modules[name] = importlib.util.module_from_spec(spec)
+    sys.modules["torchvision.datasets"].VisionDataset = object
+    sys.modules["torchvision.transforms.functional"].to_tensor = None
+    import streaming
+    import streaming.base.util
+
+    return streaming
+
+
 def _write(folder: pathlib.Path, rows: np.ndarray) -> None:
     shutil.rmtree(folder)
-    with MDSWriter(out=str(folder), columns={"row": "bytes"}) as writer:
+    with _import_streaming().MDSWriter(out=str(folder), columns={"row": "bytes"}) as writer:
         for row in rows:
             writer.write({"row": row.tobytes()})
 
@@ -26,15 +42,17 @@ class Reader:
 
     def __init__(self, given: dict[str, Any]) -> None:
         folder = reading.convert_once(given, "mds", _write)
-        clean_stale_shared_memory()  # what a killed process leaves keeps the next from starting
-        rows = StreamingDataset(
+        streaming = _import_streaming()
+        # What a killed process leaves keeps the next from starting.
+        streaming.base.util.clean_stale_shared_memory()
+        rows = streaming.StreamingDataset(
             local=str(folder),
             shuffle=True,
             shuffle_seed=given["seed"],
             batch_size=given["batch_size"],
             num_canonical_nodes=1,
         )
-        self._loader = StreamingDataLoader(
+        self._loader = streaming.StreamingDataLoader(
             rows,
             batch_size=given["batch_size"],
             num_workers=2,

@@ -1,4 +1,4 @@
-"""This project: `make train CONFIG=ranking` as it is shipped, on a cluster of four processes."""
+"""This project: `make train` of a job as it is shipped, on a cluster of four processes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import time
 from typing import Any
 
 from benchmarks.peers import measure
-from benchmarks.peers.workload import JOB
 
 
 def main(given: dict[str, Any]) -> None:
@@ -19,7 +18,7 @@ def main(given: dict[str, Any]) -> None:
     storage, begun = pathlib.Path(given["storage"]), time.time()
     with tempfile.TemporaryDirectory(dir=storage / "peers") as folder:
         (pathlib.Path(folder) / "records").symlink_to(storage / "records")
-        command = [sys.executable, "-m", "pipeline", "train", f"--config={JOB}"]
+        command = [sys.executable, "-m", "pipeline", "train", f"--config={given['job']}"]
         subprocess.run([*command, f"--storage={folder}"], check=True, stdout=sys.stderr)
         [result] = pathlib.Path(folder).glob("runs/*/RESULT.json")
         found = json.loads(result.read_text())

@@ -1,5 +1,6 @@
 """The driver, on programs that report at once."""
 
+import dataclasses
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import sklearn.metrics
 
 from benchmarks.peers import environments, measure, page, rounds, summary
 from benchmarks.peers.suites import SUITES, Figure, Program, Suite
+from tests.pipeline.process_help import ROOT
 
 SUITE = Suite(
     "fake",
@@ -49,10 +51,18 @@ def test_the_table_has_ratios_goals_and_reasons(kept):
     assert "one that is not here: has no build for this Python" in table
 
 
-def test_the_page_has_every_program(kept, tmp_path, monkeypatch):
-    monkeypatch.setitem(SUITES, "fake", SUITE)
+def test_the_page_has_every_program_its_command_and_where_ours_loses(kept, tmp_path, monkeypatch):
+    ours, other, *others = SUITE.programs
+    other = dataclasses.replace(other, goal=2.5, why="it reads nothing")
+    suite = dataclasses.replace(SUITE, programs=(ours, other, *others))
+    monkeypatch.setitem(SUITES, "fake", suite)
     shown = page.write(tmp_path, {"fake": kept}).read_text()
-    assert all(program.title in shown for program in SUITE.programs)
+    assert all(program.title in shown for program in suite.programs)
+    assert "make bench-peers ONLY=fake" in shown
+    line = "another: 2.00 of it, the goal is 2.5; it reads nothing"
+    assert line in shown
+    assert line in summary.format_table(summary.list_rows(suite, kept), suite)
+    assert "reads nothing" not in summary.format_table(summary.list_rows(SUITE, kept), SUITE)
 
 
 def test_the_area_is_that_of_scikit_learn():
@@ -72,9 +82,9 @@ def test_processor_seconds_are_those_of_descendants_too(monkeypatch):
 
 @pytest.mark.parametrize("suite", SUITES.values(), ids=list(SUITES))
 def test_every_program_and_every_environment_exists(suite):
-    folder = environments.REQUIREMENTS.parent / suite.name
     for program in suite.programs:
-        assert program.without or (folder / f"{program.module or program.name}.py").is_file()
+        path = f"{suite.module(program).replace('.', '/')}.py"
+        assert program.without or (ROOT / path).is_file()
         if program.environment != environments.OWN:
             pinned = (environments.REQUIREMENTS / f"{program.environment}.txt").read_text().split()
             assert all("==" in line for line in pinned)
