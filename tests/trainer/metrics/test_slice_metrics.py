@@ -61,7 +61,7 @@ def test_accuracy_equals_the_estimator_s(table):
         table.records.build_eval_input_fn("eval"), checkpoint_path=table.checkpoint
     )
     assert row.metrics["accuracy"].value == pytest.approx(metrics["accuracy"], abs=1e-6)
-    assert row.metrics["auc"].value == pytest.approx(metrics["auc"], abs=2e-3)
+    assert row.metrics["auc"].value == pytest.approx(metrics["auc"], abs=1e-6)
     assert row.metrics["log_loss"].value == pytest.approx(metrics["average_loss"], abs=1e-6)
 
 
