@@ -33,6 +33,7 @@ def check(job: config.Config) -> None:
     _check_backup_workers(job.cluster)
     _check_max_workers(job.cluster)
     topology.batch_per_replica(job)
+    _check_split(job.data)
     _check_optimizer(job)
     check_groups(job)
     keep = job.train.keep_checkpoints
@@ -42,6 +43,14 @@ def check(job: config.Config) -> None:
             f"train.keep_checkpoints: {keep} is too few for strategy {strategy!r}, whose workers "
             "delete each other's checkpoints when they resume; use "
             f"keep_checkpoints={_FEWEST_CHECKPOINTS}"
+        )
+
+
+def _check_split(data: config.Data) -> None:
+    if data.has_records and "eval" not in (*data.split.held_out, *data.inputs):
+        raise errors.UsageError(
+            "data.split: holds out nothing for eval, and training evaluates; hold rows out, such "
+            "as split: {eval: 0.1}, or name files in data.inputs.eval"
         )
 
 

@@ -39,9 +39,10 @@ def check(data: Data) -> None:
             raise ValueError(f"{key}: with in_place {why}; {otherwise}")
     cut = [name for name in data.split.held_out if name not in data.inputs]
     if cut:
+        unless = ", unless you train," if cut[0] == "eval" else ""
         raise ValueError(
             f"split: {cut[0]} cannot be cut out of files that are used in place; name files for it "
-            f"in inputs.{cut[0]}, or do without: split: {{eval: 0}}"
+            f"in inputs.{cut[0]}, or{unless} do without: split: {{{cut[0]}: 0}}"
         )
     for name, column in data.columns.items():
         if column.missing == "drop":

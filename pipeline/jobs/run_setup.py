@@ -65,10 +65,12 @@ def check_manifest(job: Job, *, quiet: bool = False) -> manifest.Manifest:
     lists that are mostly padding, of batches with more examples than there are records, and of
     settings without effect.
 
-    Raises `DataError` if the records do not fit the job, and `UsageError` if it has not the
-    statistics that the job's features ask for."""
+    Raises `DataError` if the records do not fit the job or there are none to train on or for eval,
+    and `UsageError` if there are not the statistics that the job's features ask for."""
     found = manifest.read(job.records)
     manifest.check_schema(found, job.config.data, job.records)
+    for name in ("train", "eval"):
+        found.split(name)
     plan = kept_plan.plan(job.config, found)
     of_data = (*coarse.warnings(plan), *padded_lists.warnings(job.config, found))
     warnings = (*of_data, *_warn_of_batch(job, found), *_warn_of_optimizer(job))

@@ -65,7 +65,16 @@ def statistics(values: np.ndarray, **others: Any) -> manifest.ColumnStatistics:
 
 
 def contents(job: config.Config) -> manifest.Manifest:
-    """Returns a manifest of the table, of which only the statistics are used."""
+    """Returns a manifest of the table with the statistics of its columns."""
+    splits = {
+        name: manifest.Split(
+            records=1000,
+            shards=(
+                manifest.Shard(path=name, records=1000, bytes=9000, crc32c="00000000", blocks=(0,)),
+            ),
+        )
+        for name in ("train", "eval")
+    }
     columns = {
         "delay": statistics(DELAY),
         "seats": statistics(np.arange(100)),
@@ -80,9 +89,9 @@ def contents(job: config.Config) -> manifest.Manifest:
         fingerprint="",
         columns=job.data.columns,
         label=job.data.label,
-        block_records=1,
+        block_records=1000,
         sources=(),
-        splits={},
+        splits=splits,
         statistics={
             "train": manifest.Statistics(
                 columns=columns, class_weights=((0, 2.0), (10, 0.5), (20, 1.0), (30, 1.0))

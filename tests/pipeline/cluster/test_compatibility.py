@@ -294,3 +294,12 @@ def test_an_all_reduce_adds_up_between_devices_of_one_kind():
     said = refusal(ALL_REDUCE, "cluster.devices=[/cpu:0,/gpu:0]", gpus=1)
     assert said.startswith("cluster.devices: strategy 'multi_worker_mirrored' adds up between dev")
     assert said.endswith("not /cpu:0, /gpu:0; name only CPUs or only GPUs")
+
+
+def test_training_without_rows_for_eval_is_refused():
+    assert refusal("none", "data.split.eval=0") == (
+        "data.split: holds out nothing for eval, and training evaluates; hold rows out, such as "
+        "split: {eval: 0.1}, or name files in data.inputs.eval"
+    )
+    accept("none", "data.split.eval=0", "data.inputs.eval={images: a, labels: b}")
+    accept("none", "data.split={by: column, column: label, values: {1: train, 2: eval}}")

@@ -52,7 +52,7 @@ def test_a_batch_with_more_examples_than_train_has_records_is_reported(tmp_path,
     job = _job(tmp_path, {"time": FEATURES["time"]})
     found = contents(job.config)
     shard = manifest.Shard(path="s", records=1200, bytes=9000, crc32c="00000000", blocks=(0,))
-    splits = {"train": manifest.Split(records=1200, shards=(shard,))}
+    splits = {**found.splits, "train": manifest.Split(records=1200, shards=(shard,))}
     manifest.write(job.records, found.model_copy(update={"splits": splits, "block_records": 2000}))
     train = job.config.train.model_copy(update={"batch_size": 1200 + more})
     config = job.config.model_copy(update={"train": train})
@@ -131,6 +131,16 @@ def test_records_of_another_schema(tmp_path):
     others.pop("seats")
     manifest.write(job.records, contents(job.config).model_copy(update={"columns": others}))
     with pytest.raises(errors.DataError, match="seats"):
+        run_setup.check_manifest(job)
+
+
+@pytest.mark.parametrize("name", ["train", "eval"])
+def test_training_needs_records_of_both_splits(tmp_path, name):
+    job = _job(tmp_path, {})
+    found = contents(job.config)
+    splits = {**found.splits, name: manifest.Split(records=0, shards=())}
+    manifest.write(job.records, found.model_copy(update={"splits": splits}))
+    with pytest.raises(errors.DataError, match=rf"^split '{name}' has no records; those with rec"):
         run_setup.check_manifest(job)
 
 
