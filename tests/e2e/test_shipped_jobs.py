@@ -19,10 +19,13 @@ from tests.support import samples
 QUICK = ("train.summary_steps=50", "data.block_records=64")
 
 
-def _train(config, storage, *overrides, run="shipped"):
-    """Returns `run.json` of a finished run in a single process."""
+def _train(config, storage, *overrides, run="shipped", strategy="none"):
+    """Returns `run.json` of a finished run, in a single process unless told otherwise; with `None`
+    under the strategy of the config."""
     command = [sys.executable, "-m", "pipeline.launch", f"--config={config}", f"--run={run}"]
-    command += [f"--storage={storage}", "--strategy=none"]
+    command += [f"--storage={storage}"]
+    if strategy is not None:
+        command.append(f"--strategy={strategy}")
     done = subprocess.run(
         [*command, *(f"--set={override}" for override in (*QUICK, *overrides))],
         cwd=ROOT,
@@ -119,13 +122,19 @@ def test_flights_delay_beats_the_mean(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)  # its graph has forty features
-def test_clicks_are_ranked_well_by_the_best_that_can_be_known(tmp_path):
-    """The share of the gain over chance that the true probabilities have, on the same rows."""
+def test_ranking_has_most_of_the_gain_over_chance_under_its_own_strategy(tmp_path):
+    """On four processes, as README has it, but of 40,000 rows and not 300,000: more than half of
+    the gain over chance that the true probabilities have on the same rows, where all rows give 86
+    %. That is too little to see a gradient lost here and there; tests of modes do."""
     table = tmp_path / "ranking.parquet"
     given = (f"data.generate.to={table}", "data.generate.rows=40000")
     command = [sys.executable, "-m", "preprocessing.fetch", "--config=ranking"]
     subprocess.run([*command, *(f"--set={one}" for one in given)], cwd=ROOT, check=True)
-    found = _train("ranking", tmp_path, *given, f"data.inputs.train.files={table}")
+    given += (f"data.inputs.train.files={table}",)
+    found = _train("ranking", tmp_path, *given, strategy=None)
+    assert found["strategy"] == "parameter_server"
+    assert found["topology"] == {"chief": 1, "worker": 1, "ps": 1, "evaluator": 1}
+    assert all(found["readers"][task] > 0 for task in ("chief-0", "worker-0"))
     rows = pyarrow.parquet.read_table(table).to_pydict()
     test = np.array(rows["day"]) == 6
     chance, clicked = (np.array(rows[name])[test] for name in ("p_click", "label"))
