@@ -282,8 +282,8 @@ test-fast: lint ## lint, types, and the tests that need no TensorFlow, Beam or p
 test-slow: $(VENV)/.installed-dev ## what make test leaves out: whole matrices, soaks, shipped jobs
 	@$(PYTEST) slow
 
-test-matrix: $(VENV)/.installed-dev ## save under each mode, resume under each: all pairs, as a table; all Estimators of DeepCTR under each
-	@WHOLE_MATRICES=1 $(PY) -m pytest tests/e2e/test_resume_matrix.py tests/e2e/test_deepctr.py
+test-matrix: $(VENV)/.installed-dev ## save under each mode, resume under each: all pairs, as a table; shipped models, and all Estimators of DeepCTR, under each
+	@WHOLE_MATRICES=1 $(PY) -m pytest tests/e2e/test_resume_matrix.py tests/e2e/test_models_in_every_mode.py tests/e2e/test_deepctr.py
 
 # Not in .venv: of some packages, the extra takes older versions.
 test-gcp: ## the tests that need what Beam needs for Dataflow, in a .venv-gcp of their own

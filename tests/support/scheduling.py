@@ -34,6 +34,7 @@ LONG: Sequence[str] = (
     "e2e/test_shipped_jobs.py",
     "faults/test_lost_processes.py",
     "slurm/test_daemon_losses.py",
+    "e2e/test_models_in_every_mode.py",
     "e2e/test_resume_matrix.py",
     "cloud/test_vertex.py",
     "e2e/test_tables_over_servers.py",
