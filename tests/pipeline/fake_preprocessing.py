@@ -12,6 +12,7 @@ from pipeline import cli, errors, storage
 from pipeline.config import config_file
 from pipeline.records import manifest
 from pipeline.runs import run_folder
+from tests.support import builds
 
 _CONFIG = flags.DEFINE_string("config", None, "", required=True)
 _STORAGE = flags.DEFINE_string("storage", None, "", required=True)
@@ -39,7 +40,7 @@ def main() -> None:
             label=job.data.label,
             block_records=job.data.block_records,
             sources=(),
-            splits={},
+            splits=builds.describe_splits(job.data.block_records),
         ),
     )
     print("preprocessing done", flush=True)

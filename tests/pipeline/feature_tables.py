@@ -9,6 +9,7 @@ import numpy as np
 from pipeline import config
 from pipeline.config import config_file
 from pipeline.records import manifest
+from tests.support import builds
 
 COLUMNS: dict[str, Any] = {
     "delay": {"type": "float32", "missing": "allow"},
@@ -66,15 +67,6 @@ def statistics(values: np.ndarray, **others: Any) -> manifest.ColumnStatistics:
 
 def contents(job: config.Config) -> manifest.Manifest:
     """Returns a manifest of the table with the statistics of its columns."""
-    splits = {
-        name: manifest.Split(
-            records=1000,
-            shards=(
-                manifest.Shard(path=name, records=1000, bytes=9000, crc32c="00000000", blocks=(0,)),
-            ),
-        )
-        for name in ("train", "eval")
-    }
     columns = {
         "delay": statistics(DELAY),
         "seats": statistics(np.arange(100)),
@@ -91,7 +83,7 @@ def contents(job: config.Config) -> manifest.Manifest:
         label=job.data.label,
         block_records=1000,
         sources=(),
-        splits=splits,
+        splits=builds.describe_splits(1000),
         statistics={
             "train": manifest.Statistics(
                 columns=columns, class_weights=((0, 2.0), (10, 0.5), (20, 1.0), (30, 1.0))
