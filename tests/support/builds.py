@@ -32,7 +32,7 @@ def publish(folder: pathlib.Path, job: config.Config | None = None, *, made: flo
         label="label",
         block_records=1,
         sources=(),
-        splits=describe_splits(1),
+        splits={"train": _describe_split("t", 1)},
     )
     manifest.write(str(folder), contents)
     os.utime(folder / "manifest.json", (made, made))
