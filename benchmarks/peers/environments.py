@@ -1,7 +1,8 @@
 """A virtual environment for each peer, below the storage, made when it is first needed.
 
 What it gets is pinned in `requirements/<name>.txt`, and in `requirements/<name>.no-deps.txt` what
-is installed without the packages that it asks for. A change of either makes another environment.
+is installed without the packages that it asks for. `requirements/<name>.constraints.txt` pins what
+these ask for where pip would look for versions for long. A change makes another environment.
 """
 
 from __future__ import annotations
@@ -51,8 +52,11 @@ def make(name: str, root: pathlib.Path) -> Environment:
     ]
     if not files:
         raise ValueError(f"{_locate_file(name)} does not exist")
+    constraints = _locate_file(f"{name}.constraints")
+    pinned = ["-c", str(constraints)] if constraints.exists() else []
     content = b"".join(path.read_bytes() for path in files)
-    folder = root / f"{name}-{hashlib.sha256(content).hexdigest()[:8]}"
+    digest = hashlib.sha256(content + (constraints.read_bytes() if pinned else b""))
+    folder = root / f"{name}-{digest.hexdigest()[:8]}"
     packages = tuple(line.partition("==")[0] for line in content.decode().split())
     found = Environment(str(folder / "bin" / "python"), packages)
     if not (folder / "installed").exists():
@@ -62,7 +66,7 @@ def make(name: str, root: pathlib.Path) -> Environment:
         for path in files:
             flags = ["--no-deps"] if path.stem.endswith(".no-deps") else []
             pip = [found.python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-            _run([*pip, "--progress-bar=off", *flags, "-r", str(path)])
+            _run([*pip, "--progress-bar=off", *flags, *pinned, "-r", str(path)])
         (folder / "installed").touch()
     return found
 
