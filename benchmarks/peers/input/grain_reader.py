@@ -30,7 +30,6 @@ class Reader:
             grain.MapDataset.source(source)
             .shuffle(seed=given["seed"])
             .batch(given["batch_size"], batch_fn=lambda batch: reading.split_features(batch, given))
-            # Whole batches: threads that fetch single rows take forty times as long.
             .to_iter_dataset(grain.ReadOptions(num_threads=2, prefetch_buffer_size=8))
         )
         self._state: Any = None
