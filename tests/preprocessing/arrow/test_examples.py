@@ -86,7 +86,7 @@ def test_sequences_are_distinguished_from_examples():
 
 
 def test_lists_are_empty_or_missing():
-    """Empty where the feature is of the type; what is absent, or of another and empty, is none."""
+    """Empty if the feature has the type; null if it is absent, or of another type and empty."""
     rules = {"list": True, "max_items": 2, "missing": "allow"}
     columns = {"n": Column(type="int64", **rules), "s": Column(type="string", **rules)}
     without_kind = tf.train.Example()
