@@ -339,15 +339,21 @@ class PositionHook(tf.compat.v1.train.SessionRunHook):
 
     def _take_over(self, session: Any) -> None:
         """As the chief, adds what others have given up. When that is all there is left, adds as
-        much behind the last epoch as fills a batch; else waits a moment."""
+        much behind the last epoch as fills a batch; else waits a moment. Ends if another process
+        has made the last step."""
         held, shared, first = self._held, self._dispatcher, self._start.first
         for rank in set(shared.list_given_up(session)) - self._taken_over:
             held.add(at - first for at in shared.list_held_by(session, rank, first))
             self._taken_over.add(rank)
         read = shared.read(session)
-        if self._read_at_end - read <= held.count_left(
+        alone = self._read_at_end - read <= held.count_left(
             shared.read_reached(session, held.waiting_blocks)
-        ):
+        )
+        # Asked after the records, which an asynchronous step counts when it has been made.
+        step = int(session.run(self._global_step))
+        if step >= self._position.job.train.max_steps:
+            self._ended = True
+        elif alone:
             held.read_on_alone(self._position.sizes.chunk)
         else:
             self._progress(run_folder.WAITING, read, self._read_at_end)

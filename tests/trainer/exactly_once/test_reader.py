@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline import errors
+from pipeline import config, errors
 from pipeline.cluster import topology
 from pipeline.config import config_file
 from pipeline.processes import signals
@@ -68,10 +68,10 @@ def test_what_is_left_of_all_epochs(length, left):
 class _Process:
     """A graph as the trainer builds it on classic parameter servers, with its hook."""
 
-    def __init__(self, server, role, now):
+    def __init__(self, server, role, now, *more):
         self.now = now
         self.position = _position(
-            [0] * BLOCKS, strategy="parameter_server", role=role, blocks=[4] * BLOCKS
+            [0] * BLOCKS, *more, strategy="parameter_server", role=role, blocks=[4] * BLOCKS
         )
         with tf.Graph().as_default() as graph:
             self.blocks, self.places = (tf.compat.v1.placeholder(tf.int32, [None]) for _ in "ab")
@@ -107,6 +107,15 @@ class _Process:
 
     def step(self):
         """Reads a block of four records and applies it; returns which, and in which epoch."""
+        made = self.apply()
+        self.look_for_more()
+        return made
+
+    def look_for_more(self):
+        context = tf.compat.v1.train.SessionRunContext(None, self.session)
+        self.hook.after_run(context, tf.compat.v1.train.SessionRunValues(None, None, None))
+
+    def apply(self):
         while not (row := next(self.rows))[2]:
             pass
         _, _, records, skip, epoch, block, _ = row.tolist()
@@ -114,8 +123,6 @@ class _Process:
         asked = self.hook.before_run(None)
         feed = {self.blocks: [block] * len(places), self.places: places, **asked.feed_dict}
         self.session.run(self.counted, feed)
-        context = tf.compat.v1.train.SessionRunContext(None, self.session)
-        self.hook.after_run(context, tf.compat.v1.train.SessionRunValues(None, None, None))
         return epoch, block
 
     @property
@@ -128,11 +135,17 @@ class _Process:
 
 
 @pytest.fixture
-def cluster():
+def more():
+    """Settings of both processes."""
+    return ()
+
+
+@pytest.fixture
+def cluster(more):
     """A chief and a worker, the time, and by how much it grows with every look."""
     server = tf.distribute.Server({"ps": ["localhost:0"]}, job_name="ps", task_index=0)
     now = [0.0, 0.0]
-    made = [_Process(server, role, now) for role in ("chief", "worker")]
+    made = [_Process(server, role, now, *more) for role in ("chief", "worker")]
     made[0].position.dispatcher.patience = 0.0
     made[0].session.run(made[0].initial)
     yield (*made, now)
@@ -312,6 +325,27 @@ def test_a_process_that_waits_for_a_slow_one_ends_when_training_does(cluster, wa
         steps += 1
     assert steps > BLOCKS // 2
     assert waiting.said == [(run_folder.WAITING, step, last) for step in (0, 7)]
+
+
+@pytest.mark.parametrize("more", [("train.steps=null", "train.epochs=1")])
+def test_where_another_makes_the_last_step_the_chief_makes_none(cluster, monkeypatch, more):
+    """The epochs end with a full batch, and the chief has none left. It would begin the next."""
+    chief, worker, _ = cluster
+    steps = []
+    for process in (chief, worker):
+        train = process.position.job.train
+        monkeypatch.setattr(train, "_length", config.Length(BLOCKS, BLOCKS))
+        process.start()
+
+    def make_step(process):
+        steps.append(process.apply())
+        process.session.run(process.make_steps, {process.made: len(steps)})
+
+    chief.hook._progress = lambda *progress: make_step(worker)
+    while not chief.hook._ended and len(steps) <= BLOCKS:
+        make_step(chief)
+        chief.look_for_more()
+    assert sorted(steps) == [(0, block) for block in range(BLOCKS)]
 
 
 def test_what_a_worker_hands_back_is_read_at_once(cluster, monkeypatch):
