@@ -13,7 +13,7 @@ import random
 import shutil
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from pipeline import config, errors
 from pipeline.faults import processes, slow_disk
@@ -85,15 +85,14 @@ def _checkpoint(scene: Scene, fault: Fault) -> Iterator[None]:
 def _shard(scene: Scene, fault: Fault) -> Iterator[None]:
     run = scene.run
     shard = scene.rng.choice(manifest.read(scene.records).split("train").shards).path
-    while not processes.pids_of("chief-0", run.run):
+    while not (chiefs := processes.pids_of("chief-0", run.run)):
         yield
     alter(pathlib.Path(scene.records, shard), scene.rng)
-    before, launches = len(run.codes), run.launches
+    before = len(run.codes)
     run.kill("launcher")
     scene.strike(fault)
-    since = time.time()
     while errors.DataError.exit_code not in run.codes[before:]:
-        if run.launches > launches and has_stepped_since(run, since):
+        if has_stepped_after(run, chiefs):
             if scene.job.data.on_corrupt == "fail":
                 scene.wrong(f"the altered shard {shard} was not found")
                 restore(scene, shard)
@@ -192,10 +191,11 @@ def _wait(seconds: float) -> Iterator[None]:
         yield
 
 
-def has_stepped_since(run: LaunchedRun, since: float) -> bool:
-    """True once the chief has reported a step after the Unix time `since`."""
+def has_stepped_after(run: LaunchedRun, former: Sequence[int]) -> bool:
+    """True once a chief that is none of the processes `former` has made a step. Those may report
+    one between a signal to their launcher and their end."""
     chief = run.statuses.get("chief-0")
-    return chief is not None and chief.time > since and chief.has_stepped
+    return chief is not None and chief.pid not in former and chief.has_stepped
 
 
 def alter(path: pathlib.Path, rng: random.Random) -> None:

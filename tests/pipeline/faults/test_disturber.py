@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 import types
 
@@ -166,3 +167,27 @@ def test_only_the_fault_under_way_explains_an_exit_code(disturb, monkeypatch):
     assert disturber.expect_exit(75)
     assert freed == disturber.faults, "before the launcher is started again"
     assert freed[0].note == "exit code 75, and the same command again"
+
+
+def test_an_altered_shard_is_looked_for_by_the_next_chief_alone(disturb, tmp_path, monkeypatch):
+    """The chief makes a step after its launcher was killed, and before it ends with it."""
+    shard = tmp_path / "train-0"
+    shard.write_bytes(b"records")
+    split = types.SimpleNamespace(shards=[types.SimpleNamespace(path=shard.name)])
+    contents = types.SimpleNamespace(split=lambda name: split)
+    monkeypatch.setattr(actions.manifest, "read", lambda folder: contents)
+    monkeypatch.setattr(actions, "restore", lambda scene, path: None)
+    monkeypatch.setattr(actions.processes, "pids_of", lambda task, run: [1])
+    disturber, run = disturb(Fault("shard", "launcher", 10))
+    run.run, wrong = None, []
+    vars(disturber.scene).update(records=tmp_path, rng=random.Random(1), wrong=wrong.append)
+    run.report(10)
+    disturber.act()
+    assert run.killed == ["launcher"] and shard.read_bytes() != b"records"
+    run.report(11)
+    run.launches = 2
+    disturber.act()
+    assert wrong == []
+    run.report(12, pid=2)
+    disturber.act()
+    assert wrong == ["the altered shard train-0 was not found"]
