@@ -66,8 +66,8 @@ def prepare(storage: pathlib.Path) -> dict[str, Any]:
 
 
 def prepare_for_servers(storage: pathlib.Path) -> dict[str, Any]:
-    """Returns the same with more steps before those that are measured: the first checkpoint is
-    evaluated by a process of its own meanwhile."""
+    """Returns the same with more steps before those that are measured. The first checkpoint is
+    evaluated by a process of its own meanwhile; if that takes longer, fewer are measured."""
     return {**prepare(storage), "warm_up": 2 * WARM_UP, "steps": STEPS + WARM_UP}
 
 
