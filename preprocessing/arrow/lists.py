@@ -57,11 +57,25 @@ def sum_items(sizes: np.ndarray, counts: np.ndarray) -> np.ndarray:
 def parse_json(texts: pa.Array) -> tuple[pa.ListArray, np.ndarray]:
     """Returns the items of arrays of JSON as texts, numbers as they are written, none of an empty
     text and a null of the text `null`; and `[rows]` bool, which texts are no array of single
-    values. Lists as Python prints them are taken, too: `['a', 'b']`."""
+    values. Lists as Python prints them are taken, too: `['a', 'b']`. Items are bytes if one has
+    half of a surrogate pair, which is no text: it is encoded so that no cast to text takes it."""
     written = [None if is_null(text) else text for text in texts.to_pylist()]
     found = [None if text is None else _parse_items(text) for text in written]
     bad = [text is not None and items is None for text, items in zip(written, found, strict=True)]
-    return pa.array(found, pa.list_(pa.string())), np.array(bad, bool)
+    return _build_texts(found), np.array(bad, bool)
+
+
+def _build_texts(found: list[list[str | None] | None]) -> pa.ListArray:
+    """Returns lists of texts; of bytes if an item has half of a surrogate pair."""
+    try:
+        return pa.array(found, pa.list_(pa.string()))
+    except UnicodeEncodeError:
+        rows = [None if items is None else [*map(_encode, items)] for items in found]
+        return pa.array(rows, pa.list_(pa.binary()))
+
+
+def _encode(item: str | None) -> bytes | None:
+    return None if item is None else item.encode(errors="surrogatepass")
 
 
 def is_null(text: str | None) -> bool:
@@ -103,7 +117,15 @@ def _evaluate_item(item: str) -> str | None:
         return None
     if item in ("True", "False"):
         return item.lower()
-    return str(ast.literal_eval(item)) if item[0] in "'\"" else item
+    if item[0] not in "'\"":
+        return item
+    # Two escapes may make one character, as in JSON.
+    return _join_surrogates(str(ast.literal_eval(item)))
+
+
+def _join_surrogates(text: str) -> str:
+    """Returns a text whose surrogate pairs are the characters that they stand for."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
 
 
 def split_texts(texts: pa.Array, separator: str) -> tuple[pa.ListArray, np.ndarray]:

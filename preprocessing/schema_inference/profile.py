@@ -114,7 +114,8 @@ class ColumnProfile:
                 lists.parse_json(texts) if as_json else lists.split_texts(texts, self.separator)
             )[0]
             self.missing += present.null_count
-            present = present.drop_null()
+            # As bytes, of which those that are no text are refused like any other.
+            present = present.drop_null().cast(pa.list_(pa.binary()))
         if any(is_one(present.type) for is_one in _LISTS):
             for length in pc.list_value_length(present).value_counts().to_pylist():
                 self.lengths[length["values"]] += length["counts"]

@@ -221,6 +221,15 @@ def _list(kind, **rules):
         (_list("float32", separator="json"), [b"[1, 2.5, 1e3]", b"[NaN]"], [
             [1, 2.5, 1000], None,
         ], {"finite": [1]}),
+        (_list("string", separator="json"), [
+            b'["\\ud83d"]', b'["a"]', b'["a", "\\ude00\\ud83d"]', b"['b', '\\ud83d']",
+            b'["\\ud83d\\ude00"]', b"['\\ud83d\\ude00', '\\U0001f600']", b'["\\ud83d", null]',
+        ], [None, ["a"], None, None, ["😀"], ["😀", "😀"], None], {
+            "encoding": [0, 2, 3, 6], "type": [6],
+        }),
+        (_list("int64", separator="json"), [b'["\\ud83d"]', b"[1]", b'["2"]'], [
+            None, [1], [2],
+        ], {"encoding": [0]}),
         (_list("float32", default=0), [b"nan", b"1"], [None, [1.0]], {"finite": [0]}),
     ],
 )  # fmt: skip

@@ -108,6 +108,23 @@ def test_a_null_of_json_is_a_list_that_is_missing(tmp_path):
     assert tags.on_longer == "truncate"
 
 
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_half_a_surrogate_pair_in_an_array_of_json_is_a_bad_row(tmp_path, kind):
+    texts = ['["\\ud83d"]' if n == 150 else '["a", "b"]' for n in range(400)]
+    path = tmp_path / f"t.{kind}"
+    if kind == "parquet":
+        columns = {"id": list(range(400)), "tags": texts, "y": [n % 2 for n in range(400)]}
+        pq.write_table(pa.table(columns), path)
+    else:
+        cells = [text.replace('"', '""') for text in texts]
+        rows = [f'{n},"{cell}",{n % 2}' for n, cell in enumerate(cells)]
+        path.write_text("\n".join(["id,tags,y", *rows, ""]))
+    found = write_config.propose(str(path), str(tmp_path / "t.yaml"), label="y")
+    job = config_file.validate(yaml.safe_load(found.text), where="test")
+    assert (job.data.columns["tags"].list, job.data.columns["tags"].separator) == (True, "json")
+    assert "1 of 400 rows are bad: 1 x tags encoding" in found.text
+
+
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
 def test_the_same_lists_are_proposed_of_every_source(tmp_path, kind):
     text = write_config.propose(_write(tmp_path, kind), str(tmp_path / "t.yaml")).text
