@@ -81,8 +81,9 @@ def estimate_by_influence(
     by the rest, as in the jackknife. The points of t are those of the effective number of units
     (Kish, Survey sampling, 1965): as many of equal size would vary as much.
 
-    If few units make up most of the influence, so that the estimate is not about normal, the
-    interval covers Hall's too, whose ends are further from the value on the side of these.
+    If few units make up most of the influence of a metric without an upper limit, so that the
+    estimate is not about normal, the interval covers Hall's too, whose ends are further from the
+    value on the side of these. Between two limits the logit follows the skewness already.
     `few_carry` tells of an estimate that has no limits if it is carried by fewer than `carriers`.
     """
     sums, shares = influence, np.full(len(influence), 1 / max(1, len(influence)))
@@ -102,11 +103,11 @@ def estimate_by_influence(
     error = math.sqrt((units - 1) / units * float(np.sum(np.square(left)))) / len(influence)
     step = point * error * slope(value)
     low, high = step_from(value, -step), step_from(value, step)
-    down, up = _compute_skewed_points(left, point)
-    if value - down * error > least:
-        low = min(low, value - down * error)
-    if value + up * error < most:
+    if math.isinf(most):
+        down, up = _compute_skewed_points(left, point)
         high = max(high, value + up * error)
+        if value - down * error > least:
+            low = min(low, value - down * error)
     few = min(units, units if fewest is None else fewest) < FEW
     few_carry = not few and _do_few_carry(left, carriers)
     return mark_if_alike(MetricEstimate(value, low, high, few, few_carry=few_carry, units=told))
@@ -216,7 +217,10 @@ def estimate_fraction(
     weights: np.ndarray | None = None,
     groups: np.ndarray | None = None,
 ) -> MetricEstimate:
-    """Returns the mean of `[examples]` values from 0 to 1, with its interval."""
+    """Returns the mean of `[examples]` values from 0 to 1, with its interval: Wilson's, if all are
+    0 or 1 and count alike."""
+    if weights is None and bool(np.all((values == 0) | (values == 1))):
+        return estimate_share(values == 1, groups)
     share_of = None if weights is None else weights / np.mean(weights)
     value = float(np.mean(values if share_of is None else values * share_of))
     if value <= 0 or value >= 1:

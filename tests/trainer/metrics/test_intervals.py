@@ -270,3 +270,26 @@ def test_an_interval_that_misses_the_truth_of_skewed_errors_is_marked(sigma, cou
         inside = found.low <= np.exp(2 * sigma**2) <= found.high
         missed += not inside and not found.few_carry
     assert missed <= 0.08 * 500
+
+
+def test_a_fraction_of_zeros_and_ones_has_the_interval_of_a_share():
+    """As hit rates have, one value a group."""
+    values = np.repeat([0.0, 1.0], [2, 19])
+    assert intervals.estimate_fraction(values) == intervals.wilson(19, 21)
+
+
+def test_intervals_of_shares_of_uneven_groups_hold_and_are_no_wider_than_needed():
+    """Few of 400 users, about 12 if all had as many, have most of the records. Hall's interval
+    would be a third wider, and hold no more often."""
+    rng = np.random.default_rng(3)
+    shares = 1 / np.arange(1, 401) ** 1.2
+    drawn = rng.normal(1, 1, 1_000_000)
+    truth = float(np.mean(1 / (1 + np.exp(-drawn))))
+    found = []
+    for _ in range(500):
+        users = rng.choice(400, 2000, p=shares / shares.sum())
+        hits = rng.random(2000) < (1 / (1 + np.exp(-rng.normal(1, 1, 400))))[users]
+        found.append(intervals.estimate_share(hits, np.unique(users, return_inverse=True)[1]))
+    assert np.mean([each.low <= truth <= each.high for each in found]) >= 0.92
+    needed = 2 * 2.2 * np.std([each.value for each in found])  # 2.2 is the point of t(11)
+    assert np.mean([each.high - each.low for each in found]) < 1.1 * needed
