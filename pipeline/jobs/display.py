@@ -112,9 +112,9 @@ class Display:
         else:  # before its last step, too: it was asked to stop, or found a reason
             over = any(s.state == "done" for s in training if s.task.startswith(topology.CHIEF))
         if self._max_steps is not None and step >= self._max_steps:
-            self._end_bar(self._max_steps)
+            self._end_bar(f"all {self._max_steps:,}")  # asynchronous processes may make more
         elif over:
-            self._end_bar(step)
+            self._end_bar(f"{step:,}")
         elif not self._finishing:
             silent = self._find_silence(training)
             is_stalled = silent >= self._stall_seconds
@@ -128,13 +128,13 @@ class Display:
             self._reached, self._reached_at = reached, self._clock()
         return self._clock() - self._reached_at
 
-    def _end_bar(self, steps: int) -> None:
+    def _end_bar(self, steps: str) -> None:
         if self._progress is not None and not self._finishing:
             self._progress.close()
             self._epoch_lines.flush()
             self._finishing = "final evaluation and export"
             what = "the script does the rest" if self._is_script else self._finishing
-            self.show_line(f"training: {steps:,} steps made; {what}")
+            self.show_line(f"training: {steps} steps made; {what}")
 
     def _show_note(self, status: Status) -> None:
         """Shows once what each process wants to be seen, and later what it has added."""

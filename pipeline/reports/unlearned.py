@@ -30,7 +30,7 @@ def warning(
     there is none. Splits go by names such as `test` or `600 test`; test comes before others.
 
     It is if a metric is no better, and none has an interval that is better as a whole. A metric
-    that has no baseline, or is NaN, does not count.
+    that has no baseline, a perfect one (all labels are alike), or is NaN, does not count.
     """
     for split in sorted(metrics, key=lambda name: ("test" not in name.split(), name)):
         simple, worse, better = baselines.get(split, {}), [], False
@@ -38,7 +38,7 @@ def warning(
             if name not in simple or name not in metrics[split]:
                 continue
             value, low, high = metrics[split][name]
-            if math.isnan(value):
+            if math.isnan(value) or simple[name] == (1.0 if higher else 0.0):
                 continue
             sign = 1 if higher else -1
             if sign * value <= sign * simple[name]:

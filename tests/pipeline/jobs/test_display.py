@@ -123,7 +123,7 @@ def test_the_end_of_training_is_reported_once(shown, stream):
     for _ in range(2):
         shown.show(status("chief-0", step=101))
     (line,) = [text for text in stream.getvalue().splitlines() if "made" in text]
-    assert line == "training: 100 steps made; final evaluation and export"
+    assert line == "training: all 100 steps made; final evaluation and export"
 
 
 def test_the_time_in_a_queue_is_not_part_of_the_rate(stream):
@@ -385,7 +385,7 @@ def test_the_number_of_steps_may_be_the_chiefs_to_say(stream):
         shown.show(status("chief-0"))
         shown.show(status("chief-0", step=0, max_steps=534))
         shown.show(status("chief-0", step=534, max_steps=534))
-    assert "training: 534 steps made; final evaluation and export" in stream.getvalue()
+    assert "training: all 534 steps made; final evaluation and export" in stream.getvalue()
 
 
 def test_of_a_script_steps_are_shown_without_an_end_and_then_its_end(stream):

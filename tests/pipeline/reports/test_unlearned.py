@@ -34,6 +34,7 @@ def test_no_better_than_a_constant_answer(metrics, baselines):
         ({"average_loss": 2.0}, {}),
         ({"accuracy": math.nan}, {"accuracy": 0.5}),
         ({"mrr": 0.1}, {"mrr": 0.2}),
+        ({"accuracy": 1.0, "average_loss": 0.1}, {"accuracy": 1.0, "average_loss": 0.0}),
     ],
 )
 def test_better_or_unknown_is_no_warning(metrics, baselines):
