@@ -37,6 +37,8 @@ Bound = Annotated[
 ]
 
 # The keys of a column that only lists have.
+# Half a step above the largest float32: what is not below it is rounded to infinity.
+_INFINITE_FROM = 2.0**128 - 2.0**103
 _OF_LISTS = ("max_items", "on_longer", "separator", "same_length_as")
 
 
@@ -184,7 +186,16 @@ class Column(Section):
             whole = self.type != "int64" or isinstance(value, int)
             if isinstance(value, str) != text or not whole:
                 raise ValueError(f"{value!r} in allowed or default is not of type {self.type}")
+            if not isinstance(value, str) and _is_beyond(value, self.type):
+                raise ValueError(f"{value!r} in allowed or default is beyond {self.type}")
         return self
+
+
+def _is_beyond(value: float, type_: str) -> bool:
+    """Tells if a number does not fit; of float32 if it would become infinite."""
+    if type_ == "int64":
+        return not -(2**63) <= value < 2**63
+    return abs(value) >= _INFINITE_FROM
 
 
 # What `data.provenance` adds to records: the file as the manifest calls it, and the row in it as

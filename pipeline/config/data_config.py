@@ -84,6 +84,10 @@ class Generate(Section):
     """The Parquet file to write. A relative path starts at the folder of the config file."""
 
 
+# What numbers are written with: signs, digits, exponents, and names such as Infinity.
+_IN_NUMBERS = {"int64": "+-0123456789", "float32": "+-0123456789eEINFATYinfaty"}
+
+
 class Data(Section):
     """The raw data, its columns, and how they become records."""
 
@@ -235,6 +239,8 @@ class Data(Section):
                 found = [one for one in found if one.endswith("thousands")]
             elif mark == ".":
                 found = ["may be the decimal mark"]
+            if mark in _IN_NUMBERS[column.type]:
+                found = ["may be part of a number"]
             if found:
                 raise ValueError(
                     f"columns.{name}.separator: {mark!r} {found[0]}, so that nobody can tell if "

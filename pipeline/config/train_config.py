@@ -46,8 +46,9 @@ class Train(Section):
     """Global step at which training ends. In asynchronous strategies each worker's update counts as
     one. Give either `steps` or `epochs`."""
     epochs: Annotated[float, pydantic.Field(gt=0, le=1e6)] | None = None
-    """Passes over the train records after which training ends; may be a fraction, which asynchronous
-    strategies may pass by up to two batches a process. Give either `steps` or `epochs`."""
+    """Passes over the train records after which training ends; may be a fraction, which
+    asynchronous strategies may pass by up to two batches a process. Give either `steps` or
+    `epochs`."""
     batch_size: Annotated[int, pydantic.Field(gt=0, le=10**7)] = 128
     """Examples in a batch, counted as `batch_size_is` says."""
     batch_size_is: Literal["per_replica", "global"] = "per_replica"

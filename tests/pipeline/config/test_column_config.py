@@ -38,6 +38,12 @@ def test_the_size_of_a_column(shape, size):
         ({"type": "string", "allowed": [True, False]}, "got true, which is neither .* in quotes"),
         ({"type": "int64", "min": False}, "got false, which is neither a number nor a text"),
         ({"type": "string", "default": 0}, "0 in allowed or default is not of type string"),
+        (
+            {"type": "int64", "default": 2**63},
+            "5808 in allowed or default is beyond int64",
+        ),
+        ({"type": "int64", "allowed": [1, -(2**63) - 1]}, "allowed or default is beyond int64"),
+        ({"type": "float32", "default": 1e39}, r"1e\+39 in allowed or default is beyond float32"),
     ],
 )
 def test_rules_that_do_not_fit_the_type(column, message):

@@ -1,3 +1,5 @@
+import re
+
 import pydantic
 import pytest
 
@@ -83,6 +85,10 @@ def test_lists_that_cannot_belong_together(other, message):
     [
         ("float32", ".", {}, "may be the decimal mark"),
         ("float32", ".", {"decimal": ","}, "may be the decimal mark"),
+        ("float32", "e", {}, "may be part of a number"),
+        ("float32", "+", {}, "may be part of a number"),
+        ("int64", "1", {}, "may be part of a number"),
+        ("int64", "-", {}, "may be part of a number"),
         ("float32", ",", {"decimal": ","}, "is data.csv.decimal"),
         ("float32", ",", {"thousands": ","}, "is data.csv.thousands"),
         ("int64", ",", {"thousands": ","}, "is data.csv.thousands"),
@@ -91,7 +97,9 @@ def test_lists_that_cannot_belong_together(other, message):
 def test_a_separator_that_numbers_have_too_is_refused(kind, separator, csv, mark):
     column = Column(type=kind, list=True, max_items=3, separator=separator)
     columns = {"x": column, "y": Column(type="int64")}
-    message = rf"columns\.x\.separator: '\{separator}' {mark}, so that .* one number or several"
+    message = (
+        rf"columns\.x\.separator: '{re.escape(separator)}' {mark}, so that .* one number or several"
+    )
     with pytest.raises(pydantic.ValidationError, match=message):
         Data(inputs=INPUTS, columns=columns, label="y", csv=csv)
 

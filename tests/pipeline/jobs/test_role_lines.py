@@ -49,7 +49,10 @@ def test_there_is_a_line_a_process_below_the_bar():
         "  ps-0      serving",
         "  worker-0  training      step 9                    no news for 30 s",
     ]
-    said = ["training: all 1,500 steps made; final evaluation and export", "evaluation at step 1500"]
+    said = [
+        "training: all 1,500 steps made; final evaluation and export",
+        "evaluation at step 1500",
+    ]
     assert frames[-2][:3] == [*said, "  chief-0   training  step 1,500  1,574 examples/s"]
     assert frames[-1] == [*said, "", "", ""]
 
