@@ -57,6 +57,7 @@ def convert(array: pa.Array, column: config.Column) -> tuple[pa.Array, list[Faul
     array = _normalize_numbers(array, target)
     made = _cast_and_note(array, target, "type", faults=faults)
     if column.shape:
+        made = _refuse_texts_of_nan(array, made, faults)
         return _refuse_holes(made, column, faults), faults
     if target == pa.string():
         return _refuse_nul(made, faults), faults
@@ -109,8 +110,10 @@ def _convert_lists(array: pa.Array, column: config.Column) -> tuple[pa.Array, li
     sizes, there, raw = lists.count_items(array), lists.is_there(array), array.flatten()
     items, found = convert(raw, column.item)
     found.append(("type", ~lists.is_there(raw)))
-    if column.type == "float32":
-        found.append(("finite", _to_flags(pc.invert(pc.is_finite(items)))))
+    # Of numbers that become texts, NaN would be a text like others.
+    numbers = raw if pa.types.is_floating(raw.type) else items
+    if column.type != "int64" and pa.types.is_floating(numbers.type):
+        found.append(("finite", _find_not_finite(numbers)))
     found.append(("item", _find_stand_ins(items, column)))
     faults += [(reason, lists.find_rows_with(bad, sizes)) for reason, bad in found]
     faults = [(reason, bad) for reason, bad in faults if bad.any()]
@@ -139,6 +142,10 @@ def _find_stand_ins(items: pa.Array, column: config.Column) -> np.ndarray:
     """Tells of each item if it is what stands for none."""
     # NaN, which is equal to nothing, is not finite either.
     return _to_flags(pc.equal(items, pa.scalar(column.stands_for_missing).cast(items.type)))
+
+
+def _find_not_finite(numbers: pa.Array) -> np.ndarray:
+    return _to_flags(pc.invert(pc.is_finite(numbers)))
 
 
 def _to_flags(found: pa.Array) -> np.ndarray:
@@ -276,13 +283,26 @@ def _refuse_overflow(raw: pa.Array, made: pa.Array, faults: list[Fault]) -> pa.A
     return nulls.put_null(made, bad)
 
 
-def _refuse_holes(lists: pa.Array, column: config.Column, faults: list[Fault]) -> pa.Array:
+def _refuse_texts_of_nan(raw: pa.Array, made: pa.Array, faults: list[Fault]) -> pa.Array:
+    """Refuses lists of texts that were `raw` numbers, if one of these is NaN or infinite."""
+    if not (pa.types.is_string(made.type.value_type) and _is_list(raw.type)):
+        return made
+    if not pa.types.is_floating(raw.type.value_type):
+        return made
+    bad = lists.find_rows_with(_find_not_finite(raw.flatten()), lists.count_items(raw))
+    if not bad.any():
+        return made
+    faults.append(("finite", bad))
+    return nulls.put_null(made, bad)
+
+
+def _refuse_holes(array: pa.Array, column: config.Column, faults: list[Fault]) -> pa.Array:
     """Refuses lists in which a value is missing."""
-    values = lists.flatten()
+    values = array.flatten()
     if not values.null_count:
-        return lists
-    bad = lists.is_valid().to_numpy(zero_copy_only=False)
+        return array
+    bad = array.is_valid().to_numpy(zero_copy_only=False)
     there = values.is_valid().to_numpy(zero_copy_only=False)
     bad[bad] = ~there.reshape(-1, column.size).all(axis=1)
     faults.append(("type", bad))
-    return nulls.put_null(lists, bad)
+    return nulls.put_null(array, bad)

@@ -49,11 +49,13 @@ def _choose_format(data: config.Data) -> int:
     of JSON was one of its own, one more, as numbers next to a no-break space were none, and one
     more, as an id beyond int64 was another with .0 behind it. Those with float32 are one further,
     as NaN and infinite values were numbers; and those of a sample, whose manifest had labels in
-    the order of their counts in the sample."""
+    the order of their counts in the sample. Those with lists of texts are one further, as a NaN
+    among numbers was the text nan."""
     floats = any(column.type == "float32" for column in data.columns.values())
     texts = data.source in SOURCES and SOURCES[data.source].text
     sampled = data.sample is not None
-    return FORMAT + bool(data.csv.thousands) + 3 * texts + floats + sampled
+    lists = any(c.type == "string" and (c.list or c.shape) for c in data.columns.values())
+    return FORMAT + bool(data.csv.thousands) + 3 * texts + floats + sampled + lists
 
 
 def compute_fingerprint(data: config.Data, found: tuple[manifest.SourceFile, ...]) -> str:

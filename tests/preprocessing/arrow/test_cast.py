@@ -302,6 +302,21 @@ def test_an_item_of_a_list_is_finite(source, separator):
     assert problem.endswith(", not a finite number, which each item of a list must be")
 
 
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("kind", [pa.float16(), pa.float32(), pa.float64()])
+@pytest.mark.parametrize("listed", [pa.list_, pa.large_list, lambda kind: pa.list_(kind, 2)])
+@pytest.mark.parametrize("more", [{"list": True, "max_items": 3}, {"shape": [2]}])
+def test_no_item_of_a_list_of_numbers_becomes_the_text_nan(number, kind, listed, more):
+    column = config.Column(type="string", missing="allow", **more)
+    rows = [[1.5, number], None, [0.5, 2.5], [number, number]]
+    items = [row and [None if one is None else np.float16(one) for one in row] for row in rows]
+    made, faults = cast.convert(pa.array(items, listed(kind)), column)
+    assert [(reason, bad.tolist()) for reason, bad in faults] == [
+        ("finite", [True, False, False, True])
+    ]
+    assert made.to_pylist() == [None, None, ["0.5", "2.5"], None]
+
+
 _STRUCT = pa.struct([("a", pa.int64())])
 _LISTED = {"list": True, "max_items": 6, "missing": "allow"}
 
