@@ -99,7 +99,7 @@ def _convert_lists(array: pa.Array, column: config.Column) -> tuple[pa.Array, li
     if pa.types.is_binary(array.type) or pa.types.is_large_binary(array.type):
         array = _cast_and_note(array, pa.string(), "encoding", faults=faults)
     if _is_text(array.type) and column.separator == JSON:
-        array, no_array = lists.parse_json(array)
+        array, no_array = lists.parse_json(array, nan=column.type != "string")
         faults.append(("json", no_array))
     elif _is_text(array.type):
         array, quoted = lists.split_texts(array, column.separator)

@@ -14,9 +14,13 @@ _QUOTE = '"'
 # Leaves numbers as they are written: a column says what they become.
 _DECODER = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str)
 # A list as Python prints it, and so pandas in a cell: quotes are single ones. Of its items only
-# texts are evaluated.
+# texts are evaluated, with the escapes that Python prints; numbers are written as in JSON.
+_SPACE = " \t\r\n"
+_ESCAPE = r"\\(?:[\\'\"nrt]|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8})"
+_PRINTED_NUMBER = r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?"
 _PRINTED_ITEM = re.compile(
-    r"""\s*('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[-+]?\d[\w.+-]*|None|True|False)\s*(,|$)"""
+    rf"""[{_SPACE}]*('(?:[^'\\\x00-\x1f]|{_ESCAPE})*'|"(?:[^"\\\x00-\x1f]|{_ESCAPE})*"|"""
+    rf"{_PRINTED_NUMBER}|None|True|False)[{_SPACE}]*(,|$)"
 )
 
 
@@ -54,13 +58,15 @@ def sum_items(sizes: np.ndarray, counts: np.ndarray) -> np.ndarray:
     return ends[last] - ends[last - counts]
 
 
-def parse_json(texts: pa.Array) -> tuple[pa.ListArray, np.ndarray]:
+def parse_json(texts: pa.Array, *, nan: bool = True) -> tuple[pa.ListArray, np.ndarray]:
     """Returns the items of arrays of JSON as texts, numbers as they are written, none of an empty
     text and a null of the text `null`; and `[rows]` bool, which texts are no array of single
-    values. Lists as Python prints them are taken, too: `['a', 'b']`. Items are bytes if one has
-    half of a surrogate pair, which is no text: it is encoded so that no cast to text takes it."""
+    values. Lists as Python prints them are taken, too: `['a', 'b']`. NaN and infinite numbers are
+    values if `nan`: of a column of text they are none. Items are bytes if one has half of a
+    surrogate pair, which is no text: it is encoded so that no cast to text takes it."""
     written = [None if is_null(text) else text for text in texts.to_pylist()]
-    found = [None if text is None else _parse_items(text) for text in written]
+    decoder = _DECODER if nan else _STRICT_DECODER
+    found = [None if text is None else _parse_items(text, decoder) for text in written]
     bad = [text is not None and items is None for text, items in zip(written, found, strict=True)]
     return _build_texts(found), np.array(bad, bool)
 
@@ -80,17 +86,24 @@ def _encode(item: str | None) -> bytes | None:
 
 def is_null(text: str | None) -> bool:
     """Tells if a text is the null of JSON, as programs write a list that is missing."""
-    return text is not None and text.strip() == "null"
+    return text is not None and text.strip(_SPACE) == "null"
 
 
-def _parse_items(text: str) -> list[str | None] | None:
+def _refuse_constant(name: str) -> str:
+    raise ValueError(f"JSON has no {name}")
+
+
+_STRICT_DECODER = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=_refuse_constant)
+
+
+def _parse_items(text: str, decoder: json.JSONDecoder) -> list[str | None] | None:
     """Returns the items of an array of JSON, `None` if the text is something else."""
     if not text:
         return []
     try:
-        found = _DECODER.decode(text)
+        found = decoder.decode(text)
     except (ValueError, RecursionError):
-        return _parse_printed_list(text.strip())
+        return _parse_printed_list(text.strip(_SPACE))
     if not isinstance(found, list) or any(isinstance(item, list | dict) for item in found):
         return None
     return [str(item).lower() if isinstance(item, bool) else item for item in found]

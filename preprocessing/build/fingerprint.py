@@ -6,6 +6,7 @@ import hashlib
 import threading
 
 from pipeline import config, errors, storage
+from pipeline.config.column_config import JSON
 from pipeline.records import builds, manifest
 from pipeline.source_table import SOURCES
 from preprocessing.sources.base import RawFile
@@ -49,12 +50,15 @@ def _choose_format(data: config.Data) -> int:
     of JSON was one of its own, one more, as numbers next to a no-break space were none, and one
     more, as an id beyond int64 was another with .0 behind it. Those with float32 are one further,
     as NaN and infinite values were numbers; and those of a sample, whose manifest had labels in
-    the order of their counts in the sample. Those with lists of texts are one further, as a NaN
-    among numbers was the text nan."""
+    the order of their counts in the sample. Those with lists of texts or in JSON are one
+    further, as a NaN among numbers was the text nan, and 0x10 in a text a number."""
     floats = any(column.type == "float32" for column in data.columns.values())
     texts = data.source in SOURCES and SOURCES[data.source].text
     sampled = data.sample is not None
-    lists = any(c.type == "string" and (c.list or c.shape) for c in data.columns.values())
+    lists = any(
+        c.separator == JSON or (c.type == "string" and (c.list or c.shape))
+        for c in data.columns.values()
+    )
     return FORMAT + bool(data.csv.thousands) + 3 * texts + floats + sampled + lists
 
 

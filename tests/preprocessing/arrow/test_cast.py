@@ -215,6 +215,12 @@ def _list(kind, **rules):
         (_list("string", separator="json"), [b'["a", null]', b"[1.50, true]"], [
             None, ["1.50", "true"],
         ], {"type": [0]}),
+        (_list("string", separator="json"), [b"[1, NaN]", b"[-Infinity]", b'["NaN", "inf"]'], [
+            None, None, ["NaN", "inf"],
+        ], {"json": [0, 1]}),
+        (_list("int64", separator="json"), [b"[0x10]", b"[01]", b"[+1]", b"[1.0]"], [
+            None, None, None, [1],
+        ], {"json": [0, 1, 2]}),
         (_list("int64", separator="json"), [b"[1, 9007199254740993]", b'[1, "x"]', b"[2.5]"], [
             [1, 9007199254740993], None, None,
         ], {"type": [1, 2]}),

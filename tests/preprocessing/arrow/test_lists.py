@@ -80,6 +80,35 @@ def test_rows_of_items():
         ("['a]", None),
         ("['\\x']", None),
         ("[f('a')]", None),
+        # Numbers as JSON does not have them, and so Python does not print them.
+        *(
+            (f"[{one}, None]", None)
+            for one in (
+                "0x10",
+                "01",
+                "+1",
+                "1.",
+                ".5",
+                "1_0",
+                "1+1",
+                "1.2.3",
+                "5-",
+                "1e",
+                "1j",
+                "１",
+            )
+        ),
+        *((f"[{one}]", None) for one in ("0x1F", "007", "+5", "1.", "- 1", "1+1", "2024-01-01")),
+        # Spaces and characters that neither has unescaped, and escapes that Python never prints.
+        ("[\u00a01]", None),
+        ("\u00a0[1, None]", None),
+        ("[\x0c'a']", None),
+        ("['a\tb']", None),
+        *((f"['{one}']", None) for one in ("\\101", "\\N{BULLET}", "\\/", "\\q", "\\\n")),
+        ("['\\\\', '\\n\\t', '\\x41\\u00E9']", ["\\", "\n\t", "Aé"]),
+        ("[ 'a',\n 'b' ]\n", ["a", "b"]),
+        ("[1e-05, 1e+16, -0.0, 0]", ["1e-05", "1e+16", "-0.0", "0"]),
+        ("[1e-05, 1e+16, -0.0, None]", ["1e-05", "1e+16", "-0.0", None]),
         ("[" + "'a\\'" * 50_000, None),
     ],
 )
