@@ -53,7 +53,7 @@ def run(
     letters = [
         letter
         for path in _find_letter_files(records, job_config.data)
-        for letter in _read_lines(path)
+        for _, letter in _read_lines(path)
     ]
     again = {(names.get(x["file"], x["file"]), x["row"]): _describe_kind(x) for x in letters}
     print("\n".join(summarize(found, again)))
@@ -87,7 +87,8 @@ def _find_letter_files(records: str, data: config.Data) -> list[str]:
     return record_folders.find_letters(records, fingerprint.compute_base(data, source.files()))
 
 
-def _read_lines(path: str) -> list[dict[str, Any]]:
+def _read_lines(path: str) -> list[tuple[int, dict[str, Any]]]:
+    """Returns the dead letters of a file, each with the number of its line."""
     if not storage.exists(path):
         raise errors.DataError(f"{path!r}: no such file")
     found = []
@@ -96,11 +97,11 @@ def _read_lines(path: str) -> list[dict[str, Any]]:
             continue
         try:
             letter = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise errors.DataError(f"{path!r} line {number}: not JSON: {error}") from None
         if not isinstance(letter, dict) or not {"file", "row", "reason"} <= letter.keys():
             raise errors.DataError(f"{path!r} line {number}: no dead letter: {line[:60]!r}")
-        found.append(letter)
+        found.append((number, letter))
     return found
 
 
@@ -108,7 +109,7 @@ def _read_edited(path: str, data: config.Data) -> list[Correction]:
     """Returns the letters whose `raw` is not what it was."""
     names = _find_names(data)
     found = []
-    for number, letter in enumerate(_read_lines(path), 1):
+    for number, letter in _read_lines(path):
         where, raw = f"{path!r} line {number}", letter.get("raw")
         if raw is None:
             continue
@@ -117,11 +118,11 @@ def _read_edited(path: str, data: config.Data) -> list[Correction]:
         if letter.get("of") == validate.hash_raw_row(raw):
             continue
         corrections.check_columns(raw, data.columns, where)
-        if letter["file"] not in names:
+        if not isinstance(letter["file"], str) or letter["file"] not in names:
             raise errors.DataError(
                 f"{where}: {letter['file']!r} is not one of the files of data.inputs"
             )
-        found.append(Correction(**{**letter, "file": names[letter["file"]]}))
+        found.append(corrections.build({**letter, "file": names[letter["file"]]}, where))
     return found
 
 

@@ -56,12 +56,37 @@ def read(records: str) -> list[Correction]:
     for number, line in enumerate(storage.read_text(path).split("\n"), 1):
         if not line.strip():
             continue
+        where = f"{path!r} line {number}"
         try:
-            found.append(Correction.model_validate_json(line))
-        except pydantic.ValidationError as error:
-            problem = error.errors()[0]["msg"]
-            raise errors.DataError(f"{path!r} line {number}: no correction: {problem}") from None
+            # Not by pydantic, which refuses half of a surrogate pair: such a row is bad again.
+            values = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise errors.DataError(f"{where}: no correction: {error}") from None
+        found.append(_validate(values, where))
     return found
+
+
+def build(letter: Mapping[str, Any], where: str) -> Correction:
+    """Returns the correction of a dead letter whose `raw` was edited. Raises `DataError`, which
+    says `where` it is, for one that cannot be kept."""
+    for name, value in letter["raw"].items():
+        try:
+            json.dumps(value, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            raise errors.DataError(
+                f"{where}: raw has {name!r} with one half of a surrogate pair, which is not text; "
+                "write the whole character"
+            ) from None
+    return _validate(letter, where)
+
+
+def _validate(values: Any, where: str) -> Correction:
+    try:
+        return Correction.model_validate(values)
+    except pydantic.ValidationError as error:
+        first = error.errors()[0]
+        problem = ": ".join([*map(str, first["loc"]), first["msg"]])
+        raise errors.DataError(f"{where}: no correction: {problem}") from None
 
 
 def write(records: str, found: list[Correction]) -> None:
@@ -218,7 +243,7 @@ def _replace_values(array: pa.Array, new: list[Any]) -> pa.Array:
         mixed = [o if n is ... else n for o, n in zip(array.to_pylist(), new, strict=True)]
         try:
             return pa.array(mixed, array.type)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, OverflowError):
+        except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, OverflowError, UnicodeEncodeError):
             if not listed and any(n is ... for n in new):
                 array = _convert_to_text(array)
     if listed:
@@ -233,16 +258,14 @@ def _build_lists(new: list[list[Any]]) -> pa.Array:
     """Returns lists from JSON; those with items of several types as texts, as JSON has them."""
     try:
         return pa.array(new)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeEncodeError):
         texts = [[_format_item(item) for item in items] for items in new]
-        return pa.array(texts, pa.list_(pa.string()))
+        return pa.array(texts, pa.list_(pa.binary()))
 
 
-def _format_item(item: Any) -> str | None:
+def _format_item(item: Any) -> bytes | None:
     """Returns an item as a text; `None`, which no item may be, of what has items itself."""
-    if item is None or isinstance(item, str):
-        return item
-    return None if isinstance(item, list | dict) else json.dumps(item)
+    return None if isinstance(item, list | dict) else _encode_text(item)
 
 
 def _convert_to_text(array: pa.Array) -> pa.Array:

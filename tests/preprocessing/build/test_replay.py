@@ -17,6 +17,8 @@ from preprocessing.dead_letters import corrections
 from preprocessing.dead_letters.corrections import Correction
 from tests.preprocessing import tables
 
+_HALF = "fixed' line 1: raw has 'name' with one half of a surrogate pair, which is not text"
+
 
 @pytest.fixture
 def made(tmp_path):
@@ -157,15 +159,31 @@ def test_nothing_was_edited(made):
         ('{"file": "in.csv", "row": 1, "reason": "x", "raw": []}', "raw must be an object"),
         ('{"file": "in.csv", "row": 1, "reason": "x", "raw": {"ids": 1}}', "mean 'id'"),
         ('{"file": "in.csv", "row": 1, "reason": "x", "raw": {"id": 1}}', "not one of the files"),
+        ('{"file": ["in.csv"], "row": 1, "reason": "x", "raw": {"id": 1}}', "not one of the files"),
+        (
+            '{"file": "<in>", "row": "x", "reason": "x", "raw": {"id": 1}}',
+            "line 1: no correction: row",
+        ),
+        ('{"file": "<in>", "row": 1, "reason": "x", "raw": {"name": "\\ud83d"}}', _HALF),
+        ('{"file": "<in>", "row": 1, "reason": "x", "raw": {"name": ["a", "\\ud83d"]}}', _HALF),
     ],
 )
 def test_lines_that_cannot_be_used(made, line, message):
     config, root = made
+    line = line.replace("<in>", str(root / "in.csv"))
     (root / "fixed").write_text(f"{line}\n")
     with pytest.raises(errors.DataError, match=message):
         replay.run(config, str(root), str(root / "fixed"))
+    assert not (_folder(config, root) / corrections.FILE_NAME).exists()
     with pytest.raises(errors.DataError, match="no such file"):
         replay.run(config, str(root), str(root / "absent"))
+
+
+def test_errors_count_empty_lines_of_the_file(made):
+    config, root = made
+    (root / "fixed").write_text('\n\n{"file": "a", "row": 1, "reason": "x", "raw": []}\n')
+    with pytest.raises(errors.DataError, match="fixed' line 3: raw must be an object"):
+        replay.run(config, str(root), str(root / "fixed"))
 
 
 def test_summary():

@@ -192,6 +192,30 @@ def test_lists(tmp_path, name):
     assert (again.row, again.column, again.reason) == (bad[3].row, "seen", "type")
 
 
+@pytest.mark.parametrize("name", ["csv", "csv_of_json", "jsonl", "parquet", "avro"])
+@pytest.mark.parametrize("value", ["\ud83d", ["\ud83d"], ["a", "\ud83d", 1], '["\\ud83d"]'])
+def test_half_a_surrogate_pair_is_a_dead_letter_again(tmp_path, name, value):
+    """Also of a line that an earlier version, or a person, has written to the corrections."""
+    form = FORMATS[name]
+    tags = {"type": "string", "list": True, "max_items": 3, "separator": "json"}
+    columns = {"id": {"type": "int64"}, "tags": tags, "label": {"type": "int64", "max": 1}}
+    rest = {"seen": [1], "prices": [0.5], "label": 1}
+    rows = [{"id": n, "tags": ["x"] * (4 if n == 2 else 1), **rest} for n in range(4)]
+    path = tmp_path / f"in.{name}"
+    path.write_bytes(form.write(rows))
+    if not form.json:
+        columns["tags"] = {**tags, "separator": "|"}
+    data = tables.make_config(path, columns, source=form.source, error_budget=9).data
+    [bad] = _letters(data)
+    corrections.write(str(tmp_path), [_correct(bad, f"train/files/in.{name}", tags=value)])
+    good = _read(data, *corrections.read(str(tmp_path)))
+    made, letters = _rows(good), [letter for part in good for letter in part.letters]
+    if form.json or "\\" not in value:
+        [again] = letters
+        assert (again.row, again.column, again.reason) == (bad.row, "tags", "encoding")
+    assert len(made) + len(letters) == 4
+
+
 def test_items_that_may_be_read_in_two_ways_are_refused(tmp_path):
     prices = {"type": "float32", "list": True, "max_items": 3}
     columns = {"id": {"type": "int64"}, "prices": prices, "label": {"type": "int64"}}
