@@ -51,12 +51,14 @@ def _choose_format(data: config.Data) -> int:
     more, as an id beyond int64 was another with .0 behind it. Those with float32 are one further,
     as NaN and infinite values were numbers; and those of a sample, whose manifest had labels in
     the order of their counts in the sample. Those with lists of texts or in JSON are one
-    further, as a NaN among numbers was the text nan, and 0x10 in a text a number."""
+    further, as a NaN among numbers was the text nan, and 0x10 in a text a number;
+    and those of lists in JSON lines, where true was no item next to a number."""
     floats = any(column.type == "float32" for column in data.columns.values())
     texts = data.source in SOURCES and SOURCES[data.source].text
     sampled = data.sample is not None
     lists = any(
-        c.separator == JSON or (c.type == "string" and (c.list or c.shape))
+        c.separator == JSON
+        or ((c.list or c.shape) and (c.type == "string" or data.source == "jsonl"))
         for c in data.columns.values()
     )
     return FORMAT + bool(data.csv.thousands) + 3 * texts + floats + sampled + lists

@@ -5,7 +5,8 @@ The table of ours is `pipeline.source_table`.
 - Formats, one module each: `csv`, `jsonl`, `parquet`, `orc`, `avro`, `tfrecord`, `tfds`, `idx`,
   `image_folder`; `in_place` for TFRecords that are not copied, `ptransform` for a user's own.
 - What they share: `base` (the interface), `files`, `keys`, `partitions`, `together`.
-- Parts of one format: `csv_lines`, `csv_numbers`, `json_layout`, `image_files`.
+- Parts of one format: `csv_lines`, `csv_numbers`, `json_layout`, `json_types`,
+  `image_files`.
 - Others: `lakes` refuses tables of Delta and the like; `download` and `generate` bring raw data;
   `quiet_imports`.
 """

@@ -19,7 +19,7 @@ from pipeline import config, errors, storage
 from pipeline.config.splits import SplitName
 from pipeline.steps import date_forms
 from preprocessing.arrow import plain_types
-from preprocessing.sources import base, csv_lines, files
+from preprocessing.sources import base, csv_lines, files, json_types
 
 # Names may hold brackets and slashes too; `/[]` stands for what is in a list.
 _COLUMN = re.compile(r"Column\(/(.+?)(/\[\])*\) changed from")
@@ -32,6 +32,8 @@ _NUMBER = rb"(-?(?:0|[1-9]\d*))(?:\.0+)?"
 _DECIMAL = rb"(-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?)"
 _DECIMALS = b"decimals"
 _IN_LIST = re.compile(rb"(?<=[\s,\[])" + _NUMBER + rb"(?=\s*[,\]])")
+_TRUE_IN_LIST = re.compile(rb"(?<=[\s,\[])true(?=\s*[,\]])")
+_FALSE_IN_LIST = re.compile(rb"(?<=[\s,\[])false(?=\s*[,\]])")
 _TYPES = {"int64": pa.int64(), "float32": pa.float64(), "string": pa.string()}
 # Characters of a line that a letter shows.
 _SHOWN = 200
@@ -128,11 +130,13 @@ class JsonlSource(base.Source):
     def _write_letter(self, path: str, number: int, text: bytes, *, why: str) -> base.Letter:
         """Tells a value of another type from a line that is no JSON."""
         value = text[:_SHOWN].decode(errors="backslashreplace")
-        if column := _COLUMN.search(why):
-            change = why[why.index("changed from") :].partition(" in row")[0]
-            return base.Letter(path, number, column[1], "type", value, f"has {change}")
+        if (place := _COLUMN.search(why)) and (name := self._find_column(place[1])):
+            column = self.data.columns[name]
+            problem = json_types.describe_fault(text, name, column=column, why=why)
+            return base.Letter(path, number, name, "type", value, problem)
         if (found := _NO_INT64.search(why)) and (name := self._find_holder(text, found[1])):
-            problem = "has a number that is not an int64"
+            column = self.data.columns[name]
+            problem = json_types.describe_fault(text, name, column=column, why=why)
             return base.Letter(path, number, name, "type", value, problem)
         problem = "is not one JSON object"
         if twice := _TWICE.search(why):
@@ -140,6 +144,12 @@ class JsonlSource(base.Source):
         elif "surrogate pair" in why:
             problem = "has one half of a surrogate pair, which is not text"
         return base.Letter(path, number, None, "json", value, problem)
+
+    def _find_column(self, place: str) -> str | None:
+        """Returns the column of a place as pyarrow names it; a name may end as a place in lists."""
+        if place in self.data.columns:
+            return place
+        return next((name for name in self.data.columns if name.startswith(f"{place}/[]")), None)
 
     def _find_holder(self, text: bytes, number: str) -> str | None:
         """Returns the column of whole numbers in which a line has a number written so."""
@@ -216,16 +226,15 @@ def _rewrite_whole_numbers(data: bytes, wanted: pa.Schema) -> bytes:
     for field in wanted:
         listed = pa.types.is_list(field.type)
         kind = field.type.value_type if listed else field.type
-        if kind not in (pa.string(), pa.int64()):
+        if kind not in (pa.string(), pa.int64()) and not listed:
             continue
         forms = {json.dumps(field.name), json.dumps(field.name, ensure_ascii=False)}
         names = b"|".join(re.escape(form.encode(errors="replace")) for form in sorted(forms))
         before = b"((?:" + names + rb")\s*:\s*)"
         if listed:
-            new = rb'"\1"' if kind == pa.string() else rb"\1"
             lists = re.compile(before + rb'(\[[^\[\]"{}]*\])')
             data = b"".join(
-                _IN_LIST.sub(new, part) if at % 3 == 2 else part
+                _rewrite_items(part, kind) if at % 3 == 2 else part
                 for at, part in enumerate(lists.split(data))
             )
         else:
@@ -234,6 +243,14 @@ def _rewrite_whole_numbers(data: bytes, wanted: pa.Schema) -> bytes:
             data = re.sub(before + number + rb"(?=\s*[,}])", new, data)
             data = re.sub(before + rb"NaN(?=\s*[,}])", rb"\1null", data)
     return data
+
+
+def _rewrite_items(items: bytes, kind: pa.DataType) -> bytes:
+    """Returns one list of numbers and booleans as pyarrow takes it: no list of both."""
+    if kind == pa.string():
+        return _IN_LIST.sub(rb'"\1"', items)
+    items = _FALSE_IN_LIST.sub(b"0", _TRUE_IN_LIST.sub(b"1", items))
+    return _IN_LIST.sub(rb"\1", items) if kind == pa.int64() else items
 
 
 def _has_null_row(data: bytes) -> bool:

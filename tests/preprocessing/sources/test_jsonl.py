@@ -96,7 +96,7 @@ def test_bad_lines_become_letters(tmp_path):
         (9, "label", "missing"),
     ]
     assert str(good.letters[0]).endswith("row 2: is not one JSON object")
-    assert str(good.letters[1]).endswith("column 'id' has changed from number to string")
+    assert str(good.letters[1]).endswith("column 'id' has a string, not an int64")
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_numbers_that_are_no_whole_ones_are_of_another_type(tmp_path):
     assert [str(letter).partition("row ")[2] for letter in good.letters] == [
         "2: column 'label' has a number that is not an int64",
         "3: column 'label' has a number that is not an int64",
-        "4: column 'codes' has a number that is not an int64",
+        "4: column 'codes' has a number as item 2 that is not an int64",
     ]
 
 
@@ -301,7 +301,7 @@ def test_items_of_lists_are_read_as_single_values_are(tmp_path):
     lines = [
         b'{"seen": [true, false], "tags": [], "label": 0}',
         b'{"seen": [5, 2.0], "tags": [12345678901234567890, 7.0], "label": true}',
-        b'{"seen": [true, 2], "tags": [], "label": 0}',
+        b'{"seen": ["2", true], "tags": [], "label": 0}',
         b'{"seen": [], "tags": ["a", "\xff"], "label": 0}',
         b'{"seen": [], "tags": ["\xc3\xa9"], "label": 0}',
         b'{"seen": [], "tags": [true], "label": 0}',
@@ -318,3 +318,56 @@ def test_items_of_lists_are_read_as_single_values_are(tmp_path):
         (6, "tags", "type"),
     ]
     assert good.letters[1].value == str(["a", "\\xff"])
+
+
+def test_true_and_false_are_numbers_among_numbers_too(tmp_path):
+    lists = {"list": True, "max_items": 3}
+    columns = {
+        "seen": {"type": "int64", **lists},
+        "sizes": {"type": "float32", **lists},
+        "pair": {"type": "int64", "shape": [2]},
+        "label": {"type": "int64"},
+    }
+    lines = [
+        b'{"seen": [false, 1], "sizes": [1.5,true], "pair": [2 ,false], "label": 0}',
+        b'{"seen": [true], "sizes": [ true, false ], "pair": [true, true], "label": 1}',
+        b'{"seen": [3.0, true], "sizes": [], "pair": [1, 2], "label": 1}',
+    ]
+    (good,) = _enforced(tmp_path, b"\n".join(lines) + b"\n", columns)
+    assert good.batch.to_pylist() == [
+        {"seen": [0, 1], "sizes": [1.5, 1.0], "pair": [2, 0], "label": 0},
+        {"seen": [1], "sizes": [1.0, 0.0], "pair": [1, 1], "label": 1},
+        {"seen": [3, 1], "sizes": [], "pair": [1, 2], "label": 1},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "problem"),
+    [
+        ("int64", '[1, "2"]', "has a string as item 2, not an int64"),
+        ("int64", '[true, "x"]', "has a string as item 2, not an int64"),
+        ("int64", "[7, 8, 1e2]", "has a number as item 3 that is not an int64"),
+        ("int64", "[9223372036854775808]", "has a number as item 1 that is not an int64"),
+        ("int64", "[[1]]", "has an array as item 1, not an int64"),
+        ("int64", '[1, {"a": 1}]', "has an object as item 2, not an int64"),
+        ("int64", "5", "has a number, not a list of int64"),
+        ("float32", '"a|b"', "has a string, not a list of float32"),
+        ("float32", '[1.5, "x"]', "has a string as item 2, not a float32"),
+        (
+            "string",
+            '["2", 1.5]',
+            "has a number as item 2, not a string; a list has strings or whole numbers, not both",
+        ),
+        ("string", "[2, 1.5]", "has a number as item 2, not a string"),
+        ("string", '["a", true]', "has a boolean as item 2, not a string"),
+        ("string", "{}", "has an object, not a list of string"),
+    ],
+)
+def test_letters_say_which_item_has_which_wrong_type(tmp_path, kind, value, problem):
+    columns = {
+        "v": {"type": kind, "list": True, "max_items": 3, "missing": "allow"},
+        "label": {"type": "int64"},
+    }
+    lines = f'{{"label": 1}}\n{{"v": {value}, "label": 0}}\n'
+    (good,) = _enforced(tmp_path, lines.encode(), columns)
+    assert [(x.column, x.reason, x.problem) for x in good.letters] == [("v", "type", problem)]
