@@ -154,7 +154,7 @@ class JsonlSource(base.Source):
     def _find_holder(self, text: bytes, number: str) -> str | None:
         """Returns the column of whole numbers in which a line has a number written so."""
         try:
-            row = json.loads(text, parse_int=str, parse_float=str)
+            row = json.loads(text, parse_int=str, parse_float=str, parse_constant=str)
         except (ValueError, RecursionError):
             return None
         for name, column in self.data.columns.items():

@@ -348,6 +348,7 @@ def test_true_and_false_are_numbers_among_numbers_too(tmp_path):
         ("int64", '[true, "x"]', "has a string as item 2, not an int64"),
         ("int64", "[7, 8, 1e2]", "has a number as item 3 that is not an int64"),
         ("int64", "[9223372036854775808]", "has a number as item 1 that is not an int64"),
+        ("int64", "[1, NaN]", "has a number as item 2 that is not an int64"),
         ("int64", "[[1]]", "has an array as item 1, not an int64"),
         ("int64", '[1, {"a": 1}]', "has an object as item 2, not an int64"),
         ("int64", "5", "has a number, not a list of int64"),
