@@ -37,7 +37,8 @@ def run(
     """
     records = run_folder.records_folder(storage_root, job_config.name)
     paths = [fixed] if fixed else _find_letter_files(records, job_config.data)
-    found = [one for path in paths for one in _read_edited(path, job_config.data)]
+    shown = _read_shown(records, job_config.data) if fixed else {}
+    found = [one for path in paths for one in _read_edited(path, job_config.data, shown)]
     if not found:
         raise errors.UsageError(
             f"{', '.join(paths) or records!r}: no line was edited. Correct the values in 'raw' of "
@@ -105,7 +106,20 @@ def _read_lines(path: str) -> list[tuple[int, dict[str, Any]]]:
     return found
 
 
-def _read_edited(path: str, data: config.Data) -> list[Correction]:
+def _read_shown(records: str, data: config.Data) -> dict[tuple[str, int], dict[str, Any]]:
+    """Returns what dead letters that are not edited show of their rows, by file and row."""
+    found = {}
+    for path in _find_letter_files(records, data):
+        for _, letter in _read_lines(path):
+            raw = letter.get("raw")
+            if raw is None or letter.get("of") == validate.hash_raw_row(raw):
+                found[letter["file"], letter["row"]] = raw or {}
+    return found
+
+
+def _read_edited(
+    path: str, data: config.Data, shown: dict[tuple[str, int], dict[str, Any]]
+) -> list[Correction]:
     """Returns the letters whose `raw` is not what it was."""
     names = _find_names(data)
     found = []
@@ -122,7 +136,10 @@ def _read_edited(path: str, data: config.Data) -> list[Correction]:
             raise errors.DataError(
                 f"{where}: {letter['file']!r} is not one of the files of data.inputs"
             )
-        found.append(corrections.build({**letter, "file": names[letter["file"]]}, where))
+        one = corrections.build({**letter, "file": names[letter["file"]]}, where)
+        if (place := (letter["file"], one.row)) in shown:
+            corrections.check_edits(raw, shown[place], data, where=where)
+        found.append(one)
     return found
 
 

@@ -182,26 +182,42 @@ class Corrected(base.Source):
     def _select_changes(self, one: Correction, shown: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the corrected values; `None` for a text that stands for a missing value. Raises
         `DataError` for a number whose text may be read in two ways."""
-        new = {n: v for n, v in one.raw.items() if v != validate.REDACTED and v != shown.get(n)}
         absent = self.data.csv.missing if self.data.source == "csv" else ()
+        new = _find_new(one.raw, shown)
         known = {n: v for n, v in new.items() if n in self.data.columns}
-        for name, value in known.items():
-            self._check_number(one, name, value)
+        where = f"{self._path!r}: {one.file!r} row {one.row}"
+        check_numbers(known, self.data, where)
         return {n: None if v in absent else v for n, v in known.items()}
 
-    def _check_number(self, one: Correction, name: str, value: Any) -> None:
-        """Dead letters show numbers as JSON has them, whatever the files write for a point."""
-        rules, column = self.data.csv, self.data.columns[name]
-        as_json = self.data.source != "csv" or (rules.decimal, rules.thousands) == (".", "")
-        if as_json or column.type not in ("int64", "float32") or value in rules.missing:
-            return
-        marks = f"{rules.decimal}{rules.thousands}."
+
+def _find_new(raw: Mapping[str, Any], shown: Mapping[str, Any]) -> dict[str, Any]:
+    return {n: v for n, v in raw.items() if v != validate.REDACTED and v != shown.get(n)}
+
+
+def check_edits(
+    raw: Mapping[str, Any], shown: Mapping[str, Any], data: config.Data, *, where: str
+) -> None:
+    """Raises `DataError` for a new number, other than the dead letter has `shown`, whose text may
+    be read in two ways."""
+    check_numbers(_find_new(raw, shown), data, where)
+
+
+def check_numbers(new: Mapping[str, Any], data: config.Data, where: str) -> None:
+    """Raises `DataError` for a number whose text may be read in two ways: dead letters show numbers
+    as JSON has them, whatever the files write for a point."""
+    rules = data.csv
+    if data.source != "csv" or (rules.decimal, rules.thousands) == (".", ""):
+        return
+    marks = f"{rules.decimal}{rules.thousands}."
+    for name, value in new.items():
+        if data.columns[name].type not in ("int64", "float32") or value in rules.missing:
+            continue
         for text in value if isinstance(value, list) else [value]:
             if isinstance(text, str) and any(mark in text for mark in marks):
                 raise errors.DataError(
-                    f"{self._path!r}: {one.file!r} row {one.row}: {name!r}: {text!r} may be read "
-                    f"in two ways, as the files have data.csv.decimal {rules.decimal!r}; write it "
-                    "as a number without quotes, such as 1000.5"
+                    f"{where}: {name!r}: {text!r} may be read in two ways, as the files have "
+                    f"data.csv.decimal {rules.decimal!r}; write it as a number without quotes, "
+                    "such as 1000.5"
                 )
 
 

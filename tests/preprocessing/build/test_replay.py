@@ -186,6 +186,24 @@ def test_errors_count_empty_lines_of_the_file(made):
         replay.run(config, str(root), str(root / "fixed"))
 
 
+def test_numbers_that_may_be_read_in_two_ways_are_not_kept(tmp_path):
+    (tmp_path / "in.csv").write_text(
+        "id;name;size;label\n" + "".join(f"{n};a;1,5;{n % 2}\n" for n in range(60)) + "x;a;1,5;0\n"
+    )
+    rules = {"delimiter": ";", "decimal": ","}
+    config = tables.make_config(tmp_path / "in.csv", error_budget=4, csv=rules)
+    _quietly(job.run, config, str(tmp_path))
+    _, [letter] = _letters(config, tmp_path)
+    fixed = tmp_path / "fixed"
+    _save(fixed, [letter | {"raw": letter["raw"] | {"id": "60", "size": "2,5"}}])
+    with pytest.raises(errors.DataError, match="fixed' line 1: 'size': '2,5' may be read in two"):
+        replay.run(config, str(tmp_path), str(fixed))
+    assert not (_folder(config, tmp_path) / corrections.FILE_NAME).exists()
+    _save(fixed, [letter | {"raw": letter["raw"] | {"id": "60"}}])
+    found, _ = _quietly(replay.run, config, str(tmp_path), str(fixed))
+    assert _records(found) == 61
+
+
 def test_summary():
     rows = [Correction(file="a", row=n, reason="range", column="x", raw={}) for n in (1, 2)]
     lines = replay.summarize(rows, {("a", 2): "y type", ("b", 1): "z"})
