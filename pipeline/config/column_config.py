@@ -49,7 +49,8 @@ class VocabularyRules(Section):
     top_k: Positive | None = None
     """Most values to list. Not set: no limit."""
     min_count: Positive = 1
-    """Rows of the train split in which a value must occur to be listed."""
+    """How often a value must occur in the train split to be listed: in so many rows, or of a list
+    so many items."""
 
 
 class Column(Section):
