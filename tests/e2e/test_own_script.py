@@ -48,7 +48,7 @@ def test_the_example_of_the_docs_trains_as_printed(tmp_path):
     )
     assert record["metrics"]["eval"]["average_loss"] < 0.1
     assert record["reason"] == "the chief ended well"  # the evaluator has ended by itself
-    assert "training: 1,000 steps made" in done.stdout
+    assert "training: all 1,000 steps made" in done.stdout
 
 
 @pytest.mark.slow

@@ -104,7 +104,7 @@ def test_a_script_is_run_in_every_role_and_what_never_ends_is_ended(stage):
     assert (running.returncode, err) == (0, ""), out
     assert not stage.alive()
     assert "evaluator-0: training has ended; 1 s to evaluate (--evaluator_seconds)" in out
-    assert "training: 500 steps made; the script does the rest" in out
+    assert "training: all 500 steps made; the script does the rest" in out
     assert "\nresult   step 500, the chief ended well; evaluator-0 was ended 1 s after" in out
     configs = {n: stage.attempts(f"{n}-0")[0][1] for n in ("chief", "worker", "ps", "evaluator")}
     assert {name: config["task"]["type"] for name, config in configs.items()} == {
