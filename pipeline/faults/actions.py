@@ -192,8 +192,8 @@ def _wait(seconds: float) -> Iterator[None]:
 
 
 def has_stepped_after(run: LaunchedRun, former: Sequence[int]) -> bool:
-    """True once a chief that is none of the processes `former` has made a step. Those may report
-    one between a signal to their launcher and their end."""
+    """True once a chief has made a step whose process id is not among `former`. The former one may
+    report a step after its launcher was killed and before it ends itself."""
     chief = run.statuses.get("chief-0")
     return chief is not None and chief.pid not in former and chief.has_stepped
 

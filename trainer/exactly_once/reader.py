@@ -2,8 +2,7 @@
 
 What is still to be read follows from what the checkpoint says has been applied. Processes that
 make each step together share it evenly, by rank. On parameter servers, which outlive the processes
-that train, each takes what it can use, and all go back when a new chief has put the parameters back
-to a checkpoint.
+that train, each takes what it can use, and all go back when a new chief restores a checkpoint.
 """
 
 from __future__ import annotations
@@ -338,24 +337,19 @@ class PositionHook(tf.compat.v1.train.SessionRunHook):
         return step < last
 
     def _take_over(self, session: Any) -> None:
-        """As the chief, adds what others have given up. When that is all there is left, adds as
-        much behind the last epoch as fills a batch; else waits a moment. Ends if another process
-        has made the last step."""
+        """As the chief, adds what others have given up, and once nothing else is left, what fills
+        the last batch; else waits a moment. Ends if another process has made the last step."""
         held, shared, first = self._held, self._dispatcher, self._start.first
         for rank in set(shared.list_given_up(session)) - self._taken_over:
             held.add(at - first for at in shared.list_held_by(session, rank, first))
             self._taken_over.add(rank)
         read = shared.read(session)
-        alone = self._read_at_end - read <= held.count_left(
-            shared.read_reached(session, held.waiting_blocks)
-        )
+        reached = shared.read_reached(session, held.waiting_blocks)
         # Asked after the records, which an asynchronous step counts when it has been made.
-        step = int(session.run(self._global_step))
-        if step >= self._position.job.train.max_steps:
-            self._ended = True
-        elif alone:
+        self._ended = session.run(self._global_step) >= self._position.job.train.max_steps
+        if not self._ended and self._read_at_end - read <= held.count_left(reached):
             held.read_on_alone(self._position.sizes.chunk)
-        else:
+        elif not self._ended:
             self._progress(run_folder.WAITING, read, self._read_at_end)
             time.sleep(_POLL)
 
