@@ -76,9 +76,9 @@ class Date(Step):
             afternoon = tf.strings.regex_full_match(x, date_forms.AFTERNOON)
             for pattern, new in date_forms.rewrites(self.form):
                 x = tf.strings.regex_replace(x, pattern, new)
-        # Bytes, not texts: strings cost more than all the rest.
-        digits = tf.cast(tf.io.decode_raw(x, tf.uint8, fixed_length=_LENGTH), tf.int64) - ord("0")
-        numbers = tf.matmul(digits, tf.constant(_weights(), tf.int64))
+        # Bytes, not texts: strings cost more than all the rest. 32 bits are enough, and quicker.
+        digits = tf.cast(tf.io.decode_raw(x, tf.uint8, fixed_length=_LENGTH), tf.int32) - ord("0")
+        numbers = tf.matmul(digits, tf.constant(_weights(), tf.int32))
         parts = {name: tf.gather(numbers, n, axis=-1) for n, name in enumerate(_PLACES)}
         # A date without a time is at midnight; it has no digits there, but nulls.
         parts |= {name: tf.maximum(parts[name], 0) for name in ("hour", "minute")}
@@ -87,7 +87,7 @@ class Date(Step):
             hour = tf.where(morning | afternoon, hour % 12, hour)
             parts["hour"] = tf.where(afternoon, hour + 12, hour)
         known &= parts["day"] <= _compute_month_length(parts["year"], parts["month"])
-        return tf.where(known, _part(self.part, parts), _UNKNOWN)
+        return tf.cast(tf.where(known, _part(self.part, parts), _UNKNOWN), tf.int64)
 
 
 class Clock(Step):
@@ -169,8 +169,9 @@ def _compute_month_length(year: tf.Tensor, month: tf.Tensor) -> tf.Tensor:
     import tensorflow as tf
 
     # Not `==`, which a model of Keras that is read again does not know.
-    leap = tf.equal(year % 4, 0) & (tf.not_equal(year % 100, 0) | tf.equal(year % 400, 0))
-    february = tf.cast(leap, tf.int64) + 28
+    century = tf.cast(tf.equal(year % 100, 0), year.dtype)
+    leap = tf.equal(year % (century * 396 + 4), 0)
+    february = tf.cast(leap, year.dtype) + 28
     return tf.where(tf.equal(month, 2), february, (month + month // 8) % 2 + 30)
 
 
@@ -202,6 +203,5 @@ def _days(year: tf.Tensor, month: tf.Tensor, day: tf.Tensor) -> tf.Tensor:
     # Years that begin in March have the leap day at their end.
     year = tf.where(month <= 2, year - 1, year)
     # Numbers come second in products, or saved Keras models take them for int32.
-    of_year = ((month + 9) % 12 * 153 + 2) // 5 + day - 1
-    era, of_era = year // 400, year % 400
-    return era * 146097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719468
+    of_year = ((month + 9) % 12 * 153 + 2) // 5 + day
+    return year * 365 + year // 4 - year // 100 + year // 400 + of_year - 719469
