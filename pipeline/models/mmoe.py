@@ -7,8 +7,9 @@ from pipeline.sections import Positive
 
 
 class Mmoe(Layers):
-    """Several networks, the experts, of which each label has its own mixture. It needs `features`,
-    and is for several [`labels`](#labelsname). `hidden_units` are those of each expert."""
+    """Several networks, the experts, of which each of several [`labels`](#labelsname) has its own
+    mixture; with `data.label` there is one mixture. It needs `features`. `hidden_units` are those
+    of each expert."""
 
     names = ("mmoe",)
     of_features = True

@@ -6,6 +6,7 @@ import pytest
 
 from pipeline import errors
 from pipeline.config import config_file, labels_config
+from pipeline.models import MODELS
 from pipeline.records import builds
 from tests.pipeline.feature_tables import make
 
@@ -61,6 +62,20 @@ def test_a_job_of_one_label_is_as_before():
         job.data
     )
     assert labels_config.views(job) == {}
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, settings in MODELS.items() if settings.several_labels]
+)
+def test_models_of_several_labels_take_a_single_one(name):
+    """As the refusal of `labels` with one column advises."""
+    wide = {"steps": [{"hash": {"buckets": 9}}], "part": "wide"}
+    features = {"x": {}} | ({"user": wide} if name == "dnn_linear_combined" else {})
+    sections = {"features": features, "model": {"name": name}, "eval": {"metric": "auc"}}
+    with pytest.raises(errors.UsageError, match=r"write data\.label: clicked instead"):
+        _job({"clicked": {}}, **sections)
+    job = _job({}, data={"label": "clicked"}, **sections)
+    assert (job.model.name, job.data.every_label) == (name, ("clicked",))
 
 
 def test_a_view_has_one_label():
