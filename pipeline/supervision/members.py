@@ -24,6 +24,8 @@ class Member:
     due: float = 0.0
     pid: int = 0
     log_start: int = 0
+    # `memory.count_kills` of when this attempt began.
+    kills_before: int | None = None
     # When it is killed, in monotonic time, if it was asked to leave the run before.
     leaves_by: float | None = None
     # Why it is being killed, if it hangs.
@@ -54,7 +56,7 @@ class Member:
         evaluating = self.role == topology.EVALUATOR or _has_failed_evaluating(status)
         if evaluating:
             reached = _find_evaluated_step(status)
-        cause = self.hang.cause if self.hang else exit_reason.cause(status, code, self.tail())
+        cause = self.hang.cause if self.hang else self._find_cause(status, code)
         worked = status is not None and (status.has_stepped or status.evaluation is not None)
         return restart_policy.Loss(
             self.task,
@@ -65,6 +67,9 @@ class Member:
             reached=reached,
             evaluating=evaluating,
         )
+
+    def _find_cause(self, status: Status | None, code: int) -> str:
+        return exit_reason.cause(status, code, self.tail(), kills_before=self.kills_before)
 
     def failure(
         self, loss: restart_policy.Loss, decision: restart_policy.Decision

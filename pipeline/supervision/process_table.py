@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 
 from pipeline import storage
 from pipeline.cluster import topology
-from pipeline.processes import environment
+from pipeline.processes import environment, memory
 from pipeline.processes.fork_client import Ended, ForkServer, Spawn, Started, StopRequest
 from pipeline.supervision.members import Member
 from pipeline.supervision.plan import RunSpec
@@ -91,6 +91,7 @@ class ProcessTable:
     def _start(self, member: Member) -> None:
         log = member.log
         member.log_start = os.path.getsize(log) if os.path.exists(log) else 0
+        member.kills_before = memory.count_kills()
         member.state, member.pid, member.hang = "running", 0, None
         arguments = (self._plan.run.path, self._plan.records, member.task)
         extra = environment.build_for_role(

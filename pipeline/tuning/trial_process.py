@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import Protocol
 
-from pipeline.processes import parent_death
+from pipeline.processes import memory, parent_death
 from pipeline.supervision import exit_reason
 
 
@@ -33,7 +33,7 @@ class TrialProcess:
     it ends with the process that started it, which must be a main thread."""
 
     def __init__(self, words: Sequence[str], log: str) -> None:
-        self._log = log
+        self._log, self._kills_before = log, memory.count_kills()
         with open(log, "ab") as output:
             self._log_start = output.tell()
             self._process = subprocess.Popen(
@@ -62,4 +62,5 @@ class TrialProcess:
     def error(self) -> str:
         """Returns what it said itself before it ended, or what ended it."""
         lines = exit_reason.tail(self._log, self._log_start)
-        return exit_reason.cause(None, self._process.wait(), lines)
+        code = self._process.wait()
+        return exit_reason.cause(None, code, lines, kills_before=self._kills_before)

@@ -105,8 +105,8 @@ def test_killed_preprocessing_is_reported(launch):
     """It could not say so itself."""
     _, err = launch.run(code=75, environment={"PIPELINE_FAKE": "die"})
     assert err == (
-        "error: preprocessing: killed by SIGKILL (perhaps for lack of memory). Run the same "
-        "command again.\n"
+        "error: preprocessing: killed by SIGKILL from outside (by a person, a scheduler, or the "
+        "kernel for lack of memory). Run the same command again.\n"
     )
     assert launch.record()["reason"] in err
 
@@ -124,7 +124,8 @@ def test_a_failed_role_is_named_with_its_error_and_its_log(launch):
 def test_a_lost_worker_is_restarted_and_recorded(launch):
     launch.script(chief_0=["work_when_worker_is_back"], worker_0=["die", "work"])
     out, _ = launch.run()
-    assert "worker-0: killed by SIGKILL (perhaps for lack of memory); starting it again now" in out
+    assert "worker-0: killed by SIGKILL from outside (by a person, a scheduler, or the " in out
+    assert "for lack of memory); starting it again now" in out
     (restart,) = launch.record()["restarts"]
     assert (restart["role"], restart["index"], restart["steps_lost"]) == ("worker", 0, 0)
     assert restart["cause"].startswith("killed by SIGKILL")

@@ -133,13 +133,14 @@ class LocalLauncher(base.Launcher):
             f"--storage={job.storage_root}",
             f"--run={job.name}",
         ]
+        kills = memory.count_kills()
         code = run_command(command, environment=children, stop=stop, poll=beat)
         if stop.count:
             raise errors.StoppedError(
                 f"stopped by {stop.name} while preprocessing. Run the same command again."
             )
         if code < 0:
-            cause = exit_reason.cause(None, code, [])
+            cause = exit_reason.cause(None, code, [], kills_before=kills)
             raise errors.RetryableError(f"preprocessing: {cause}. Run the same command again.")
         if code:
             raise errors.ReportedError(code)

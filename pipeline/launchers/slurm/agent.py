@@ -24,7 +24,7 @@ from pipeline.cluster import gpus, topology
 from pipeline.config import strategy_table
 from pipeline.launchers.slurm import ranks
 from pipeline.launchers.slurm.settings import Slurm
-from pipeline.processes import environment, parent_death
+from pipeline.processes import environment, memory, parent_death
 from pipeline.processes.fork_client import StopRequest
 from pipeline.runs import run_folder, run_record
 from pipeline.runs.run_folder import RunFolder
@@ -121,9 +121,9 @@ class Agent:
             self._stop.wait(self._look_seconds)
         return not self._is_asked
 
-    def _hangs(self) -> bool:
-        """True if the process makes no progress, where nobody else looks at that."""
-        return False
+    def _find_hang(self) -> watchdog.Hang | None:
+        """Returns why the process makes no progress, where nobody else looks at that."""
+        return None
 
     def _is_wanted(self) -> bool:
         """True unless the run was asked for fewer workers."""
@@ -135,7 +135,7 @@ class Agent:
     def _run_process(self, member: Member) -> int:
         """Runs the process to its end; returns its exit code, or minus the number of a signal."""
         with open(self._log, "ab") as log:
-            member.log_start = log.tell()
+            member.log_start, member.kills_before = log.tell(), memory.count_kills()
             process = subprocess.Popen(
                 self._given or self._build_command(),
                 env=self._build_environment(),
@@ -154,7 +154,8 @@ class Agent:
                 if self._is_left_over() or self._is_lost():
                     self._over = True
                     process.kill()
-                elif self._hangs():
+                elif (hang := self._find_hang()) is not None:
+                    member.hang = hang
                     process.kill()
                 elif not asked and not self._is_wanted():
                     self._leaves = asked = True

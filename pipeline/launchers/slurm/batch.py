@@ -34,7 +34,7 @@ from pipeline.launchers.slurm import (
     steps,
 )
 from pipeline.launchers.slurm.settings import Slurm
-from pipeline.processes import environment
+from pipeline.processes import environment, memory
 from pipeline.processes.fork_client import StopRequest, run_command
 from pipeline.records import builds
 from pipeline.runs import fatal, run_folder, run_record
@@ -99,10 +99,11 @@ class JobAttempt:
             f"--num_workers={steps.processors(os.environ)}",
         ]
         children = environment.filter_for_children(os.environ)
+        kills = memory.count_kills()
         code = run_command(command, environment=children, stop=self._stop)
         self._check_stop()
         if code < 0:
-            cause = exit_reason.cause(None, code, [])
+            cause = exit_reason.cause(None, code, [], kills_before=kills)
             raise errors.RetryableError(f"preprocessing: {cause}. Run the same command again.")
         if code:
             raise errors.build_from_exit_code(

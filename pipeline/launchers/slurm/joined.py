@@ -7,6 +7,7 @@ needs it no more.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import os
 import time
@@ -80,7 +81,7 @@ class _Worker(agent.Agent):
     def _tasks_here(self) -> int:
         return 1
 
-    def _hangs(self) -> bool:
+    def _find_hang(self) -> watchdog.Hang | None:
         """Looks at it and at the chief, for which it may wait; the run's own job does not."""
         try:
             found = run_folder.read_statuses(self._run.impatient)
@@ -93,8 +94,10 @@ class _Worker(agent.Agent):
             pids = {name: one.pid for name, one in looked_at.items()}
             hang = self._watchdog.look(looked_at, pids, time.monotonic())
         except (errors.PipelineError, OSError):
-            return False
-        return hang is not None and hang.name in (None, self._task.name)
+            return None
+        if hang is None or hang.name not in (None, self._task.name):
+            return None
+        return dataclasses.replace(hang, name=self._task.name)  # this process alone is killed
 
     def _give_up(self, loss: restart_policy.Loss, decision: restart_policy.Decision) -> int:
         """Leaves the others alone, until they are started again."""

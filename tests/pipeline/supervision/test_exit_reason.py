@@ -6,8 +6,11 @@ import signal
 
 import pytest
 
+from pipeline.processes import memory
 from pipeline.runs.run_folder import Status
 from pipeline.supervision import exit_reason
+
+OUTSIDE = "from outside (by a person, a scheduler, or the kernel for lack of memory)"
 
 
 @pytest.mark.parametrize(
@@ -28,7 +31,7 @@ def test_what_a_process_said_itself_comes_first(error, cause):
 @pytest.mark.parametrize(
     ("code", "lines", "cause"),
     [
-        (-signal.SIGKILL, ["a line"], "killed by SIGKILL (perhaps for lack of memory)"),
+        (-signal.SIGKILL, ["a line"], f"killed by SIGKILL {OUTSIDE}"),
         (-signal.SIGTERM, [], "killed by SIGTERM"),
         (64, ["error: no such file", "a line after it"], "no such file"),
         (1, ["a line", "ValueError: 3"], "ValueError: 3"),
@@ -42,6 +45,21 @@ def test_what_a_process_said_itself_comes_first(error, cause):
 )
 def test_else_what_ended_it_or_its_log_tells(code, lines, cause):
     assert exit_reason.cause(None, code, lines) == cause
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "told"),
+    [
+        (4, 5, "(probably by the kernel for lack of memory)"),
+        (4, 4, OUTSIDE),
+        (None, 5, OUTSIDE),
+        (4, None, OUTSIDE),
+    ],
+)
+def test_memory_was_short_if_the_kernel_has_killed_meanwhile(monkeypatch, before, now, told):
+    monkeypatch.setattr(memory, "count_kills", lambda: now)
+    for code, cause in ((-signal.SIGKILL, f"killed by SIGKILL {told}"), (-15, "killed by SIGTERM")):
+        assert exit_reason.cause(None, code, [], kills_before=before) == cause
 
 
 def test_a_log_is_read_from_where_this_attempt_began(tmp_path):

@@ -1,5 +1,6 @@
 import dataclasses
 import functools
+import itertools
 import json
 import os
 import re
@@ -10,6 +11,7 @@ import pytest
 
 from pipeline import errors
 from pipeline.cluster.gpus import share
+from pipeline.processes import memory
 from pipeline.runs import run_folder, run_record
 from pipeline.supervision.ports import Reservation
 from pipeline.supervision.watchdog import HangLimits
@@ -83,9 +85,16 @@ def test_a_killed_worker_alone_is_started_again(stage):
     assert first == second
     (restart,) = stage.boss.restarts
     assert (restart.role, restart.index, restart.step) == ("worker", 0, 5)
-    assert restart.cause == "killed by SIGKILL (perhaps for lack of memory)"
+    assert restart.cause.startswith("killed by SIGKILL from outside (by a person, ")
     assert restart.steps_lost == 0
     assert 0 < restart.seconds_to_next_step < 10
+
+
+def test_what_the_kernel_may_have_killed_is_said_to_have_lacked_memory(stage, monkeypatch):
+    kills = itertools.count()
+    monkeypatch.setattr(memory, "count_kills", lambda: next(kills))
+    stage.run(worker_0=["die", "work"])
+    assert stage.boss.restarts[0].cause.startswith("killed by SIGKILL (probably by the kernel ")
 
 
 def test_restarts_are_recorded_with_those_of_earlier_launches(stage):

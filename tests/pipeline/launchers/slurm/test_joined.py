@@ -140,6 +140,21 @@ def test_a_lost_process_is_started_again(stage):
     assert stage.run.read(agent.LOST) is None
 
 
+def test_one_that_hangs_is_killed_and_said_to_hang(stage):
+    """Not to have been killed from outside."""
+    job = stage.run.read_config()
+    cluster = job.cluster.model_copy(update={"watchdog_start_seconds": 0.5})
+    with open(stage.run.config_path, "w") as file:
+        file.write(config_file.dump(job.model_copy(update={"cluster": cluster})))
+    stage.want(2)
+    stage.step("7.0.1")
+    status = run_folder.Status("worker-1", 7, "h", "training", 1.5)
+    run_folder.write_status(stage.run, status)
+    join(stage, LEAVING, lambda: None, lambda: stage.want(1))
+    [restart] = stage.run.read(f"{agent.RESTARTS}/worker-1.json")["restarts"]
+    assert restart["cause"].startswith("no first step for ")
+
+
 def test_one_that_does_not_end_is_killed(stage):
     stage.want(2)
     stage.step("7.0.1")
