@@ -14,6 +14,7 @@ from typing import Any
 from pipeline import config, errors, storage
 from pipeline.records import manifest
 from pipeline.runs import run_folder
+from pipeline.storage import strict_json
 from preprocessing import sources
 from preprocessing.build import fingerprint, job
 from preprocessing.dead_letters import corrections
@@ -112,9 +113,17 @@ def _read_shown(records: str, data: config.Data) -> dict[tuple[str, int], dict[s
     for path in _find_letter_files(records, data):
         for _, letter in _read_lines(path):
             raw = letter.get("raw")
-            if raw is None or letter.get("of") == validate.hash_raw_row(raw):
+            if raw is None or not _is_edited(letter):
                 found[letter["file"], letter["row"]] = raw or {}
     return found
+
+
+def _is_edited(letter: dict[str, Any]) -> bool:
+    """Tells if the `raw` of a letter is not what it was; as in the file or in memory, where numbers
+    may be NaN or infinite."""
+    raw = letter["raw"]
+    known = [validate.hash_raw_row(one) for one in (raw, strict_json.restore_numbers(raw))]
+    return letter.get("of") not in known
 
 
 def _read_edited(
@@ -129,7 +138,7 @@ def _read_edited(
             continue
         if not isinstance(raw, dict):
             raise errors.DataError(f"{where}: raw must be an object with columns, got {raw!r}")
-        if letter.get("of") == validate.hash_raw_row(raw):
+        if not _is_edited(letter):
             continue
         corrections.check_columns(raw, data.columns, where)
         if not isinstance(letter["file"], str) or letter["file"] not in names:

@@ -153,8 +153,7 @@ class Corrected(base.Source):
         repaired = [
             letter
             for letter in rows.letters
-            if letter.row in wanted
-            and wanted[letter.row].of in (None, validate.hash_raw_row(letter.value or ""))
+            if letter.row in wanted and wanted[letter.row].of in self._list_hashes(letter)
         ]
         if not changes and not repaired:
             yield rows
@@ -169,15 +168,37 @@ class Corrected(base.Source):
             letters=tuple(letter for letter in rows.letters if letter not in repaired),
         )
         yield from _patch_rows(rows, changes)
-        yield from self._build_new_rows(rows, [wanted[letter.row] for letter in repaired])
+        for letter in repaired:
+            yield from self._correct_unread(rows, letter, wanted[letter.row])
 
-    def _build_new_rows(self, rows: base.Rows, found: list[Correction]) -> Iterator[base.Rows]:
-        """Yields rows made from corrections alone: the raw rows could not be parsed."""
-        empty = pa.nulls(len(found))
-        batch = pa.record_batch([empty] * len(self.data.columns), list(self.data.columns))
-        numbers = np.array([one.row for one in found])
-        changes = {place: self._select_changes(one, {}) for place, one in enumerate(found)}
-        yield from _patch_rows(dataclasses.replace(rows, batch=batch, numbers=numbers), changes)
+    def _list_hashes(self, letter: base.Letter) -> tuple[str | None, ...]:
+        """Returns what a correction of a row that could not be read may be `of`: of its columns, or
+        of its text, which is all that is known of some rows, and was of all to earlier versions."""
+        known = (None, validate.hash_raw_row(letter.value or ""))
+        return known if letter.raw is None else (*known, self._hash_columns(letter))
+
+    def _hash_columns(self, letter: base.Letter) -> str:
+        return validate.hash_raw_row(validate.show_raw_row(letter.raw or {}, self.data.columns))
+
+    def _correct_unread(
+        self, rows: base.Rows, letter: base.Letter, one: Correction
+    ) -> Iterator[base.Rows]:
+        """Yields a row that could not be read, made of its correction and, if the correction is of
+        its columns, of the rest of these; or its letter, if the rest cannot be read either."""
+        if one.of != self._hash_columns(letter):
+            letter = dataclasses.replace(letter, raw=None)
+        shown = validate.show_raw_row(letter.raw or {}, self.data.columns)
+        changes = self._select_changes(one, shown)
+        rest = self._source.read_rest(letter, changes)
+        rest = dataclasses.replace(
+            rows, batch=rest.batch, numbers=rest.numbers, letters=rest.letters
+        )
+        if not rest.letters:
+            yield from _patch_rows(rest, {0: changes})
+            return
+        raw = {**(letter.raw or {}), **changes}
+        again = [dataclasses.replace(bad, value=letter.value, raw=raw) for bad in rest.letters]
+        yield dataclasses.replace(rest, letters=tuple(again))
 
     def _select_changes(self, one: Correction, shown: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the corrected values; `None` for a text that stands for a missing value. Raises
@@ -191,7 +212,16 @@ class Corrected(base.Source):
 
 
 def _find_new(raw: Mapping[str, Any], shown: Mapping[str, Any]) -> dict[str, Any]:
-    return {n: v for n, v in raw.items() if v != validate.REDACTED and v != shown.get(n)}
+    return {
+        n: v
+        for n, v in raw.items()
+        if v != validate.REDACTED and not (n in shown and _are_same(v, shown[n]))
+    }
+
+
+def _are_same(value: Any, shown: Any) -> bool:
+    """Tells if a value is what was `shown`, also as a file has numbers that are not finite."""
+    return value == shown or strict_json.dumps(value) == strict_json.dumps(shown)
 
 
 def check_edits(

@@ -159,10 +159,17 @@ def list_raw_rows(
         if column.is_image:
             continue
         for row, value in zip(found, batch.column(name).to_pylist(), strict=True):
-            plain = REDACTED if column.sensitive and value is not None else _to_json(value)
-            if len(str(plain)) <= _KEPT:
-                row[name] = plain
-    return found
+            row[name] = _to_json(value)
+    return [show_raw_row(row, columns) for row in found]
+
+
+def show_raw_row(raw: Mapping[str, Any], columns: Mapping[str, config.Column]) -> dict[str, Any]:
+    """Returns the values of a row that a person may see, as `list_raw_rows`."""
+    shown = {
+        name: REDACTED if columns[name].sensitive and value is not None else value
+        for name, value in raw.items()
+    }
+    return {name: value for name, value in shown.items() if len(str(value)) <= _KEPT}
 
 
 def _to_json(value: Any) -> Any:
@@ -191,11 +198,13 @@ def _find_out_of_range(raw: bytes, column: config.Column) -> int:
 
 
 def _redact(letter: Letter, columns: Mapping[str, config.Column]) -> Letter:
-    """Hides a row that could not be cut into columns, if one of these is sensitive."""
+    """Hides the sensitive columns of a row that could not be read, and its text with them."""
+    if letter.raw is not None:
+        raw = show_raw_row(letter.raw, columns)
+        letter = dataclasses.replace(letter, raw=raw, of=hash_raw_row(raw))
     if letter.value is None:
         return letter
     if any(column.sensitive for column in columns.values()):
         return dataclasses.replace(letter, value=REDACTED)
-    return dataclasses.replace(
-        letter, value=_abbreviate(letter.value), of=hash_raw_row(letter.value)
-    )
+    of = hash_raw_row(letter.value) if letter.raw is None else letter.of
+    return dataclasses.replace(letter, value=_abbreviate(letter.value), of=of)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import collections
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -81,7 +81,8 @@ class Letter:
     `problem` completes "column 'x' ..." for people; `value` is the raw text, if it may be shown.
     `raw` has the row's columns as they were found, to be corrected, and `of` is a hash of them
     (of `value` if the row could not be cut into columns): see
-    `preprocessing.dead_letters.corrections`.
+    `preprocessing.dead_letters.corrections`. A source gives `raw` as it is, and no `of`; what is
+    sensitive or long is taken out of it before it is written.
     """
 
     file: str
@@ -228,6 +229,15 @@ class Source(abc.ABC):
     @abc.abstractmethod
     def plan(self, split: SplitName) -> list[Chunk]:
         """Cuts a split of `data.inputs` into chunks, always the same way for the same files."""
+
+    def read_rest(self, letter: Letter, changed: Collection[str]) -> Rows:
+        """Returns the row of a letter that `read` has given, without its `changed` columns: all are
+        null where the source could not cut it into columns. What of the rest cannot be read is a
+        letter again."""
+        nulls = [pa.nulls(1)] * len(self.data.columns)
+        batch = pa.record_batch(nulls, list(self.data.columns))
+        files = dict.fromkeys(self.data.columns, letter.file)
+        return Rows(batch, files=files, numbers=np.array([letter.row]))
 
     @abc.abstractmethod
     def read(self, chunk: Chunk) -> Iterator[Rows]:

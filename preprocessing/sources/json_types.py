@@ -1,9 +1,12 @@
-"""Says which value of a line of JSON has not the type of its column."""
+"""Reads lines of JSON that pyarrow refuses: the values that can be had, and which of them has not
+the type of its column."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Collection
+from typing import Any
 
 from pipeline import config
 
@@ -21,6 +24,35 @@ _NOUNS = {
 _ALLOWED = {"int64": "an int64", "float32": "a float32", "string": "a string"}
 # No int64 has more characters.
 _LONGEST = 20
+
+
+# float32 and float64 have all whole numbers up to these.
+_EXACT = 2**53
+
+
+def read_values(text: bytes, names: Collection[str]) -> dict[str, Any] | None:
+    """Returns the values of a line for the columns `names`, in their order and without those that
+    it lacks; `None` if it is no JSON object, or has a key twice."""
+    try:
+        row = json.loads(text, parse_float=_read_float, object_pairs_hook=_build_object)
+    except (ValueError, RecursionError):
+        return None
+    return {name: row[name] for name in names if name in row} if isinstance(row, dict) else None
+
+
+def _read_float(text: str) -> int | float:
+    """Returns a number that is written with a point; a whole one of more digits than floats have as
+    it is, as columns of text and of int64 have them."""
+    number = float(text)
+    whole = _WHOLE.fullmatch(text) if abs(number) >= _EXACT else None
+    return int(whole[1]) if whole else number
+
+
+def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key is there twice")
+    return found
 
 
 class _WrittenNumber(str):

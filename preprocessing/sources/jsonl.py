@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -88,6 +88,15 @@ class JsonlSource(base.Source):
                 yield self._parse_rows(block, part, first)
                 first += block.rows
 
+    def read_rest(self, letter: base.Letter, changed: Collection[str]) -> base.Rows:
+        """Returns the row of a letter without its `changed` columns, as it would be read."""
+        rest = {name: value for name, value in (letter.raw or {}).items() if name not in changed}
+        if not rest:
+            return super().read_rest(letter, changed)
+        file = base.RawFile("", letter.file)
+        block = csv_lines.RawRows(json.dumps(rest).encode(), 1, 0)
+        return self._parse_rows(block, JsonlChunk(file), letter.row - 1)
+
     def _cut_ranges(self, file: base.RawFile) -> Iterator[tuple[JsonlChunk, int]]:
         first, size = 0, self.sizes.choose_chunk_size(storage.size(file.path))
         with files.open_unpacked(file.path) as stream:
@@ -129,6 +138,10 @@ class JsonlSource(base.Source):
 
     def _write_letter(self, path: str, number: int, text: bytes, *, why: str) -> base.Letter:
         """Tells a value of another type from a line that is no JSON."""
+        letter = self._describe_line(path, number, text, why=why)
+        return dataclasses.replace(letter, raw=json_types.read_values(text, self.data.columns))
+
+    def _describe_line(self, path: str, number: int, text: bytes, *, why: str) -> base.Letter:
         value = text[:_SHOWN].decode(errors="backslashreplace")
         if (place := _COLUMN.search(why)) and (name := self._find_column(place[1])):
             column = self.data.columns[name]

@@ -204,6 +204,23 @@ def test_numbers_that_may_be_read_in_two_ways_are_not_kept(tmp_path):
     assert _records(found) == 61
 
 
+def test_a_line_that_was_not_parsed_is_corrected_in_place(tmp_path):
+    lines = [{"id": n, "name": "a", "size": 1.5, "label": n % 2} for n in range(60)]
+    lines += [{**lines[0], "id": "x", "size": float("nan")}, {**lines[0], "id": 61, "label": "?"}]
+    (tmp_path / "in.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    config = tables.make_config(tmp_path / "in.jsonl", source="jsonl", error_budget=4)
+    _quietly(job.run, config, str(tmp_path))
+    path, letters = _letters(config, tmp_path)
+    with pytest.raises(errors.UsageError, match="no line was edited"):
+        replay.run(config, str(tmp_path))
+    letters[0]["raw"]["id"] = 60
+    _save(path, letters)
+    found, said = _quietly(replay.run, config, str(tmp_path))
+    assert _records(found) == 61 and "id type: 1 of 1 accepted" in said
+    _, [again] = _letters(config, tmp_path)
+    assert again["raw"] == {"id": 61, "name": "a", "size": 1.5, "label": "?"}
+
+
 def test_summary():
     rows = [Correction(file="a", row=n, reason="range", column="x", raw={}) for n in (1, 2)]
     lines = replay.summarize(rows, {("a", 2): "y type", ("b", 1): "z"})

@@ -154,6 +154,70 @@ def test_json_lines_and_parquet(tmp_path):
         assert again.reason == "type" and again.value == "one"
 
 
+_LINES = {
+    "id": {"type": "int64"},
+    "name": {"type": "string", "sensitive": True, "missing": "allow"},
+    "text": {"type": "string", "missing": "allow"},
+    "size": {"type": "float32", "missing": "allow"},
+    "tags": {"type": "string", "list": True, "max_items": 3, "missing": "allow"},
+    "label": {"type": "int64", "max": 1},
+}
+_LINES_FILE = "train/files/in.jsonl"
+
+
+def _write_lines(tmp_path, *rows: dict) -> config.Data:
+    (tmp_path / "in.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    return tables.make_config(tmp_path / "in.jsonl", _LINES, source="jsonl", error_budget=9).data
+
+
+def test_lines_that_were_not_parsed_keep_what_is_not_corrected(tmp_path):
+    """Also what is hidden or too long to show, a NaN, and whole numbers in a text."""
+    row = {"id": 1, "name": "Ann", "text": "y" * 5000, "size": float("nan"), "tags": [7, 10**25]}
+    good = {**row, "label": True}
+    data = _write_lines(tmp_path, {**good, "id": 0}, {**good, "id": "x"}, {**good, "label": "?"})
+    letters = _letters(data)
+    assert "Ann" not in repr(letters) and "text" not in letters[0].raw
+    found = [
+        _correct(letters[0], _LINES_FILE, **letters[0].raw | {"id": 1}),
+        _correct(letters[1], _LINES_FILE, **letters[1].raw | {"label": "1", "name": "Bob"}),
+    ]
+    made = _rows(_read(data, *found))
+    same = {"text": "y" * 5000, "size": None, "tags": ["7", str(10**25)], "label": 1}
+    assert list(made.values()) == [
+        {"id": 0, "name": "Ann", **same},
+        {"id": 1, "name": "Ann", **same},
+        {"id": 1, "name": "Bob", **same},
+    ]
+
+
+def test_another_value_of_a_line_that_cannot_be_parsed_is_a_dead_letter_still(tmp_path):
+    data = _write_lines(tmp_path, {"id": "x", "text": 1.5, "name": "Ann", "label": 1})
+    [letter] = _letters(data)
+    good = _read(data, _correct(letter, _LINES_FILE, **letter.raw | {"id": 2}))
+    [again] = [one for part in good for one in part.letters]
+    assert _rows(good) == {}
+    assert (again.row, again.column, again.reason) == (1, "text", "type")
+    assert again.raw == letter.raw | {"id": 2}
+    assert again.of == validate.hash_raw_row(again.raw) != letter.of
+    both = _correct(letter, _LINES_FILE, **again.raw | {"text": "one"})
+    [row] = _rows(_read(data, both)).values()
+    assert (row["id"], row["text"], row["name"]) == (2, "one", "Ann")
+    changed = _write_lines(tmp_path, {"id": "x", "text": 2.5, "name": "Ann", "label": 1})
+    assert [one.of for one in _letters(changed)] != [letter.of]
+    assert _rows(_read(changed, both)) == {}
+
+
+def test_corrections_of_lines_by_what_they_began_with_hold(tmp_path):
+    """As earlier versions wrote them, whose dead letters of such lines had no columns."""
+    line = {"id": "x", "text": "a", "label": 1}
+    data = _write_lines(tmp_path, line)
+    [letter] = _letters(data)
+    of = validate.hash_raw_row(json.dumps(line))
+    one = _correct(letter, _LINES_FILE, id=4, label=0).model_copy(update={"of": of})
+    [row] = _rows(_read(data, one)).values()
+    assert (row["id"], row["label"], row["text"]) == (4, 0, None)
+
+
 @pytest.mark.parametrize(
     "name", [name for name in FORMATS if name not in ("csv_without_quotes", "tfrecord_gz")]
 )

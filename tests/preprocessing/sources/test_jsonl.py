@@ -372,3 +372,45 @@ def test_letters_say_which_item_has_which_wrong_type(tmp_path, kind, value, prob
     lines = f'{{"label": 1}}\n{{"v": {value}, "label": 0}}\n'
     (good,) = _enforced(tmp_path, lines.encode(), columns)
     assert [(x.column, x.reason, x.problem) for x in good.letters] == [("v", "type", problem)]
+
+
+@pytest.mark.parametrize(
+    ("line", "raw"),
+    [
+        (
+            b'{"more": 1, "label": 1, "size": 0.5, "name": "\xc3\xa9", "id": "x"}',
+            {"id": "x", "name": "é", "size": 0.5, "label": 1},
+        ),
+        (b'{"id": 10000000000000000.0, "size": "1"}', {"id": 10**16, "size": "1"}),
+        (b'{"name": {"a": [1]}, "label": true}', {"name": {"a": [1]}, "label": True}),
+        (b'{"name": "\\ud800", "id": 1}', {"id": 1, "name": "\ud800"}),
+        (b'{"id": 1, "x": 2, "id": 3}', None),
+        (b'{"id": "x", "label": 1, "label": 2}', None),
+        (b'{"id": "x", "name": "\xff"}', None),
+        (b'{"id": 1', None),
+        (b'[{"id": 1}]', None),
+        (b"null", None),
+        (b'{"name": 1.5, "size": 1} {"id": 2}', None),
+    ],
+)
+def test_letters_of_lines_that_are_objects_have_their_columns(tmp_path, line, raw):
+    (good,) = _enforced(tmp_path, b"\n".join([_line(0), line, b""]))
+    [letter] = good.letters
+    assert letter.raw == raw
+    assert letter.raw is None or list(letter.raw) == [n for n in tables.COLUMNS if n in raw]
+    text = line.decode(errors="backslashreplace")
+    assert letter.value is not None and letter.value.startswith(text[:64])
+    assert letter.of == validate.hash_raw_row(text if raw is None else raw)
+
+
+def test_letters_of_lines_show_no_sensitive_and_no_long_values(tmp_path):
+    columns = {**tables.COLUMNS, "name": {"type": "string", "sensitive": True}}
+    columns["text"] = {"type": "string", "missing": "allow"}
+    lines = [_line(1, id="x", name="Ann"), _line(2, id="x", name=None, text="y" * 5000)]
+    (good,) = _enforced(tmp_path, b"".join(lines), columns)
+    assert [letter.raw for letter in good.letters] == [
+        {"id": "x", "name": "<redacted>", "size": 0.5, "label": 1},
+        {"id": "x", "name": None, "size": 1.0, "label": 1},
+    ]
+    assert [letter.value for letter in good.letters] == ["<redacted>"] * 2
+    assert "Ann" not in repr(good.letters)
