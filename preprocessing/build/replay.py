@@ -38,8 +38,8 @@ def run(
     """
     records = run_folder.records_folder(storage_root, job_config.name)
     paths = [fixed] if fixed else _find_letter_files(records, job_config.data)
-    shown = _read_shown(records, job_config.data) if fixed else {}
-    found = [one for path in paths for one in _read_edited(path, job_config.data, shown)]
+    edited = [one for path in paths for one in _read_edited(path, job_config.data)]
+    found = [one for _, one in edited]
     if not found:
         raise errors.UsageError(
             f"{', '.join(paths) or records!r}: no line was edited. Correct the values in 'raw' of "
@@ -47,7 +47,11 @@ def run(
         )
     with record_folders.hold_lock(records):
         before = {(one.file, one.row): one for one in corrections.read(records)}
-        corrections.write(records, list((before | _merge(found, before)).values()))
+        merged = _merge(found, before)
+        _check_numbers(
+            [(where, merged[one.file, one.row]) for where, one in edited], job_config.data
+        )
+        corrections.write(records, list((before | merged).values()))
     made = job.run(
         job_config, storage_root, num_workers=num_workers, pipeline_options=pipeline_options
     )
@@ -107,17 +111,6 @@ def _read_lines(path: str) -> list[tuple[int, dict[str, Any]]]:
     return found
 
 
-def _read_shown(records: str, data: config.Data) -> dict[tuple[str, int], dict[str, Any]]:
-    """Returns what dead letters that are not edited show of their rows, by file and row."""
-    found = {}
-    for path in _find_letter_files(records, data):
-        for _, letter in _read_lines(path):
-            raw = letter.get("raw")
-            if raw is None or not _is_edited(letter):
-                found[letter["file"], letter["row"]] = raw or {}
-    return found
-
-
 def _is_edited(letter: dict[str, Any]) -> bool:
     """Tells if the `raw` of a letter is not what it was; as in the file or in memory, where numbers
     may be NaN or infinite."""
@@ -126,10 +119,8 @@ def _is_edited(letter: dict[str, Any]) -> bool:
     return letter.get("of") not in known
 
 
-def _read_edited(
-    path: str, data: config.Data, shown: dict[tuple[str, int], dict[str, Any]]
-) -> list[Correction]:
-    """Returns the letters whose `raw` is not what it was."""
+def _read_edited(path: str, data: config.Data) -> list[tuple[str, Correction]]:
+    """Returns the letters whose `raw` is not what it was, each with where it is."""
     names = _find_names(data)
     found = []
     for number, letter in _read_lines(path):
@@ -146,10 +137,23 @@ def _read_edited(
                 f"{where}: {letter['file']!r} is not one of the files of data.inputs"
             )
         one = corrections.build({**letter, "file": names[letter["file"]]}, where)
-        if (place := (letter["file"], one.row)) in shown:
-            corrections.check_edits(raw, shown[place], data, where=where)
-        found.append(one)
+        found.append((where, one))
     return found
+
+
+def _check_numbers(found: list[tuple[str, Correction]], data: config.Data) -> None:
+    """Raises `DataError` for a new number whose text may be read in two ways, before it is kept:
+    each later run would end with it. Which are new, only the raw rows tell."""
+    doubtful = [
+        (where, one) for where, one in found if corrections.describe_doubt(one.raw, {}, data)
+    ]
+    if not doubtful:
+        return
+    places = {(one.file, one.row) for _, one in doubtful}
+    shown = corrections.read_raw_rows(sources.choose(data), places)
+    for where, one in doubtful:
+        if doubt := corrections.describe_doubt(one.raw, shown.get((one.file, one.row), {}), data):
+            raise errors.DataError(f"{where}: {doubt}")
 
 
 def _find_names(data: config.Data) -> dict[str, str]:
@@ -163,10 +167,23 @@ def _merge(
     merged = {}
     for one in found:
         place = (one.file, one.row)
-        if place in before:
-            one = one.model_copy(update={"of": before[place].of})
+        if earlier := before.get(place):
+            raw = {**one.raw, **_find_kept(one.raw, earlier.raw)}
+            one = one.model_copy(update={"of": earlier.of, "raw": raw})
         merged[place] = one
     return merged
+
+
+def _find_kept(new: dict[str, Any], earlier: dict[str, Any]) -> dict[str, Any]:
+    """Returns the values of an earlier correction that a new one leaves alone: dead letters hide
+    some of them, and show numbers as texts where files have texts."""
+    return {
+        name: value
+        for name, value in earlier.items()
+        if name not in new
+        or new[name] == validate.REDACTED
+        or (isinstance(value, int | float) and new[name] == json.dumps(value))
+    }
 
 
 def _describe_kind(letter: dict[str, Any]) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -204,11 +204,10 @@ class Corrected(base.Source):
         """Returns the corrected values; `None` for a text that stands for a missing value. Raises
         `DataError` for a number whose text may be read in two ways."""
         absent = self.data.csv.missing if self.data.source == "csv" else ()
-        new = _find_new(one.raw, shown)
-        known = {n: v for n, v in new.items() if n in self.data.columns}
-        where = f"{self._path!r}: {one.file!r} row {one.row}"
-        check_numbers(known, self.data, where)
-        return {n: None if v in absent else v for n, v in known.items()}
+        known = {n: v for n, v in one.raw.items() if n in self.data.columns}
+        if doubt := describe_doubt(known, shown, self.data):
+            raise errors.DataError(f"{self._path!r}: {one.file!r} row {one.row}: {doubt}")
+        return {n: None if v in absent else v for n, v in _find_new(known, shown).items()}
 
 
 def _find_new(raw: Mapping[str, Any], shown: Mapping[str, Any]) -> dict[str, Any]:
@@ -224,31 +223,46 @@ def _are_same(value: Any, shown: Any) -> bool:
     return value == shown or strict_json.dumps(value) == strict_json.dumps(shown)
 
 
-def check_edits(
-    raw: Mapping[str, Any], shown: Mapping[str, Any], data: config.Data, *, where: str
-) -> None:
-    """Raises `DataError` for a new number, other than the dead letter has `shown`, whose text may
-    be read in two ways."""
-    check_numbers(_find_new(raw, shown), data, where)
+def read_raw_rows(
+    source: base.Source, wanted: Collection[tuple[str, int]]
+) -> dict[tuple[str, int], dict[str, Any]]:
+    """Returns what dead letters show of the `wanted` rows of raw files, by file and row, without
+    those that cannot be read. Reads the files up to the last of them."""
+    numbers = [row for _, row in wanted]
+    found: dict[tuple[str, int], dict[str, Any]] = {}
+    for chunk in (chunk for split in sorted(source.data.inputs) for chunk in source.plan(split)):
+        if len(found) == len(wanted):
+            break
+        for rows in source.read(chunk):
+            places = np.flatnonzero(np.isin(rows.list_numbers(), numbers))
+            shown = validate.list_raw_rows(rows.batch.take(pa.array(places)), source.data.columns)
+            for place, raw in zip(places.tolist(), shown, strict=True):
+                if (known := (rows.name, rows.find_number(place))) in wanted:
+                    found[known] = raw
+    return found
 
 
-def check_numbers(new: Mapping[str, Any], data: config.Data, where: str) -> None:
-    """Raises `DataError` for a number whose text may be read in two ways: dead letters show numbers
-    as JSON has them, whatever the files write for a point."""
+def describe_doubt(
+    raw: Mapping[str, Any], shown: Mapping[str, Any], data: config.Data
+) -> str | None:
+    """Returns what is wrong with a new number, other than the dead letter has `shown`, whose text
+    may be read in two ways: dead letters show numbers as JSON has them, whatever the files write
+    for a point. `None` if there is none."""
     rules = data.csv
     if data.source != "csv" or (rules.decimal, rules.thousands) == (".", ""):
-        return
+        return None
     marks = f"{rules.decimal}{rules.thousands}."
-    for name, value in new.items():
+    for name, value in _find_new(raw, shown).items():
         if data.columns[name].type not in ("int64", "float32") or value in rules.missing:
             continue
         for text in value if isinstance(value, list) else [value]:
             if isinstance(text, str) and any(mark in text for mark in marks):
-                raise errors.DataError(
-                    f"{where}: {name!r}: {text!r} may be read in two ways, as the files have "
+                return (
+                    f"{name!r}: {text!r} may be read in two ways, as the files have "
                     f"data.csv.decimal {rules.decimal!r}; write it as a number without quotes, "
                     "such as 1000.5"
                 )
+    return None
 
 
 def _patch_rows(rows: base.Rows, changes: Mapping[int, Mapping[str, Any]]) -> Iterator[base.Rows]:

@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import pathlib
+import re
 
 import pytest
 
@@ -186,22 +187,50 @@ def test_errors_count_empty_lines_of_the_file(made):
         replay.run(config, str(root), str(root / "fixed"))
 
 
-def test_numbers_that_may_be_read_in_two_ways_are_not_kept(tmp_path):
-    (tmp_path / "in.csv").write_text(
-        "id;name;size;label\n" + "".join(f"{n};a;1,5;{n % 2}\n" for n in range(60)) + "x;a;1,5;0\n"
-    )
+@pytest.fixture
+def with_commas(tmp_path):
+    """A table with decimal commas and one bad row, of which one column is hidden."""
+    rows = "".join(f"{n};Ann;1,5;{n % 2}\n" for n in range(60))
+    (tmp_path / "in.csv").write_text(f"id;name;size;label\n{rows}x;Ann;1,5;?\n")
+    columns = {**tables.COLUMNS, "name": {"type": "string", "sensitive": True}}
     rules = {"delimiter": ";", "decimal": ","}
-    config = tables.make_config(tmp_path / "in.csv", error_budget=4, csv=rules)
+    config = tables.make_config(tmp_path / "in.csv", columns, error_budget=4, csv=rules)
     _quietly(job.run, config, str(tmp_path))
-    _, [letter] = _letters(config, tmp_path)
-    fixed = tmp_path / "fixed"
-    _save(fixed, [letter | {"raw": letter["raw"] | {"id": "60", "size": "2,5"}}])
-    with pytest.raises(errors.DataError, match="fixed' line 1: 'size': '2,5' may be read in two"):
-        replay.run(config, str(tmp_path), str(fixed))
-    assert not (_folder(config, tmp_path) / corrections.FILE_NAME).exists()
-    _save(fixed, [letter | {"raw": letter["raw"] | {"id": "60"}}])
-    found, _ = _quietly(replay.run, config, str(tmp_path), str(fixed))
+    return config, tmp_path
+
+
+@pytest.mark.parametrize("in_place", [True, False])
+def test_numbers_that_may_be_read_in_two_ways_are_not_kept(with_commas, in_place):
+    config, root = with_commas
+    path, [letter] = _letters(config, root)
+    fixed = path if in_place else root / "fixed"
+    good = letter["raw"] | {"id": "60", "label": "0"}
+    _save(fixed, [letter | {"raw": good | {"size": "2,5"}}])
+    named = re.escape(f"{str(fixed)!r} line 1: 'size': '2,5' may be read in two ways")
+    with pytest.raises(errors.DataError, match=f"^{named}"):
+        replay.run(config, str(root), "" if in_place else str(fixed))
+    assert not (_folder(config, root) / corrections.FILE_NAME).exists()
+    _save(fixed, [letter | {"raw": good}])
+    found, _ = _quietly(replay.run, config, str(root), "" if in_place else str(fixed))
     assert _records(found) == 61
+
+
+@pytest.mark.parametrize("in_place", [True, False])
+def test_a_row_that_is_corrected_twice_keeps_what_was_written_first(with_commas, in_place):
+    """Its second dead letter shows a number as a text, and hides what is sensitive."""
+    config, root = with_commas
+    path, [letter] = _letters(config, root)
+    _save(path, [letter | {"raw": {"id": "60", "name": "Bob", "size": 2.5}}])
+    _, said = _quietly(replay.run, config, str(root))
+    assert "id type: 0 of 1 accepted, dead letters again: 1 x label type" in said
+    path, [again] = _letters(config, root)
+    assert again["raw"] == {"id": "60", "name": "<redacted>", "size": "2.5", "label": "?"}
+    fixed = path if in_place else root / "fixed"
+    _save(fixed, [again | {"raw": again["raw"] | {"label": "1"}}])
+    found, said = _quietly(replay.run, config, str(root), "" if in_place else str(fixed))
+    assert _records(found) == 61 and "label type: 1 of 1 accepted" in said
+    [kept] = corrections.read(str(_folder(config, root)))
+    assert kept.raw == {"id": "60", "name": "Bob", "size": 2.5, "label": "1"}
 
 
 def test_a_line_that_was_not_parsed_is_corrected_in_place(tmp_path):
