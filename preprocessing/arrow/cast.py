@@ -30,8 +30,9 @@ _NO_NUMBER = r"[^0-9+.a-fxintyA-FXINTY-]"
 def convert(array: pa.Array, column: config.Column) -> tuple[pa.Array, list[Fault]]:
     """Returns `array` with the type of `arrow_types.arrow_type`; values of another become null.
 
-    Faults are `encoding` (text that is not UTF-8, or holds a NUL), `overflow` (a number too large)
-    and `type`, also of lists in which a value is missing. Text is read as Arrow does: no plain
+    Faults are `encoding` (text that is not UTF-8, or holds a NUL), `overflow` (a number too large),
+    `finite` (NaN or an infinite number, of which no text is made) and `type`, also of lists in
+    which a value is missing. Text is read as Arrow does: no plain
     spaces, digits in ASCII, 1e3 for floats only, but 5.0 and +5 are whole numbers, and spaces that
     do not break are no part of a number; to floats, whole numbers are rounded like text. Booleans
     become the texts that are allowed, or true and false. A list is
@@ -56,8 +57,9 @@ def convert(array: pa.Array, column: config.Column) -> tuple[pa.Array, list[Faul
         array = _cast_and_note(array, pa.string(), "encoding", faults=faults)
     array = _normalize_numbers(array, target)
     made = _cast_and_note(array, target, "type", faults=faults)
-    if column.shape:
+    if column.type == "string":
         made = _refuse_texts_of_nan(array, made, faults)
+    if column.shape:
         return _refuse_holes(made, column, faults), faults
     if target == pa.string():
         return _refuse_nul(made, faults), faults
@@ -110,10 +112,8 @@ def _convert_lists(array: pa.Array, column: config.Column) -> tuple[pa.Array, li
     sizes, there, raw = lists.count_items(array), lists.is_there(array), array.flatten()
     items, found = convert(raw, column.item)
     found.append(("type", ~lists.is_there(raw)))
-    # Of numbers that become texts, NaN would be a text like others.
-    numbers = raw if pa.types.is_floating(raw.type) else items
-    if column.type != "int64" and pa.types.is_floating(numbers.type):
-        found.append(("finite", _find_not_finite(numbers)))
+    if column.type == "float32":
+        found.append(("finite", _find_not_finite(items)))
     found.append(("item", _find_stand_ins(items, column)))
     faults += [(reason, lists.find_rows_with(bad, sizes)) for reason, bad in found]
     faults = [(reason, bad) for reason, bad in faults if bad.any()]
@@ -284,12 +284,14 @@ def _refuse_overflow(raw: pa.Array, made: pa.Array, faults: list[Fault]) -> pa.A
 
 
 def _refuse_texts_of_nan(raw: pa.Array, made: pa.Array, faults: list[Fault]) -> pa.Array:
-    """Refuses lists of texts that were `raw` numbers, if one of these is NaN or infinite."""
-    if not (pa.types.is_string(made.type.value_type) and _is_list(raw.type)):
+    """Refuses texts, and lists of these, that were `raw` numbers, if one of these is NaN or
+    infinite: it would be a text like others."""
+    numbers = raw.flatten() if _is_list(raw.type) else raw
+    if not pa.types.is_floating(numbers.type):
         return made
-    if not pa.types.is_floating(raw.type.value_type):
-        return made
-    bad = lists.find_rows_with(_find_not_finite(raw.flatten()), lists.count_items(raw))
+    bad = _find_not_finite(numbers)
+    if _is_list(raw.type):
+        bad = lists.find_rows_with(bad, lists.count_items(raw))
     if not bad.any():
         return made
     faults.append(("finite", bad))

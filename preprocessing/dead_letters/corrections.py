@@ -267,13 +267,13 @@ def describe_doubt(
 
 def _patch_rows(rows: base.Rows, changes: Mapping[int, Mapping[str, Any]]) -> Iterator[base.Rows]:
     """Yields the rows at the places of `changes`, with these. Each with a list to change is alone:
-    an item of another type gives its column another, in which lists of other rows would differ."""
+    an item of another type gives its column another, in which lists of other rows would differ. So
+    would NaN and infinite numbers, as texts."""
     numbers, schema = rows.list_numbers(), rows.batch.schema
-    nested = {field.name for field in schema if pa.types.is_nested(field.type)}
     alone = [
         place
         for place, change in changes.items()
-        if any(isinstance(value, list) or name in nested for name, value in change.items())
+        if any(_needs_own_type(value, schema.field(name).type) for name, value in change.items())
     ]
     others = [place for place in changes if place not in set(alone)]
     for places in (others, *([place] for place in alone)):
@@ -281,6 +281,12 @@ def _patch_rows(rows: base.Rows, changes: Mapping[int, Mapping[str, Any]]) -> It
             batch = rows.batch.take(pa.array(places, pa.int64()))
             patched = _patch(batch, [changes[place] for place in places])
             yield dataclasses.replace(rows, batch=patched, numbers=numbers[places], letters=())
+
+
+def _needs_own_type(value: Any, kind: pa.DataType) -> bool:
+    number = value is None or isinstance(value, int | float)
+    nested = pa.types.is_nested(kind) or isinstance(value, list)
+    return nested or (pa.types.is_floating(kind) and not number)
 
 
 def _patch(batch: pa.RecordBatch, changes: list[Mapping[str, Any]]) -> pa.RecordBatch:

@@ -105,6 +105,11 @@ def describe_problem(
     if reason == "finite":
         if column.list or column.shape:
             return f"is {value!r}, not a finite number, which each item of a list must be"
+        if column.type == "string":
+            return (
+                f"is {value!r}, not a finite number, of which no text is made; correct it or leave "
+                "it empty"
+            )
         if label:
             allow = "the label must be one: correct it, or leave it empty and set missing: drop"
             return f"is {value!r}, not a finite number; {allow}"

@@ -128,7 +128,8 @@ def build_rows(batch: pa.RecordBatch, data: config.Data) -> base.Rows:
     names = list(data.columns)
     base.check_names(batch.schema.names, names, data.source, holder="a batch")
     arrays = [
-        plain_types.cast(batch.column(name), column.type) for name, column in data.columns.items()
+        plain_types.to_readable(batch.column(name), column.type)
+        for name, column in data.columns.items()
     ]
     return base.Rows(
         pa.record_batch(arrays, names),

@@ -323,6 +323,24 @@ def test_no_item_of_a_list_of_numbers_becomes_the_text_nan(number, kind, listed,
     assert made.to_pylist() == [None, None, ["0.5", "2.5"], None]
 
 
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("kind", [pa.float16(), pa.float32(), pa.float64()])
+def test_no_number_becomes_the_text_nan(number, kind):
+    """Sources give NaN as a null: then it is a missing value."""
+    column = config.Column(type="string", missing="allow")
+    found = pa.array([np.float16(1.5), np.float16(number), None, np.float16(2.5)], kind)
+    by_place = pa.DictionaryArray.from_arrays(pa.array([0, 1, None, 2]), found.drop_null())
+    for array in (found, by_place):
+        made, faults = cast.convert(array, column)
+        assert [(reason, bad.tolist()) for reason, bad in faults] == [
+            ("finite", [False, True, False, False])
+        ]
+        assert made.to_pylist() == ["1.5", None, None, "2.5"]
+    assert rules.describe_problem("finite", number, column, label=True) == (
+        f"is {number}, not a finite number, of which no text is made; correct it or leave it empty"
+    )
+
+
 _STRUCT = pa.struct([("a", pa.int64())])
 _LISTED = {"list": True, "max_items": 6, "missing": "allow"}
 

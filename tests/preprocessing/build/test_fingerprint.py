@@ -104,6 +104,18 @@ def test_records_with_floats_are_made_again(tmp_path, monkeypatch):
     )
 
 
+@pytest.mark.parametrize(("source", "more"), [("parquet", 1), ("csv", 0), ("tfrecord", 0)])
+def test_records_of_numbers_as_texts_are_made_again(tmp_path, source, more, monkeypatch):
+    """An infinite number was the text inf before."""
+    monkeypatch.setattr(config, "digest", lambda tree: tree["format"])
+    kinds = [{**tables.COLUMNS, "name": {"type": kind}} for kind in ("int64", "string")]
+    numbers, texts = (tables.make_config(tmp_path / "x", c, source=source).data for c in kinds)
+    assert (
+        fingerprint.compute_fingerprint(texts, ())
+        == fingerprint.compute_fingerprint(numbers, ()) + more
+    )
+
+
 def test_records_of_a_sample_are_made_again(tmp_path, monkeypatch):
     """The manifest has labels in the order of all rows since then."""
     monkeypatch.setattr(config, "digest", lambda tree: tree["format"])

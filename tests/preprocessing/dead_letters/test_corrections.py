@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 
 import pyarrow as pa
@@ -293,6 +294,23 @@ def test_items_that_may_be_read_in_two_ways_are_refused(tmp_path):
             _read(data, _correct(bad, file, prices=value))
     good = _read(data, _correct(bad, file, prices=[2.5, 1]))
     assert [row["prices"] for row in _rows(good).values()] == [[1.5, 2.0], [2.5, 1.0]]
+
+
+def test_a_text_among_numbers_makes_no_text_of_those_of_other_rows(tmp_path):
+    columns = {"name": {"type": "string", "missing": "allow"}, "label": {"type": "int64", "max": 1}}
+    names = pa.array([math.inf, math.inf, 1.5])
+    pq.write_table(pa.table({"name": names, "label": [7, 7, 7]}), tmp_path / "in.parquet")
+    path = tmp_path / "in.parquet"
+    data = tables.make_config(path, columns, source="parquet", error_budget=9).data
+    changes: list[dict] = [{"name": "one", "label": 1}, {"label": 1}, {"label": 1}]
+    found = [
+        _correct(letter, "train/files/in.parquet", **new)
+        for letter, new in zip(_letters(data), changes, strict=True)
+    ]
+    good = _read(data, *found)
+    assert sorted(row["name"] for row in _rows(good).values()) == ["1.5", "one"]
+    [again] = [letter for part in good for letter in part.letters]
+    assert (again.row, again.column, again.reason) == (2, "name", "finite")
 
 
 def test_images_are_kept_and_only_their_label_is_corrected(tmp_path):

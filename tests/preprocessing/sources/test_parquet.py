@@ -124,6 +124,23 @@ def test_nan_is_no_value(tmp_path, kind):
     assert rows.batch.column("size").to_pylist() == [1.5, None, np.inf]
 
 
+def test_an_infinite_number_is_no_text(tmp_path):
+    """NaN is no value, as in JSON lines."""
+    names = pa.array([1.5, np.nan, np.inf, None, -np.inf])
+    table = pa.table({"name": names, "label": [1] * 5})
+    pq.write_table(table, tmp_path / "a.parquet")
+    columns = {"name": {"type": "string", "missing": "allow"}, "label": {"type": "int64"}}
+    data = tables.make_config(tmp_path / "*.parquet", columns, source="parquet").data
+    source = sources.choose(data)
+    (rows,) = source.read(source.plan("train")[0])
+    good = validate.enforce(rows, data, "train")
+    assert good.batch.column("name").to_pylist() == ["1.5", None, None]
+    assert [(x.row, x.column, x.reason, x.value) for x in good.letters] == [
+        (3, "name", "finite", "inf"),
+        (5, "name", "finite", "-inf"),
+    ]
+
+
 @pytest.mark.parametrize(
     ("element", "value", "shown"),
     [

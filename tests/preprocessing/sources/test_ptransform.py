@@ -161,6 +161,15 @@ def test_values_of_different_types_become_text():
     assert ptransform.hash_batch(batch) != ptransform.hash_batch(batch.slice(1))
 
 
+def test_nan_is_no_value(tmp_path):
+    data = _config(Batches).data
+    nan = pa.array([1.0, np.nan])
+    rows = ptransform.build_rows(
+        pa.record_batch([nan] * 4, names=["id", "name", "size", "label"]), data
+    )
+    assert all(rows.batch.column(n).to_pylist() == [1.0, None] for n in tables.COLUMNS)
+
+
 def test_corrections_of_numbered_rows_do_not_touch_it(tmp_path):
     job_config = _config(Batches)
     made, folder, _ = table_runs.run(job_config, tmp_path)
