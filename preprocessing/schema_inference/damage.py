@@ -29,11 +29,7 @@ def explain_unusable(column: ColumnProfile, source: str) -> str | None:
 def describe_bad_rows(found: Survey, names: set[str]) -> tuple[str, str]:
     """Returns what is wrong with the rows that were read, and the error budget that allows it;
     both are empty if nothing is."""
-    refused = {
-        name: column.about.refused
-        for name, column in found.columns.items()
-        if name in names and column.about.refused
-    }
+    refused = {n: c.bad.rows for n, c in found.columns.items() if n in names and c.bad.rows}
     total = found.rows + found.unreadable.total()
     bad = found.unreadable.total() + sum(refused.values())
     if not bad:
@@ -45,9 +41,14 @@ def describe_bad_rows(found: Survey, names: set[str]) -> tuple[str, str]:
     return f"{bad:,} of {total:,} rows are bad: {'; '.join(reasons)}", budget
 
 
-def advise_fix(found: Survey, *, encoding: bool) -> str:
-    """Returns what to do about bad rows, with the first that could not be read; of texts that may
-    be in another `encoding`, too."""
+def advise_fix(found: Survey, names: set[str], source: str) -> str:
+    """Returns what to do about bad rows, with the first that could not be read; of CSV that may be
+    in another encoding, and of escapes in JSON that make no text, too."""
     first = found.first_unreadable
     which = f" ({first})" if first is not None else ""
+    columns = {name: column.bad for name, column in found.columns.items() if name in names}
+    escaped = [format_scalar(name) for name, bad in columns.items() if bad.escaped]
+    if escaped:
+        which += f" (items in {', '.join(escaped)} have half of a surrogate pair or a NUL)"
+    encoding = source == "csv" and any(bad.of_bytes for bad in columns.values())
     return f"fix the data{which}{', set data.csv.encoding' if encoding else ''}"

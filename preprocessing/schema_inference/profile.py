@@ -20,8 +20,8 @@ from pipeline import config
 from pipeline.config.column_config import JSON
 from pipeline.console import progress
 from pipeline.steps.dates import COMPACT
-from preprocessing.arrow import cast, lists
-from preprocessing.schema_inference import dates, extremes, precision, stray_quotes
+from preprocessing.arrow import cast
+from preprocessing.schema_inference import bad_texts, dates, extremes, precision, stray_quotes
 from preprocessing.sources import csv_numbers, together
 from preprocessing.sources.base import Letter, Source
 from preprocessing.statistics import distinct
@@ -89,6 +89,7 @@ class ColumnProfile:
     floats: bool = False
     tokens: set[str] = dataclasses.field(default_factory=set)
     as_dates: dates.Seen = dataclasses.field(default_factory=dates.Seen)
+    bad: bad_texts.BadTexts = dataclasses.field(default_factory=bad_texts.BadTexts)
     lines: stray_quotes.Lines = dataclasses.field(default_factory=stray_quotes.Lines)
     different: collections.Counter | None = dataclasses.field(default_factory=collections.Counter)
     first: tuple[Any, ...] = ()
@@ -107,15 +108,10 @@ class ColumnProfile:
         if pa.types.is_dictionary(present.type):
             present = present.dictionary_decode()
         if self.separator:
-            texts, _ = cast.cast(present, pa.string())
-            texts = texts.drop_null()
-            as_json = self.separator == JSON
-            present = (
-                lists.parse_json(texts) if as_json else lists.split_texts(texts, self.separator)
-            )[0]
+            present = self.bad.cut(present, self.separator)
             self.missing += present.null_count
-            # As bytes, of which those that are no text are refused like any other.
-            present = present.drop_null().cast(pa.list_(pa.binary()))
+            present = present.drop_null()
+        rows = present
         if any(is_one(present.type) for is_one in _LISTS):
             for length in pc.list_value_length(present).value_counts().to_pylist():
                 self.lengths[length["values"]] += length["counts"]
@@ -129,6 +125,8 @@ class ColumnProfile:
         if len(present):
             found = present.value_counts()
             self._take(found.field(0), found.field(1).to_numpy())
+        if self.by_kind["string"].refused:
+            self.bad.see(rows, as_json=self.separator == JSON)
 
     def resolve_empty(self, taken_for_missing: Collection[str]) -> None:
         """Decides what empty texts are, after all rows: missing among numbers and dates, else texts

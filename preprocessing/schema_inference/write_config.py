@@ -80,9 +80,9 @@ def propose(path: str, out: str, label: str = "", *, has_header: bool | None = N
         made = _suggest_columns(guess, found, choice)
         text = _write_text(guess, found, choice, made=made, name=name, path=out)
         seen = f"{len(found.columns)} columns of {found.rows:,} rows"
-        bad, _ = damage.describe_bad_rows(found, set(found.columns) - set(guess.left_out))
         columns = {n: c for n, c in found.columns.items() if n not in guess.left_out}
-        fix = damage.advise_fix(found, encoding=" encoding" in bad and guess.source == "csv")
+        bad, _ = damage.describe_bad_rows(found, set(columns))
+        fix = damage.advise_fix(found, set(columns), guess.source)
         telling = leaks.find(sources.choose(guess.data()), choice.labels, columns)
         used = {n: why for n, why in telling.items() if made[n].steps or made[n].parts}
         numbers = {n for n, m in made.items() if m.rules["type"] == "float32" or m.is_amount}

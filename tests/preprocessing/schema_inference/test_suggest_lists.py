@@ -125,6 +125,46 @@ def test_half_a_surrogate_pair_in_an_array_of_json_is_a_bad_row(tmp_path, kind):
     assert "1 of 400 rows are bad: 1 x tags encoding" in found.text
 
 
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_rows_with_several_bad_items_count_once(tmp_path, kind):
+    """No other encoding makes text of half a surrogate pair, or of a NUL, that is an escape."""
+    bad = {150: '["\\ud83d", "a", "\\ud83d", "\\ude00"]', 151: '["\\u0000", "\\ud83d"]'}
+    texts = [bad.get(n, '["a", "b"]') for n in range(400)]
+    path = tmp_path / f"t.{kind}"
+    columns = {"id": list(range(400)), "tags": texts, "y": [n % 2 for n in range(400)]}
+    if kind == "parquet":
+        pq.write_table(pa.table(columns), path)
+    else:
+        cells = [text.replace('"', '""') for text in texts]
+        lines = [f'{n},"{cell}",{n % 2}' for n, cell in enumerate(cells)]
+        path.write_text("\n".join(["id,tags,y", *lines, ""]))
+    found = write_config.propose(str(path), str(tmp_path / "t.yaml"), label="y")
+    assert found.damage == "2 of 400 rows are bad: 2 x tags encoding"
+    assert found.fix == "fix the data (items in tags have half of a surrogate pair or a NUL)"
+
+
+def test_lines_with_several_bad_items_count_once(tmp_path):
+    path = tmp_path / "t.jsonl"
+    bad = {7: ["\ud83d", "a", "\ud83d"]}
+    rows = [{"id": n, "tags": bad.get(n, ["a"] * (n % 3)), "y": n % 2} for n in range(400)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    found = write_config.propose(str(path), str(tmp_path / "t.yaml"), label="y")
+    assert found.damage == "1 of 400 rows are bad: 1 x json"
+    assert found.fix == (
+        f"fix the data ('{path}': row 8: has one half of a surrogate pair, which is not text)"
+    )
+
+
+def test_lists_in_cells_that_are_not_utf_8_are_bad_rows(tmp_path):
+    path = tmp_path / "t.csv"
+    rows = [b'%d,"[""a"", ""\xc3\xa4""]",%d' % (n, n % 2) for n in range(400)]
+    rows[7] = b'7,"[""\xff"", ""\xff""]",1'
+    path.write_bytes(b"\n".join([b"id,tags,y", *rows, b""]))
+    found = write_config.propose(str(path), str(tmp_path / "t.yaml"), label="y")
+    assert found.damage == "1 of 400 rows are bad: 1 x tags encoding"
+    assert found.fix == "fix the data, set data.csv.encoding"
+
+
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
 def test_the_same_lists_are_proposed_of_every_source(tmp_path, kind):
     text = write_config.propose(_write(tmp_path, kind), str(tmp_path / "t.yaml")).text
