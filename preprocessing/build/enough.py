@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from pipeline import config, errors
+from pipeline.console.figures import bound
 from pipeline.records import coarse, manifest
 from preprocessing.rows.split import find_input_split, list_splits
 
@@ -20,6 +21,9 @@ _PER_CLASS = 2
 _STAND_FOR_NONE, _STAND_FOR_ALL = 10, 100
 # The roots of the largest float32, and of the smallest with all its digits.
 _LARGEST_ROOT, _SMALLEST_ROOT = 1.84e19, 1.08e-19
+_NOTHING_LEARNED = "nothing can be learned of it"
+_NOTHING_SHOWN = "it cannot show how good a model is"
+_OTHERS = "Add rows with other values, or name another label"
 # A good model errs by a hundredth of the label's deviation.
 _SMALL_ERROR = 0.01
 # Predictions in steps of more than this share of the label's deviation are coarse: rounding them
@@ -57,7 +61,7 @@ def find_warnings(data: config.Data, made: manifest.Manifest) -> list[str]:
         *_warn_of_small_shards(data, made),
         *_warn_of_copies(data, made),
         *_warn_of_no_values(data, made),
-        *_warn_of_one_class(data, made),
+        *find_label_warnings(data, made),
         *_warn_of_sample(data, made),
         *_warn_of_taken_for_missing(data, made),
         *_warn_of_infinite(made),
@@ -143,23 +147,35 @@ def _warn_of_copies(data: config.Data, made: manifest.Manifest) -> Iterator[str]
             yield f"{name}: files with the content of another, whose rows count again: {more:,}"
 
 
-def _warn_of_one_class(data: config.Data, made: manifest.Manifest) -> Iterator[str]:
+def find_label_warnings(data: config.Data, made: manifest.Manifest) -> Iterator[str]:
     """Yields a line for train if all its rows have the same label, or none, else for each such
     split, and for each label."""
     for target in data.every_label:
         for name in sorted(made.statistics, key=lambda name: name != "train"):
             label = made.statistics[name].columns.get(target)
-            what = "" if name == "train" else ": it cannot show how good a model is"
+            of_train = name == "train"
             if label is not None and not label.count and made.splits[name].records:
-                nothing = what or ": nothing can be learned of it"
-                yield f"label {target!r} is missing in all rows of {name}{nothing}"
-                if name == "train":
-                    break
-            if label is not None and label.distinct == 1 and label.count > 1:
-                same = "the same" + " as float32" * (data.columns[target].type == "float32")
-                yield f"label {target!r} is {same} in all {label.count:,} rows of {name}{what}"
-                if name == "train":
-                    break
+                what = _NOTHING_LEARNED if of_train else _NOTHING_SHOWN
+                yield f"label {target!r} is missing in all rows of {name}: {what}"
+            elif label is not None and label.distinct == 1 and label.count > 1:
+                same = _describe_same(label, data.columns[target])
+                what = f"{_NOTHING_LEARNED}. {_OTHERS}" if of_train else _NOTHING_SHOWN
+                yield f"label {target!r} is {same} in all {label.count:,} rows of {name}: {what}"
+            else:
+                continue
+            if of_train:
+                break
+
+
+def _describe_same(found: manifest.ColumnStatistics, column: config.Column) -> str:
+    """Returns what a label always is, unless it is sensitive."""
+    values = [value for value, _ in found.vocabulary or ()]
+    value = values[0] if values else found.min
+    if column.sensitive or value is None:
+        return "the same"
+    if column.type == "float32" and not isinstance(value, str):
+        return f"{value:.7g} as float32"
+    return repr(value) if isinstance(value, str) else bound(value)
 
 
 def _warn_of_large_squares(data: config.Data, made: manifest.Manifest) -> Iterator[str]:

@@ -112,6 +112,7 @@ def _build(
             if up_to_date is not None:
                 build, result = up_to_date
                 reporting.print_up_to_date(result, storage.join(records, build))
+                reporting.print_label_warnings(data, result)
                 resume.discard(left)
                 _print_undated(data, storage.join(records, build), result, dates=options.dates)
                 return build, result

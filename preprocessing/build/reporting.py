@@ -94,6 +94,13 @@ def print_warnings(data: config.Data, result: manifest.Manifest) -> None:
         print(f"warning: {line}", flush=True)
 
 
+def print_label_warnings(data: config.Data, result: manifest.Manifest) -> None:
+    """Prints what may be wrong with the labels of records, also of those that were there already:
+    each start of a run does."""
+    for line in enough.find_label_warnings(data, result):
+        print(f"warning: {line}", flush=True)
+
+
 def print_what_is_read(data: config.Data, chunks: list[Chunk], source: Source) -> None:
     """Prints how much there is to read, and from where."""
     for split in sorted(data.inputs):

@@ -66,7 +66,10 @@ def _warnings(capsys):
         (
             [f"{n},n,1,1" for n in range(200)],
             {},
-            ["label 'label' is the same in all {train} rows of train"],
+            [
+                "label 'label' is 1 in all {train} rows of train: nothing can be learned of it. "
+                "Add rows with other values, or name another label"
+            ],
         ),
         (
             [f"{n},n,1,c{n}" for n in range(300)],
@@ -146,8 +149,30 @@ def test_a_held_out_split_of_one_label_is_a_warning(tmp_path, capsys):
     files = {"train": {"files": str(tmp_path / "in.csv")}}
     files["eval"] = {"files": str(tmp_path / "eval.csv")}
     _run(tmp_path, tables.rows(200), inputs=files)
-    line = "label 'label' is the same in all 7 rows of eval: it cannot show how good a model is"
+    line = "label 'label' is 1 in all 7 rows of eval: it cannot show how good a model is"
     assert _warnings(capsys) == [f"warning: {line}"]
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "shown"),
+    [
+        ({"type": "string", "vocabulary": {}}, "a", "'a'"),
+        ({"type": "float32"}, "0.1", "0.1 as float32"),
+        ({"type": "int64", "sensitive": True}, "7", "the same"),
+    ],
+)
+def test_a_label_that_is_always_the_same_is_named_at_each_start(
+    tmp_path, capsys, column, value, shown
+):
+    lines = [f"{n},n,1,{value}" for n in range(200)]
+    made = _run(tmp_path, lines, columns={**tables.COLUMNS, "label": column})
+    line = (
+        f"warning: label 'label' is {shown} in all {made.splits['train'].records} rows of train: "
+        "nothing can be learned of it. Add rows with other values, or name another label"
+    )
+    assert _warnings(capsys) == [line]
+    _run(tmp_path, lines, columns={**tables.COLUMNS, "label": column})
+    assert _warnings(capsys) == [line], "the records are up to date"
 
 
 @pytest.mark.parametrize("value", ["inf", "-Infinity"])
@@ -207,7 +232,8 @@ def test_one_of_several_labels_that_is_always_the_same_is_reported(tmp_path, cap
     made = _of_two_labels(tmp_path, "1.5")
     rows = made.splits["train"].records
     assert _warnings(capsys) == [
-        f"warning: label 'size' is the same as float32 in all {rows} rows of train"
+        f"warning: label 'size' is 1.5 as float32 in all {rows} rows of train: nothing can be "
+        "learned of it. Add rows with other values, or name another label"
     ]
 
 
