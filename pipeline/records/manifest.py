@@ -8,6 +8,7 @@ an equal manifest, and its hash names the data a model was trained on.
 from __future__ import annotations
 
 import contextlib
+import decimal
 import functools
 import gc
 import hashlib
@@ -82,7 +83,7 @@ class LeftOut(sections.Stored):
 
 
 class Sampled(sections.Stored):
-    """Of the rows of train with one `value`, a share was kept; so many were `dropped`."""
+    """Of the rows of train with one `value`, a share is kept; so many were `dropped`."""
 
     column: str
     value: int | float | str
@@ -92,9 +93,10 @@ class Sampled(sections.Stored):
     def describe(self, *, sensitive: bool) -> str:
         """Returns a sentence for people, without a value that is `sensitive`."""
         rows = "one value" if sensitive else str(self.value)
+        share = format(decimal.Decimal(f"{100 * self.keep:g}"), "f")
         return (
-            f"Of the rows of train with {rows} in {self.column}, {100 * self.keep:g} % were kept; "
-            f"{self.dropped:,} were left out by data.sample."
+            f"data.sample keeps {share} % of the rows of train with {rows} in {self.column}; "
+            f"{self.dropped:,} were left out."
         )
 
 

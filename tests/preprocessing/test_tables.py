@@ -233,7 +233,8 @@ def test_a_sample_is_counted_and_the_same_however_it_is_made(tmp_path, monkeypat
     assert labels.count(1) == len(of_all) - negative
     assert abs(labels.count(0) - 0.25 * negative) < 5 * (0.25 * 0.75 * negative) ** 0.5
     assert made.sampled == manifest.Sampled(column="label", value=0, keep=0.25, dropped=dropped)
-    assert f"with 0 in label, 25 % were kept; {dropped:,} were left out by data.sample." in said
+    line = f"keeps 25 % of the rows of train with 0 in label; {dropped:,} were left out."
+    assert line in said
     assert made.statistics["train"].columns["label"].vocabulary == tuple(
         (label, labels.count(label))
         for label, _ in everything.statistics["train"].columns["label"].vocabulary

@@ -70,7 +70,7 @@ def test_metrics_of_a_train_split_that_is_a_sample_have_a_note(judged, monkeypat
         [found] = one.evaluate(one.find_checkpoints("200")[0]).values()
         notes[split] = report_page.build_content(found.results[None])["notes"]
     assert notes["train"][0] == (
-        "Of the rows of train with 0 in label, 25 % were kept; 1,234 were left out by data.sample. "
+        "data.sample keeps 25 % of the rows of train with 0 in label; 1,234 were left out. "
         "So calibration, log loss and others of train are not those of all rows."
     )
     assert not any("data.sample" in note for note in notes["test"])

@@ -294,3 +294,13 @@ def _numbers() -> manifest.ColumnStatistics:
     return manifest.ColumnStatistics(
         count=3, mean=1.5, variance=0.25, min=1, max=2.5, vocabulary=((1, 2), ("a", 1))
     )
+
+
+@pytest.mark.parametrize(
+    ("keep", "share"), [(0.25, "25"), (0.07, "7"), (1e-9, "0.0000001"), (1 / 3, "33.3333")]
+)
+def test_a_sample_is_described_by_its_rule(keep, share):
+    """Perhaps none of the rows was kept."""
+    found = manifest.Sampled(column="label", value=0, keep=keep, dropped=1234)
+    line = f"data.sample keeps {share} % of the rows of train with 0 in label; 1,234 were left out."
+    assert found.describe(sensitive=False) == line

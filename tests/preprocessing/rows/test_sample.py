@@ -86,8 +86,7 @@ def test_what_was_left_out_is_noted_and_reported(capsys, sensitive, value):
     noted = sample.report_sample(data, 1234)
     assert (noted.column, noted.value, noted.keep, noted.dropped) == ("label", 0, 0.1, 1234)
     assert capsys.readouterr().out == (
-        f"Of the rows of train with {value} in label, 10 % were kept; 1,234 were left out by "
-        "data.sample.\n"
+        f"data.sample keeps 10 % of the rows of train with {value} in label; 1,234 were left out.\n"
     )
 
 

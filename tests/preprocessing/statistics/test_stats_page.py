@@ -37,9 +37,7 @@ def test_a_sample_is_reported(made, value):
     sampled = manifest.Sampled(column="label", value=value, keep=0.1, dropped=1234)
     text = stats_page.render(made[0].model_copy(update={"sampled": sampled}), "x")
     shown = {0: "0", "<b>": "&lt;b&gt;"}[value]
-    assert (
-        f"train with {shown} in label, 10 % were kept; 1,234 were left out by data.sample" in text
-    )
+    assert f"10 % of the rows of train with {shown} in label; 1,234 were left out." in text
 
 
 def test_every_column_and_split_is_there(made):
