@@ -91,6 +91,8 @@ def describe_fault(text: bytes, name: str, *, column: config.Column, why: str) -
 
 def _describe(value: object, place: str, *, allowed: str) -> str:
     if isinstance(value, _WrittenNumber) and allowed == "an int64":
+        if "e" in value.lower():
+            return f"has a number with an exponent{place}, which is not an int64; write its digits"
         return f"has a number{place} that is not an int64"
     return f"has {_NOUNS[_find_kind(value)]}{place}, not {allowed}"
 

@@ -168,6 +168,27 @@ def test_numbers_that_are_no_whole_ones_are_of_another_type(tmp_path):
     ]
 
 
+def test_an_exponent_makes_no_int64_alone_or_in_a_list(tmp_path):
+    """As in CSV (`cast.convert`); a point that only zeros follow does not matter."""
+    codes = {"type": "int64", "list": True, "max_items": 2, "missing": "allow"}
+    lines = [
+        b'{"id": 100.0, "codes": [100.0], "label": 1}',
+        b'{"id": 1e2, "label": 1}',
+        b'{"id": 1, "codes": [1.0E+2], "label": 1}',
+    ]
+    columns = {**tables.COLUMNS, "codes": codes}
+    (good,) = _enforced(tmp_path, b"\n".join([*lines, b""]), columns)
+    [row] = good.batch.to_pylist()
+    assert (row["id"], row["codes"]) == (100, [100])
+    assert [(x.column, x.problem) for x in good.letters] == [
+        ("id", "has a number with an exponent, which is not an int64; write its digits"),
+        (
+            "codes",
+            "has a number with an exponent as item 1, which is not an int64; write its digits",
+        ),
+    ]
+
+
 def test_numbers_since_1970_have_decimals_in_columns_of_text(tmp_path):
     """Of other columns of text they are another type: ids have none."""
     columns = {
@@ -346,7 +367,12 @@ def test_true_and_false_are_numbers_among_numbers_too(tmp_path):
     [
         ("int64", '[1, "2"]', "has a string as item 2, not an int64"),
         ("int64", '[true, "x"]', "has a string as item 2, not an int64"),
-        ("int64", "[7, 8, 1e2]", "has a number as item 3 that is not an int64"),
+        (
+            "int64",
+            "[7, 8, 1e2]",
+            "has a number with an exponent as item 3, which is not an int64; write its digits",
+        ),
+        ("int64", "[7, 1.5]", "has a number as item 2 that is not an int64"),
         ("int64", "[9223372036854775808]", "has a number as item 1 that is not an int64"),
         ("int64", "[1, NaN]", "has a number as item 2 that is not an int64"),
         ("int64", "[[1]]", "has an array as item 1, not an int64"),
