@@ -269,6 +269,7 @@ def _explain(problem: str) -> str:
         lines = (line.removeprefix("flag ").rstrip(".") for line in problem.splitlines())
         problem = "; ".join(lines)
         problem = re.sub(r"invalid literal for int\(\) .*", "must be a whole number", problem)
+        problem = re.sub(r"Exceeds the limit .*", "is too large", problem)
         problem = re.sub(r"could not convert string to float: .*", "must be a number", problem)
         # absl says 0.0 of a 0 that was typed.
         return re.sub(r"\S+ is not (?:a )?((?:[a-z-]+ )?number\b)", r"must be a \1", problem)

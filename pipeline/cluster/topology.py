@@ -272,8 +272,8 @@ def parse_object(text: str, source: str, wanted: str = "an object") -> dict[str,
     """Returns the JSON object that `source` gives; an empty one for no text. Raises `UsageError`
     that says that it must be what is `wanted`."""
     try:
-        content = json.loads(text or "{}")
-    except (ValueError, RecursionError) as error:  # numbers and nesting without end, too
+        content = json.loads(text or "{}", parse_int=str)
+    except (ValueError, RecursionError) as error:  # nesting without end, too
         raise errors.UsageError(f"{source} {_cut(text)}: not JSON: {error}") from None
     if not isinstance(content, dict):
         raise errors.UsageError(f"{source} {_cut(text)}: must be {wanted}")

@@ -319,6 +319,8 @@ def _explain(detail: Any) -> str:
         return f"{path}: must be a text, got the number {given}: put it in quotes"
     if detail["type"] == "string_type" and isinstance(given, datetime.date):
         return f"{path}: must be a text, got the date {given}: put it in quotes"
+    if detail["type"] == "int_parsing_size":
+        return f"{path}: must be a whole number of fewer digits, got {len(given):,}"
     if given is None and detail["type"] == "string_type":
         return f"{path}: must be a text, got nothing: give one, or leave out the key"
     return f"{path}: {message[0].lower()}{message[1:]}, got {given!r}"

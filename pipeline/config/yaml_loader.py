@@ -1,7 +1,8 @@
 """Reads YAML by libyaml, four times as fast as without, and refuses what no config can be.
 
 A value with a colon such as `12:00:00` is a text, as in YAML 1.2: YAML 1.1 takes it for a number
-to the base of 60.
+to the base of 60. So is a number of hundreds of digits, which Python would refuse to read before it
+is known of which key it is.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ MOST_VALUES, _DEEPEST = 100_000, 50
 _NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 
 
-def _drop_base_60(tag: str, pattern: re.Pattern[str]) -> tuple[str, re.Pattern[str]]:
+def _narrow_numbers(tag: str, pattern: re.Pattern[str]) -> tuple[str, re.Pattern[str]]:
     if tag in _NUMBERS:
-        pattern = re.compile(f"(?!.*:)(?:{pattern.pattern})", pattern.flags)
+        pattern = re.compile(f"(?!.*:|.{{300}})(?:{pattern.pattern})", pattern.flags)
     return tag, pattern
 
 
 _RESOLVERS = {
-    first: [_drop_base_60(tag, pattern) for tag, pattern in found]
+    first: [_narrow_numbers(tag, pattern) for tag, pattern in found]
     for first, found in yaml.CSafeLoader.yaml_implicit_resolvers.items()
 }
 

@@ -14,11 +14,11 @@ import re
 
 _NUMBER = r"([-+]?[\d.]+(?:e[-+]?\d+)?)"
 _STEP = re.compile(
-    r"(?<![\w/])(?<!final )(?:global_)?step ?[=:] ?(\d+)(?![\d/]|\.\d)", re.IGNORECASE
+    r"(?<![\w/])(?<!final )(?:global_)?step ?[=:] ?(\d{1,18})(?![\d/]|\.\d)", re.IGNORECASE
 )
-_SAVING = re.compile(r"Saving checkpoints for (\d+) into")
+_SAVING = re.compile(r"Saving checkpoints for (\d{1,18}) into")
 _LOSS = re.compile(rf"(?<![\w/])loss ?[=:] ?{_NUMBER}", re.IGNORECASE)
-_EVALUATION = re.compile(r"Saving dict for global step (\d+): (.+)")
+_EVALUATION = re.compile(r"Saving dict for global step (\d{1,18}): (.+)")
 _METRIC = re.compile(rf"([\w/.-]+) = {_NUMBER}(?=,|$)")
 _MOST = 1 << 20  # bytes read at a time
 

@@ -12,6 +12,8 @@ import math
 from typing import Any
 
 _NUMBERS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+# No number that is used has as many digits; Python refuses to read one of some thousand.
+_TOO_LONG = 300
 _PLAIN = json.JSONEncoder(allow_nan=False)
 
 
@@ -35,6 +37,12 @@ def loads(text: str) -> Any:
     # For large files without such a text, walking through all that was read would take most of the
     # time.
     return restore_numbers(found) if any(f'"{number}"' in text for number in _NUMBERS) else found
+
+
+def parse_whole(text: str) -> int | str:
+    """Returns a whole number, as `json.loads` needs it for `parse_int`, of JSON that people write.
+    One of more digits than any may have stays a text, so that the check of its value names it."""
+    return int(text) if len(text) < _TOO_LONG else text
 
 
 def _replace_numbers(value: Any) -> Any:

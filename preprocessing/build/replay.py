@@ -102,7 +102,7 @@ def _read_lines(path: str) -> list[tuple[int, dict[str, Any]]]:
         if not line.strip():
             continue
         try:
-            letter = json.loads(line)
+            letter = json.loads(line, parse_int=strict_json.parse_whole)
         except (ValueError, RecursionError) as error:
             raise errors.DataError(f"{path!r} line {number}: not JSON: {error}") from None
         if not isinstance(letter, dict) or not {"file", "row", "reason"} <= letter.keys():

@@ -59,7 +59,7 @@ def read(records: str) -> list[Correction]:
         where = f"{path!r} line {number}"
         try:
             # Not by pydantic, which refuses half of a surrogate pair: such a row is bad again.
-            values = json.loads(line)
+            values = json.loads(line, parse_int=strict_json.parse_whole)
         except (ValueError, RecursionError) as error:
             raise errors.DataError(f"{where}: no correction: {error}") from None
         found.append(_validate(values, where))

@@ -35,6 +35,8 @@ _HEAD, _ROWS = 1 << 20, 200
 _DELIMITERS = (",", "\t", ";", "|")
 _BOOLEANS = "true and false"
 # Kinds of numbers that people call otherwise: 1.0, and what int64 has no room for.
+# Python refuses to read numbers of some thousand digits.
+_MOST_DIGITS = 300
 _WHOLE, _HUGE = "whole", "huge"
 _CALLED = {_WHOLE: "float", _HUGE: "int"}
 _LISTS = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
@@ -346,11 +348,16 @@ def _read_objects(path: str) -> Iterator[dict[str, Any]]:
     with files.open_unpacked(path) as stream:
         for line in stream:
             try:
-                found = json.loads(line, parse_float=_Float)
+                found = json.loads(line, parse_float=_Float, parse_int=_parse_whole)
             except (ValueError, RecursionError):  # the latter of brackets by the thousand
                 continue
             if isinstance(found, dict):
                 yield found
+
+
+def _parse_whole(text: str) -> int:
+    """Returns a whole number, of which the first digits tell whether it is too large for int64."""
+    return int(text[:_MOST_DIGITS])
 
 
 class _Float(str):
@@ -360,7 +367,7 @@ class _Float(str):
     def whole(self) -> int | None:
         """The number, if it is a whole one such as 1.0."""
         digits, _, rest = self.partition(".")
-        return int(digits) if rest and not rest.strip("0") else None
+        return _parse_whole(digits) if rest and not rest.strip("0") else None
 
 
 def _is_wide(value: Any) -> bool:

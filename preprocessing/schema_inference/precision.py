@@ -22,7 +22,7 @@ EXACT = 2**53
 INT64 = range(-(2**63), 2**63)
 # So many whole numbers that int64 has no room for are kept.
 _KEPT = 1000
-_WHOLE = re.compile(r"[+-]?\d{1,1000}(\.0*)?", re.ASCII)
+_WHOLE = re.compile(r"[+-]?\d{1,300}(\.0*)?", re.ASCII)
 
 
 def is_loss(different: int, apart: int) -> bool:
@@ -44,7 +44,9 @@ class Large:
     @property
     def name_things(self) -> bool:
         """Tells if they are so close to each other that float32 would make too many equal."""
-        return is_loss(len(self.numbers), len({np.float32(float(n)) for n in self.numbers}))
+        with np.errstate(over="ignore"):
+            single = {np.float32(float(n)) for n in self.numbers}
+        return is_loss(len(self.numbers), len(single))
 
 
 @dataclasses.dataclass

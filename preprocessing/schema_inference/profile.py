@@ -46,8 +46,8 @@ MAX_DIFFERENT, _IN_ALL, _AT_LEAST = 100_000, 4_000_000, 1000
 FIRST = 100
 # Texts that are digits but name something, such as postal codes: as numbers they lose their zeros.
 _CODE = r"^-?0[0-9xX]"
-# Whole numbers, and numbers that are not or are written as powers of ten.
-_WHOLE = r"^[+-]?\d+(\.0*)?$"
+# Whole numbers that Python reads, and numbers that are not or are written as powers of ten.
+_WHOLE = r"^[+-]?\d{1,300}(\.0*)?$"
 _MEASURED = r"^[+-]?(\d*\.\d*[1-9]|\d+\.?\d*[eE])"
 # float32 has all whole numbers up to this, and then only some.
 EXACT = 2**24

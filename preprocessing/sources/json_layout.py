@@ -67,7 +67,7 @@ def explain_no_object(line: bytes) -> str:
     if _is_python(text):
         return "is written as Python writes it, such as with single quotes; json.dumps writes JSON"
     try:
-        json.loads(text)
+        json.loads(text, parse_int=str)
     except RecursionError:
         return "has too many brackets inside each other"
     except ValueError as error:
@@ -86,6 +86,6 @@ def _is_python(text: bytes) -> bool:
 
 def _is_object(line: bytes) -> bool:
     try:
-        return isinstance(json.loads(line), dict)
+        return isinstance(json.loads(line, parse_int=str), dict)
     except (ValueError, RecursionError):
         return False

@@ -34,6 +34,27 @@ class BadRequest(Exception):
     """What is wrong with a request, for who sent it."""
 
 
+class _LongWhole(int):
+    """A whole number that no column can hold, which an error shows by its digits."""
+
+    digits: int
+
+    def __repr__(self) -> str:
+        return f"a number of {self.digits:,} digits"
+
+    __str__ = __repr__
+
+
+def parse_whole(text: str) -> int:
+    """Returns a whole number of a body, as `json.loads` needs it for `parse_int`. Python refuses
+    one of thousands of digits before it is known where it is."""
+    if len(text) <= validate.SHOWN:
+        return int(text)
+    found = _LongWhole(text[: validate.SHOWN])
+    found.digits = len(text.removeprefix("-"))
+    return found
+
+
 @dataclasses.dataclass(frozen=True)
 class Request:
     """A signature and what it is fed, `[rows, ...]` each; `by_row` says in which form to answer.
@@ -242,7 +263,7 @@ _KINDS = {dict: "an object", str: "a text", bool: "true or false", type(None): "
 def _describe_kind(value: Any) -> str:
     if isinstance(value, list):
         return f"a list of {len(value)}" if value else "an empty list"
-    if type(value) in (int, float):
+    if isinstance(value, int | float) and not isinstance(value, bool):
         return str(value)
     if isinstance(value, str) and len(value) <= validate.SHOWN:
         return repr(value)

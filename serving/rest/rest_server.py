@@ -155,7 +155,7 @@ class RestServer(serving.ThreadedWSGIServer):
                 f"Malformed request: POST {request.path}; this model has :predict alone"
             )
         try:
-            parsed = json.loads(body)
+            parsed = json.loads(body, parse_int=json_codec.parse_whole)
         except UnicodeDecodeError:
             raise BadRequest("JSON Parse error: the body is not UTF-8 text") from None
         except RecursionError:

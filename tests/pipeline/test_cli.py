@@ -178,6 +178,11 @@ cli.run(main)
             "WORKERS=abc: must be a whole number",
         ),
         (
+            f"--workers={'9' * 5001}",
+            f"--workers={'9' * 5001}: is too large",
+            f"WORKERS={'9' * 5001}: is too large",
+        ),
+        (
             "--workers=-1",
             "--workers=-1: -1 is not a non-negative integer",
             "WORKERS=-1: -1 is not a non-negative integer",

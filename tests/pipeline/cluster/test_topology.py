@@ -193,6 +193,7 @@ def test_a_spec_the_strategy_cannot_run_with_is_refused(strategy, task, text):
             '{"chief": "h:1"}',
             r"chief: must be a list of 'host:port', or '\[IPv6\]:port', got 'h:1'",
         ),
+        (f'{{"chief": {"9" * 5001}}}', r"chief: must be a list of 'host:port'"),
         ('{"chief": ["h"]}', r"'\[IPv6\]:port', got \['h'\]"),
         ('{"chief": ["h:0"]}', r"must be a list of 'host:port'"),
         ('{"chief": ["h:65536"]}', r"must be a list of 'host:port'"),

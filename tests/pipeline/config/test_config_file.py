@@ -115,6 +115,14 @@ def test_the_last_override_wins():
         ),
         ("train.steps=0", r"train\.steps: input should be greater than 0, got 0"),
         ("train.steps=many", r"train\.steps: input should be a valid integer, .*got 'many'"),
+        (
+            f"train.steps={'9' * 5001}",
+            r"train\.steps: must be a whole number of fewer digits, got 5,001",
+        ),
+        (
+            f"train.optimizer.learning_rate={'9' * 5001}",
+            r"learning_rate: .* finite number, got '99",
+        ),
         ("train.steps=1.5", r"train\.steps: .*got 1\.5"),
         ("train.steps=", r"train: missing: steps or epochs"),
         ("data.split.eval=1.5", r"data\.split\.eval: input should be less than 1, got 1\.5"),

@@ -17,7 +17,11 @@ from pipeline.config import yaml_loader
         ("-12", -12),
         ("0x1f", 31),
         ("1.5e+3", 1500.0),
+        ("9" * 299, int("9" * 299)),
+        ("9" * 300, "9" * 300),
+        ("-" + "9" * 5001, "-" + "9" * 5001),
+        ("0x" + "f" * 5001, "0x" + "f" * 5001),
     ],
 )
-def test_a_colon_makes_no_number(text, value):
+def test_a_colon_and_hundreds_of_digits_make_no_number(text, value):
     assert yaml.load(text, Loader=yaml_loader.Loader) == value

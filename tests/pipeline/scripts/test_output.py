@@ -25,6 +25,7 @@ def output(tmp_path):
         ("INFO:tensorflow:Loss for final step: 5.", None, None),
         ("INFO:tensorflow:Loss for final step: 3.87e-13.", None, None),
         ("timestep = 5", None, None),
+        (f"step = {'9' * 5001}, loss = 2", None, None),
         ("step = 5/100", None, None),
     ],
 )

@@ -34,6 +34,13 @@ def test_numbers_that_are_not_finite_are_read_back(value):
     assert strict_json.loads(text) == listed
 
 
+@pytest.mark.parametrize("digits", [300, 4300, 5001])
+def test_a_number_of_too_many_digits_stays_a_text(digits):
+    text = f'{{"a": -{"9" * digits}, "b": [-12, 3.5]}}'
+    found = json.loads(text, parse_int=strict_json.parse_whole)
+    assert found == {"a": f"-{'9' * digits}", "b": [-12, 3.5]}
+
+
 def test_nan_is_read_back_as_nan():
     text = strict_json.dumps({"loss": math.nan})
     assert _strictly(text) == {"loss": "NaN"}

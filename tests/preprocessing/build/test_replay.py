@@ -165,6 +165,10 @@ def test_nothing_was_edited(made):
             '{"file": "<in>", "row": "x", "reason": "x", "raw": {"id": 1}}',
             "line 1: no correction: row",
         ),
+        (
+            f'{{"file": "<in>", "row": {"9" * 5001}, "reason": "x", "raw": {{"id": 1}}}}',
+            "line 1: no correction: row",
+        ),
         ('{"file": "<in>", "row": 1, "reason": "x", "raw": {"name": "\\ud83d"}}', _HALF),
         ('{"file": "<in>", "row": 1, "reason": "x", "raw": {"name": ["a", "\\ud83d"]}}', _HALF),
     ],

@@ -97,3 +97,16 @@ def test_whole_floats_are_counted_as_int64():
         survey_values([float(2**55), float(2**55 + 4096), float(2**55)])
     )
     assert values.tolist() == [2**55, 2**55 + 4096] and counts.tolist() == [2, 1]
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
+@pytest.mark.parametrize("digits", [40, 400, 5001])
+def test_numbers_of_any_length_are_read(tmp_path, suffix, digits):
+    """Python refuses to read some thousand digits, and float32 has no room for forty."""
+    rows = [*(str(10**19 + n) for n in range(50)), "9" * digits]
+    form = {"csv": "{},{}\n", "jsonl": '{{"a": {}, "b": {}}}\n'}[suffix]
+    path = tmp_path / f"x.{suffix}"
+    head = "a,b\n" if suffix == "csv" else ""
+    path.write_text(head + "".join(form.format(a, n % 2) for n, a in enumerate(rows)))
+    assert write_config.explore(str(path))[1].columns["a"].kind == "string"

@@ -87,3 +87,17 @@ def test_an_array_of_single_values_is_known_by_the_name_of_its_file(path):
 def test_other_json_is_refused_where_lines_are_looked_for():
     with pytest.raises(errors.DataError, match="is one JSON array"):
         json_layout.is_lines(b'[{"a": 1}]', "x")
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ('{"a": %s},', "has a comma behind the object; remove it from each line"),
+        ("[%s]", "is JSON, but no object"),
+        ('{"a": %s', "cannot be read as JSON: expecting ',' delimiter at character 5008"),
+    ],
+)
+def test_a_number_of_thousands_of_digits_is_json(line, problem):
+    """Which Python refuses to read, with advice for who writes programs."""
+    text = (line % ("9" * 5001)).encode()
+    assert json_layout.explain_no_object(text).startswith(problem)

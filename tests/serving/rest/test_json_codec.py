@@ -182,6 +182,25 @@ def test_what_is_wrong_is_named(body, message):
 
 
 @pytest.mark.parametrize(
+    ("column", "problem"),
+    [
+        ("hour", "too large for int64"),
+        ("delay", "which float32 cannot hold"),
+        ("origin", 'must be a text or {"b64": text}'),
+        ("track", "must be a list of 2"),
+    ],
+)
+@pytest.mark.parametrize("digits", [65, 400, 5001])
+def test_a_number_of_many_digits_is_named_and_not_repeated(column, problem, digits):
+    """Python refuses to read some thousand, and to make more than 308 a float."""
+    text = json.dumps(_rows({column: 1234567})).replace("1234567", "-" + "9" * digits)
+    with pytest.raises(BadRequest) as failed:
+        _read(json.loads(text, parse_int=json_codec.parse_whole))
+    said = f"instances[0].{column}: is a number of {digits:,} digits, {problem}"
+    assert str(failed.value) == said
+
+
+@pytest.mark.parametrize(
     ("name", "hint"), [("hour", ""), ("delay", "; no value is written as NaN")]
 )
 def test_a_column_that_is_missing_is_named_with_what_no_value_is(name, hint):

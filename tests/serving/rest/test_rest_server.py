@@ -176,6 +176,14 @@ BODY = {"instances": [ROW]}
         (f"{MODEL}:predict", {"instances": [{**ROW, "hour": "x"}]}, 400, "[0].hour: is 'x', must"),
         (
             f"{MODEL}:predict",
+            json.dumps({"instances": [{**ROW, "hour": 5}]})
+            .replace("5}", "9" * 5001 + "}")
+            .encode(),
+            400,
+            "instances[0].hour: is a number of 5,001 digits, too large for int64",
+        ),
+        (
+            f"{MODEL}:predict",
             {"instances": [{**ROW, "hour": 24}]},
             400,
             "is 24, allowed is 0 to 23",
