@@ -16,6 +16,7 @@ _CLOCK = (
     r"[^+-]*(?:(?P<sign>[+-])(?P<ahead>\d\d):?(?P<more>\d\d))?)?"
 )
 _SECOND = 1_000_000  # in microseconds
+_FINER = r"(\.\d{6})\d+"
 _BEYOND = 2.0**63
 
 
@@ -29,6 +30,12 @@ def rewrite_as_iso(form: str, texts: pa.Array) -> pa.Array:
     for pattern, new in date_forms.rewrites(form):
         texts = pc.replace_substring_regex(texts, pattern, new)
     return texts
+
+
+def cut_below_microseconds(texts: pa.Array) -> pa.Array:
+    """Returns times of ISO 8601 without digits beyond microseconds: rounded ones could be of the
+    next day."""
+    return pc.replace_substring_regex(texts, _FINER, r"\1")
 
 
 def find_unreal_days(form: str, texts: pa.Array) -> np.ndarray:
@@ -48,7 +55,7 @@ def parse_instants(form: str, texts: pa.StringArray) -> pa.Int64Array:
     texts = nulls.put_null(texts, pc.invert(match_form(form, texts)))
     if form in date_forms.EPOCHS:
         return _count_microseconds(form, texts)
-    iso = rewrite_as_iso(form, texts)
+    iso = cut_below_microseconds(rewrite_as_iso(form, texts))
     days, _ = cast.cast(pc.utf8_slice_codeunits(iso, 0, _DAY), pa.date32())
     parts = pc.extract_regex(iso, _CLOCK)
     number = {

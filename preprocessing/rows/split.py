@@ -15,8 +15,6 @@ from preprocessing.sources import keys
 
 # How a time ends that says what zone it is of; a day alone ends like hours of one.
 _ZONE = r"(Z|[+-]\d\d:?\d\d|:\d\d(\.\d+)?[+-]\d\d)$"
-# Digits beyond microseconds, which no moment has that is held against them.
-_FINER = r"(\.\d{6})\d+"
 
 
 def list_held_out(data: config.Data) -> list[SplitName]:
@@ -105,7 +103,7 @@ def _parse_instants(texts: pa.StringArray) -> pa.Int64Array:
 
     Arrow reads times with a zone and times without one as different types.
     """
-    texts = pc.replace_substring_regex(texts, _FINER, r"\1")
+    texts = date_texts.cut_below_microseconds(texts)
     zoned = pc.match_substring_regex(texts, _ZONE)
     with_zone, without = pa.timestamp("us", "UTC"), pa.timestamp("us")
     parts = [

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import datetime
 import random
+import re
 
 import numpy as np
 import pyarrow as pa
 import pytest
 import tensorflow as tf
 
-from pipeline.steps import dates
+from pipeline.steps import date_forms, dates
 from preprocessing.arrow import date_texts
 from preprocessing.schema_inference import dates as seen_dates
 
@@ -99,3 +100,67 @@ def test_dates_are_read_as_they_are_written(name):
 )
 def test_hours_alone_need_a_half_of_the_day(text):
     assert not date_texts.match_form("m/d/y", pa.array([text]))[0].as_py()
+
+
+# Ways to write each part of a date, a time behind it, and a zone, with the minutes it is ahead.
+_OF_DATES = {
+    "month": ("%B", "%b", "%b."),
+    "yy": ("%y",),
+    "y": ("%Y",),
+    "m": ("%m",),
+    "d": ("%d",),
+}
+_WHOLE = {"iso": "%Y-%m-%d", "ymd": "%Y%m%d", "clock": ""}
+_BEFORE_CLOCKS = (" ", "T", ", ", " at ", ":", "")
+_CLOCKS = ("%H:%M:%S", "%H:%M", "%H:%M:%S.%f", "%H:%M:%S.%f987", "%I:%M:%S %p", "%I:%M%p", "%I %p")
+_COMPACT_CLOCKS = ("%H%M%S", "%H%M", "%H%M%S.%f")
+_ZONES = {"": 0, "Z": 0, " +0200": 120, "-03:30": -210, " GMT+0100 (Summer Time)": 60, "+0545": 345}
+_FINEST = ("%f", "%S", "%M", "%I")
+
+
+def _write_day(form, day, draw):
+    """Returns a day in a form, with names of months and what stands between chosen by chance."""
+    if form in _WHOLE:
+        return day.strftime(_WHOLE[form])
+    parts = re.split("(month|yy|[ymd])", form)
+    marks = (" ", "-", "/", "", ", ") if "month" in form else ("",)
+    return "".join(
+        day.strftime(draw.choice(_OF_DATES[part])) if part in _OF_DATES else part.strip()
+        for part in (part.replace(" ", draw.choice(marks)) for part in parts)
+    )
+
+
+def _write_moment(form, moment, draw):
+    """Returns a text, the moment it shows without its zone, and the minutes that is ahead."""
+    day, zone = _write_day(form, moment, draw), draw.choice(list(_ZONES))
+    clock = draw.choice((*_CLOCKS, *_COMPACT_CLOCKS))
+    text = f"{day}{draw.choice(_BEFORE_CLOCKS)}{moment.strftime(clock)}{zone}"
+    finest = next(mark for mark in _FINEST if mark in clock)
+    cut = {"%f": {}, "%S": {"microsecond": 0}, "%M": {"second": 0, "microsecond": 0}}
+    shown = moment.replace(**cut.get(finest, {"minute": 0, "second": 0, "microsecond": 0}))
+    return text, shown, _ZONES[zone]
+
+
+def _have_time(form):
+    return form not in date_forms.OF_MONTHS
+
+
+@pytest.mark.parametrize("form", filter(_have_time, date_forms.TEXTS))
+def test_every_part_of_what_a_form_takes_is_read(form):
+    draw = random.Random(form)
+    written = []
+    for moment in 2 * _draw(form, 1):
+        moment = moment.replace(microsecond=draw.choice((0, 999_999, 250_000)))
+        text, shown, ahead = _write_moment(form, moment, draw)
+        if re.fullmatch(date_forms.TEXTS[form], text, re.ASCII):
+            written.append((text, shown, shown - datetime.timedelta(minutes=ahead)))
+    assert len(written) > _ROWS // 10
+    texts, moments, instants = zip(*written, strict=True)
+    for part, of in PARTS.items():
+        found = dates.Date(part=part, form=form).apply(tf.constant(texts)).numpy()
+        wanted = [of(moment) for moment in moments]
+        wrong = [(t, n, w) for t, n, w in zip(texts, found, wanted, strict=True) if n != w]
+        assert not wrong, (part, wrong[:5])
+    found = date_texts.parse_instants(form, pa.array(texts)).cast(pa.timestamp("us")).to_pylist()
+    wrong = [(t, n, w) for t, n, w in zip(texts, found, instants, strict=True) if n != w]
+    assert not wrong, wrong[:5]

@@ -137,6 +137,25 @@ def test_times_are_read_in_the_form_that_the_column_has():
     assert reason == "time" and rows.tolist() == [False] * 4 + [True, False, False]
 
 
+@pytest.mark.parametrize(
+    ("form", "texts"),
+    [
+        ("ymd", ["20121231T235959-0200", "20130101T010000+0200", "20121231235959.9999999"]),
+        (
+            "m/d/y",
+            ["12/31/2012 23:59:59 -0200", "1/1/2013 1:00 +0200", "12/31/2012 23:59:59.9999999"],
+        ),
+    ],
+)
+def test_zones_and_seconds_count_in_other_forms(form, texts):
+    rule = {"by": "time", "column": "time", "eval": "2013-01-01"}
+    columns = {**_COLUMNS, "time": {"type": "string", "dates": form}}
+    data = tables.make_config("x", columns, split=rule).data
+    batch = pa.record_batch({"time": pa.array(texts)})
+    found, faults = split.assign(batch, "train", data)
+    assert found.tolist() == [EVAL, TRAIN, TRAIN] and not faults
+
+
 def test_numbers_are_times_as_well():
     found, _ = _assign({"by": "time", "column": "day", "eval": 7, "test": 9}, 10)
     assert found.tolist() == [TRAIN] * 7 + [EVAL] * 2 + [TEST]
