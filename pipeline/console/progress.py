@@ -133,11 +133,11 @@ class Progress:
         return f"{duration(max(0, self._total - self._done) * seconds / made)} left"
 
     def _rate(self, unit: str = "") -> str:
-        if self._is_stalled:
-            return ""
         seconds = self._clock() - self._start
-        made = max(0, self._done - self._first)
-        rate = made / seconds if seconds > 0 else 0.0
+        made = self._done - self._first
+        if self._is_stalled or made <= 0 or seconds <= 0:
+            return ""
+        rate = made / seconds
         if self._unit == "bytes":
             return f"{rate / 1e6:,.1f} MB/s"
         return f"{rate:.1f}{unit}/s" if 0 < rate < 10 else f"{rate:,.0f}{unit}/s"

@@ -63,6 +63,7 @@ class Display:
         self._stream = sys.stdout if stream is None else stream
         self._make_progress = progress
         self._progress: Progress | None = None
+        self._first_step = 0
         self._area = LiveArea(self._stream)
         self._roles = RoleLines(self._area)
         self._evaluated: float | None = None
@@ -106,6 +107,10 @@ class Display:
                 stream=self._stream,
                 area=self._area,
             )
+            self._first_step = step
+            self._progress.begin_at(step)
+        elif self._progress.done == self._first_step < step:
+            # How long it takes until there is a first step says nothing of the others.
             self._progress.begin_at(step)
         if self._is_script:
             over = all(s.state in run_folder.ENDED for s in training)

@@ -66,7 +66,7 @@ def test_without_a_total_there_is_no_time_left(clock):
 
 def test_before_any_time_has_passed(clock):
     _, bar = _log(clock)
-    assert bar.line() == "reading: 0 of 1,000 records, 0/s"
+    assert bar.line() == "reading: 0 of 1,000 records"
 
 
 def test_what_was_done_before_does_not_count_for_the_rate(clock):
@@ -214,7 +214,7 @@ with Progress("reading", 1000, every=0.0) as bar:
 
 def test_a_dumb_terminal_gets_plain_lines():
     screen = terminals.run([sys.executable, "-c", LOG], columns=40, TERM="dumb")
-    line = "reading: 0 of 1,000 records, 0/s, [red]1[/red] :smile:"
+    line = "reading: 0 of 1,000 records, [red]1[/red] :smile:"
     assert screen.shown.replace("\r", "") == f"{line}\n"
 
 

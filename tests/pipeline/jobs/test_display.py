@@ -48,6 +48,7 @@ def status(task, **values):
 
 def test_without_a_terminal_there_is_a_plain_line_now_and_then(shown, stream):
     shown.show(status("chief-0", step=0))
+    shown.show(status("chief-0", step=1))
     both = {
         **status("chief-0", step=40, loss=0.5, examples_per_second=1000.0, time=2.0),
         **status("worker-0", step=41, loss=0.25, examples_per_second=500.0, time=3.0),
@@ -67,6 +68,7 @@ def test_a_note_is_shown_once_what_is_added_too(shown, stream):
 def test_a_process_that_evaluates_between_steps_is_shown_to_do_so(shown, stream):
     """A loss and a rate of minutes ago would say that it trains, and slower every time."""
     shown.show(status("chief-0", step=0))
+    shown.show(status("chief-0", step=1))
     old = {"step": 40, "loss": 0.5, "examples_per_second": 1000.0, "time": 2.0}
     work = {"what": "checking the exported model", "done": 0, "total": None}
     one = status("chief-0", **old)["chief-0"]
@@ -85,14 +87,15 @@ def test_a_run_without_progress_has_no_time_left(stream):
 
     options = {"stall_seconds": 120.0, "clock": lambda: now[0]}
     with Display(100, stream=stream, progress=progress, **options) as shown:
-        for seconds, step in ((0, 0), (10, 40), (119, 40), (60, 40), (60, 41)):
+        for seconds, step in ((0, 0), (60, 1), (10, 41), (119, 41), (60, 41), (60, 42)):
             now[0] += seconds
             shown.show(status("chief-0", step=step, loss=0.5))
     assert stream.getvalue().splitlines() == [
-        "training: 40 of 100 steps, 4.0/s, 15 s left, loss 0.5000",
-        "training: 40 of 100 steps, 0.3/s, 3 min 14 s left, loss 0.5000",
-        "training: 40 of 100 steps, no progress for 2 min 59 s",
-        "training: 41 of 100 steps, 0.2/s, 5 min 58 s left, loss 0.5000",
+        "training: 1 of 100 steps, loss 0.5000",
+        "training: 41 of 100 steps, 4.0/s, 15 s left, loss 0.5000",
+        "training: 41 of 100 steps, 0.3/s, 3 min 10 s left, loss 0.5000",
+        "training: 41 of 100 steps, no progress for 2 min 59 s",
+        "training: 42 of 100 steps, 0.2/s, 5 min 52 s left, loss 0.5000",
     ]
 
 
@@ -130,14 +133,29 @@ def test_the_time_in_a_queue_is_not_part_of_the_rate(stream):
     clock = Clock()
     options = {"stream": stream, "progress": functools.partial(Progress, clock=clock)}
     with Display(100, **options) as shown:
-        shown.show(status("chief-0", step=0))
-        shown.show(status("chief-0", step=40))
+        for step in (0, 1, 41):
+            shown.show(status("chief-0", step=step))
         shown.pause()
         clock.now += 10_000.0
-        shown.show(status("chief-0", step=40))
-        shown.show(status("chief-0", step=80))
-    rates = re.findall(r"training: \d+ of 100 steps, (\S+)/s", stream.getvalue())
-    assert rates[1] == rates[3] != "0" == rates[2]
+        for step in (41, 42, 82):
+            shown.show(status("chief-0", step=step))
+    before, after = re.findall(r"training: \d+ of 100 steps, (\S+)/s", stream.getvalue())
+    assert before == after != "0"
+
+
+def test_the_time_until_the_first_step_is_not_part_of_the_rate(stream):
+    """Graphs that take minutes to build would make it seem to be hours until the end."""
+    now = [0.0]
+    options = {"stream": stream, "progress": functools.partial(Progress, clock=lambda: now[0])}
+    with Display(1000, **options) as shown:
+        for seconds, step in ((0, 0), (300, 0), (60, 10), (10, 110)):
+            now[0] += seconds
+            shown.show(status("chief-0", step=step))
+    assert stream.getvalue().splitlines() == [
+        "training: 0 of 1,000 steps",
+        "training: 10 of 1,000 steps",
+        "training: 110 of 1,000 steps, 10/s, 1 min 29 s left",
+    ]
 
 
 def test_the_global_step_may_fall_back(shown, stream):
@@ -393,8 +411,8 @@ def test_of_a_script_steps_are_shown_without_an_end_and_then_its_end(stream):
         return Progress(*args, **options, clock=Clock())
 
     with Display(None, stream=stream, progress=progress, is_script=True) as shown:
-        shown.show(status("chief-0", step=0))
-        shown.show(status("chief-0", step=40, loss=0.5))
+        for step in (0, 1, 40):
+            shown.show(status("chief-0", step=step, loss=0.5))
         done = Status("chief-0", 1, "h", "done", 2.0, step=40, loss=0.5)
         for _ in range(2):
             shown.show({"chief-0": done})
