@@ -18,7 +18,7 @@ from pipeline.storage import strict_json
 from preprocessing import sources
 from preprocessing.build import fingerprint, job
 from preprocessing.dead_letters import corrections
-from preprocessing.dead_letters.corrections import Correction
+from preprocessing.dead_letters.corrections import Correction, RawRow
 from preprocessing.rows import validate
 from preprocessing.shards import record_folders
 
@@ -47,11 +47,8 @@ def run(
         )
     with record_folders.hold_lock(records):
         before = {(one.file, one.row): one for one in corrections.read(records)}
-        merged = _merge(found, before)
-        _check_numbers(
-            [(where, merged[one.file, one.row]) for where, one in edited], job_config.data
-        )
-        corrections.write(records, list((before | merged).values()))
+        tied = _tie_to_rows(edited, before, data=job_config.data, is_copy=bool(fixed))
+        corrections.write(records, list((before | tied).values()))
     made = job.run(
         job_config, storage_root, num_workers=num_workers, pipeline_options=pipeline_options
     )
@@ -141,37 +138,49 @@ def _read_edited(path: str, data: config.Data) -> list[tuple[str, Correction]]:
     return found
 
 
-def _check_numbers(found: list[tuple[str, Correction]], data: config.Data) -> None:
-    """Raises `DataError` for a new number whose text may be read in two ways, before it is kept:
-    each later run would end with it. Which are new, only the raw rows tell."""
-    doubtful = [
-        (where, one) for where, one in found if corrections.describe_doubt(one.raw, {}, data)
-    ]
-    if not doubtful:
-        return
-    places = {(one.file, one.row) for _, one in doubtful}
-    shown = corrections.read_raw_rows(sources.choose(data), places)
-    for where, one in doubtful:
-        if doubt := corrections.describe_doubt(one.raw, shown.get((one.file, one.row), {}), data):
-            raise errors.DataError(f"{where}: {doubt}")
-
-
 def _find_names(data: config.Data) -> dict[str, str]:
     return {file.path: file.name for file in sources.choose(data).files()}
 
 
-def _merge(
-    found: list[Correction], before: dict[tuple[str, int], Correction]
+def _tie_to_rows(
+    edited: list[tuple[str, Correction]],
+    before: dict[tuple[str, int], Correction],
+    *,
+    data: config.Data,
+    is_copy: bool,
 ) -> dict[tuple[str, int], Correction]:
-    """A row that is corrected again is still, in the raw file, what it was at first."""
-    merged = {}
-    for one in found:
+    """Returns the corrections by file and row, each `of` its row in the raw file, which is read
+    where a letter does not tell: a row that was corrected `before` is in the file what it was then,
+    if that still holds. Raises `DataError` for a letter of a row that has changed since, and for a
+    new number whose text may be read in two ways: each later run would end with it."""
+    wanted = {
+        (one.file, one.row)
+        for _, one in edited
+        if is_copy
+        or one.of is None
+        or (one.file, one.row) in before
+        or corrections.describe_doubt(one.raw, {}, data)
+    }
+    rows = corrections.read_raw_rows(sources.choose(data), wanted) if wanted else {}
+    tied = {}
+    for where, one in edited:
         place = (one.file, one.row)
-        if earlier := before.get(place):
+        row = rows.get(place, RawRow({}, ()))
+        earlier = before.get(place)
+        if earlier and earlier.of in row.of:
             raw = {**one.raw, **_find_kept(one.raw, earlier.raw)}
             one = one.model_copy(update={"of": earlier.of, "raw": raw})
-        merged[place] = one
-    return merged
+        elif one.of is None and row.of:
+            one = one.model_copy(update={"of": row.of[0]})
+        if one.of is None or (row.of and one.of not in row.of):
+            raise errors.DataError(
+                f"{where}: row {one.row} of {one.file!r} has changed since this dead letter was "
+                "written. Preprocess, and correct the new one"
+            )
+        if doubt := corrections.describe_doubt(one.raw, row.shown, data):
+            raise errors.DataError(f"{where}: {doubt}")
+        tied[place] = one
+    return tied
 
 
 def _find_kept(new: dict[str, Any], earlier: dict[str, Any]) -> dict[str, Any]:

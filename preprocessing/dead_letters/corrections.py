@@ -29,7 +29,8 @@ class Correction(pydantic.BaseModel):
     """New values for columns of one row; others, and those still redacted, stay as they are.
 
     `file` is the raw file by its name in the manifest, `column` and `reason` come from the dead
-    letter, and `of` is the hash of the row as it was rejected.
+    letter, and `of` is the hash of the row as it is in that file, without which nothing would tell
+    it from the row that stands in its place later.
     """
 
     model_config = pydantic.ConfigDict(extra="ignore", frozen=True)
@@ -63,6 +64,11 @@ def read(records: str) -> list[Correction]:
         except (ValueError, RecursionError) as error:
             raise errors.DataError(f"{where}: no correction: {error}") from None
         found.append(_validate(values, where))
+        if found[-1].of is None:
+            raise errors.DataError(
+                f"{where}: has no 'of', so it may be of another row by now. Delete the line, "
+                "preprocess, and correct the row again"
+            )
     return found
 
 
@@ -148,12 +154,13 @@ class Corrected(base.Source):
         changes: dict[int, dict[str, Any]] = {}
         for place, raw in zip(places.tolist(), shown, strict=True):
             one = wanted[int(numbers[place])]
-            if one.of in (None, validate.hash_raw_row(raw)):
+            if one.of == validate.hash_raw_row(raw):
                 changes[place] = self._select_changes(one, raw)
         repaired = [
             letter
             for letter in rows.letters
-            if letter.row in wanted and wanted[letter.row].of in self._list_hashes(letter)
+            if letter.row in wanted
+            and wanted[letter.row].of in _list_hashes(letter, self.data.columns)
         ]
         if not changes and not repaired:
             yield rows
@@ -171,21 +178,12 @@ class Corrected(base.Source):
         for letter in repaired:
             yield from self._correct_unread(rows, letter, wanted[letter.row])
 
-    def _list_hashes(self, letter: base.Letter) -> tuple[str | None, ...]:
-        """Returns what a correction of a row that could not be read may be `of`: of its columns, or
-        of its text, which is all that is known of some rows, and was of all to earlier versions."""
-        known = (None, validate.hash_raw_row(letter.value or ""))
-        return known if letter.raw is None else (*known, self._hash_columns(letter))
-
-    def _hash_columns(self, letter: base.Letter) -> str:
-        return validate.hash_raw_row(validate.show_raw_row(letter.raw or {}, self.data.columns))
-
     def _correct_unread(
         self, rows: base.Rows, letter: base.Letter, one: Correction
     ) -> Iterator[base.Rows]:
         """Yields a row that could not be read, made of its correction and, if the correction is of
         its columns, of the rest of these; or its letter, if the rest cannot be read either."""
-        if one.of != self._hash_columns(letter):
+        if letter.raw is None or one.of != validate.hash_unread(letter, self.data.columns):
             letter = dataclasses.replace(letter, raw=None)
         shown = validate.show_raw_row(letter.raw or {}, self.data.columns)
         changes = self._select_changes(one, shown)
@@ -223,22 +221,42 @@ def _are_same(value: Any, shown: Any) -> bool:
     return value == shown or strict_json.dumps(value) == strict_json.dumps(shown)
 
 
+def _list_hashes(letter: base.Letter, columns: Mapping[str, config.Column]) -> tuple[str, ...]:
+    """Returns what a correction of a row that could not be read may be `of`; last what it was to
+    earlier versions, which took all from the text."""
+    return validate.hash_unread(letter, columns), validate.hash_raw_row(letter.value or "")
+
+
+@dataclasses.dataclass(frozen=True)
+class RawRow:
+    """A row of a raw file: what a dead letter has `shown` of it, and what a correction of it may be
+    `of`, the hash that is written first."""
+
+    shown: Mapping[str, Any]
+    of: tuple[str, ...]
+
+
 def read_raw_rows(
     source: base.Source, wanted: Collection[tuple[str, int]]
-) -> dict[tuple[str, int], dict[str, Any]]:
-    """Returns what dead letters show of the `wanted` rows of raw files, by file and row, without
-    those that cannot be read. Reads the files up to the last of them."""
+) -> dict[tuple[str, int], RawRow]:
+    """Returns the `wanted` rows of raw files, by file and row. Reads the files up to the last."""
+    columns = source.data.columns
+    names = {file.path: file.name for file in source.files()}
     numbers = [row for _, row in wanted]
-    found: dict[tuple[str, int], dict[str, Any]] = {}
+    found: dict[tuple[str, int], RawRow] = {}
     for chunk in (chunk for split in sorted(source.data.inputs) for chunk in source.plan(split)):
         if len(found) == len(wanted):
             break
         for rows in source.read(chunk):
             places = np.flatnonzero(np.isin(rows.list_numbers(), numbers))
-            shown = validate.list_raw_rows(rows.batch.take(pa.array(places)), source.data.columns)
+            shown = validate.list_raw_rows(rows.batch.take(pa.array(places)), columns)
             for place, raw in zip(places.tolist(), shown, strict=True):
                 if (known := (rows.name, rows.find_number(place))) in wanted:
-                    found[known] = raw
+                    found[known] = RawRow(raw, (validate.hash_raw_row(raw),))
+            for letter in rows.letters:
+                if (known := (names.get(letter.file, letter.file), letter.row)) in wanted:
+                    raw = validate.show_raw_row(letter.raw or {}, columns)
+                    found[known] = RawRow(raw, _list_hashes(letter, columns))
     return found
 
 

@@ -185,6 +185,20 @@ def hash_raw_row(raw: Mapping[str, Any] | str) -> str:
     return config.digest({"raw": raw})[:16]
 
 
+def hash_unread(letter: Letter, columns: Mapping[str, config.Column]) -> str:
+    """Returns the hash of a row that could not be read, of a letter as a source gives it: of what
+    it shows of the columns, or else of the text; of its length if the text may hold what is
+    sensitive, because one could try values until their hash is the same."""
+    if letter.raw is not None:
+        return hash_raw_row(show_raw_row(letter.raw, columns))
+    text = letter.value or ""
+    return hash_raw_row(f"{len(text)} characters" if _has_sensitive(columns) else text)
+
+
+def _has_sensitive(columns: Mapping[str, config.Column]) -> bool:
+    return any(column.sensitive for column in columns.values())
+
+
 def _abbreviate(value: str | list) -> str:
     text = value if isinstance(value, str) else str(value)
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}... ({len(text):,} characters)"
@@ -199,12 +213,10 @@ def _find_out_of_range(raw: bytes, column: config.Column) -> int:
 
 def _redact(letter: Letter, columns: Mapping[str, config.Column]) -> Letter:
     """Hides the sensitive columns of a row that could not be read, and its text with them."""
-    if letter.raw is not None:
-        raw = show_raw_row(letter.raw, columns)
-        letter = dataclasses.replace(letter, raw=raw, of=hash_raw_row(raw))
-    if letter.value is None:
+    if letter.raw is None and letter.value is None:
         return letter
-    if any(column.sensitive for column in columns.values()):
-        return dataclasses.replace(letter, value=REDACTED)
-    of = hash_raw_row(letter.value) if letter.raw is None else letter.of
-    return dataclasses.replace(letter, value=_abbreviate(letter.value), of=of)
+    raw = None if letter.raw is None else show_raw_row(letter.raw, columns)
+    value = letter.value
+    if value is not None:
+        value = REDACTED if _has_sensitive(columns) else _abbreviate(value)
+    return dataclasses.replace(letter, raw=raw, value=value, of=hash_unread(letter, columns))

@@ -24,9 +24,8 @@ from pipeline.records import file_kinds
 from preprocessing.arrow import nulls, number_texts
 from preprocessing.sources import base, csv_lines, csv_numbers, files
 
-# How many characters of a row that has too few or too many columns are kept, and how many bytes of
-# a header that cannot be read are shown.
-_SHOWN, _SHOWN_BYTES = 200, 24
+# Bytes of a header that cannot be read that are shown.
+_SHOWN = 24
 
 
 @dataclasses.dataclass(frozen=True)
@@ -238,7 +237,7 @@ def _decode_names(header: bytes, rules: config.Csv, path: str) -> tuple[str, ...
         return _parse_row(header, rules.delimiter, rules.quote)
     except (pa.ArrowInvalid, UnicodeDecodeError):
         raise errors.DataError(
-            f"{path!r}: its header cannot be read: it begins with {header[:_SHOWN_BYTES]!r}"
+            f"{path!r}: its header cannot be read: it begins with {header[:_SHOWN]!r}"
             f"{_advise_encoding(header)}"
         ) from None
 
@@ -268,8 +267,8 @@ def _parse_row(header: bytes, delimiter: str, quote: str) -> tuple[str, ...]:
 def _write_letter(
     row: pa_csv.InvalidRow, path: str, *, first: int, rules: config.Csv
 ) -> base.Letter:
-    number, text = first + row.number - 1, row.text[:_SHOWN]
-    return base.Letter(path, number, None, "columns", text, _describe_width(row, rules))
+    number = first + row.number - 1
+    return base.Letter(path, number, None, "columns", row.text, _describe_width(row, rules))
 
 
 def _describe_width(row: pa_csv.InvalidRow, rules: config.Csv) -> str:

@@ -35,8 +35,6 @@ _IN_LIST = re.compile(rb"(?<=[\s,\[])" + _NUMBER + rb"(?=\s*[,\]])")
 _TRUE_IN_LIST = re.compile(rb"(?<=[\s,\[])true(?=\s*[,\]])")
 _FALSE_IN_LIST = re.compile(rb"(?<=[\s,\[])false(?=\s*[,\]])")
 _TYPES = {"int64": pa.int64(), "float32": pa.float64(), "string": pa.string()}
-# Characters of a line that a letter shows.
-_SHOWN = 200
 
 
 @dataclasses.dataclass(frozen=True)
@@ -142,7 +140,7 @@ class JsonlSource(base.Source):
         return dataclasses.replace(letter, raw=json_types.read_values(text, self.data.columns))
 
     def _describe_line(self, path: str, number: int, text: bytes, *, why: str) -> base.Letter:
-        value = text[:_SHOWN].decode(errors="backslashreplace")
+        value = text.decode(errors="backslashreplace")
         if (place := _COLUMN.search(why)) and (name := self._find_column(place[1])):
             column = self.data.columns[name]
             problem = json_types.describe_fault(text, name, column=column, why=why)

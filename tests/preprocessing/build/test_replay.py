@@ -237,6 +237,74 @@ def test_a_row_that_is_corrected_twice_keeps_what_was_written_first(with_commas,
     assert kept.raw == {"id": "60", "name": "Bob", "size": 2.5, "label": "1"}
 
 
+@pytest.mark.parametrize("is_sensitive", [True, False])
+def test_a_correction_does_not_move_to_another_row(tmp_path, is_sensitive):
+    """Rows of a repeated key, and those that could not be read, are known by what the file has."""
+    lines = [*tables.rows(60), "61,b", "5,again,1,1", "62,c,1,0,0"]
+    table = tmp_path / "in.csv"
+    table.write_text(tables.text(*lines))
+    columns = {**tables.COLUMNS, "name": {"type": "string", "sensitive": is_sensitive}}
+    config = tables.make_config(table, columns, error_budget=9, key=["id"])
+    _quietly(job.run, config, str(tmp_path))
+    path, letters = _letters(config, tmp_path)
+    for letter, key in zip(letters, (70, 71, 72), strict=True):
+        letter["raw"] = {"id": str(key), "name": "new", "size": "1", "label": "1"}
+    _save(path, letters)
+    found, said = _quietly(replay.run, config, str(tmp_path))
+    assert _records(found) == 63 and "columns: 2 of 2 accepted" in said
+    assert all(one.of for one in corrections.read(str(_folder(config, tmp_path))))
+
+    table.write_text(tables.text("80,front,1,0", *lines))
+    found, _ = _quietly(job.run, config, str(tmp_path))
+    _, letters = _letters(config, tmp_path)
+    rejected = {one["row"]: one["reason"] for one in letters}
+    assert rejected == {63: "columns", 64: "duplicate", 65: "columns"}
+    assert _records(found) == 61
+
+
+def test_a_row_that_has_changed_is_corrected_anew(made):
+    """The earlier correction of its place is of a row that is no more."""
+    config, root = made
+    path, letters = _letters(config, root)
+    letters[1]["raw"]["size"] = "50"
+    _save(path, letters)
+    _quietly(replay.run, config, str(root))
+    stale = root / "stale.jsonl"
+    _save(stale, letters)
+    text = (root / "in.csv").read_text().replace("61,b,500,1", "69,b,many,1")
+    (root / "in.csv").write_text(text)
+    _quietly(job.run, config, str(root))
+    kept = (_folder(config, root) / corrections.FILE_NAME).read_text()
+    named = r"stale.jsonl' line 2: row 63 of 'train/files/in.csv' has changed since"
+    with pytest.raises(errors.DataError, match=named):
+        replay.run(config, str(root), str(stale))
+    assert (_folder(config, root) / corrections.FILE_NAME).read_text() == kept
+    path, letters = _letters(config, root)
+    assert letters[1]["raw"] == {"id": "69", "name": "b", "size": "many", "label": "1"}
+    letters[1]["raw"]["size"] = "60"
+    _save(path, letters)
+    _, said = _quietly(replay.run, config, str(root))
+    assert "size type: 1 of 1 accepted" in said
+
+
+def test_the_whole_of_a_line_tells_if_it_has_changed(tmp_path):
+    """Lines that are no JSON are known by their text, of which letters show the first part."""
+    rows = "".join(f'{{"id": {n}, "label": {n % 2}}}\n' for n in range(60))
+    bad = f'{{"id": 60, "name": "{"z" * 300}", "size": 5, "label": 1'
+    (tmp_path / "in.jsonl").write_text(f"{rows}{bad}\n")
+    config = tables.make_config(tmp_path / "in.jsonl", source="jsonl", error_budget=4)
+    _quietly(job.run, config, str(tmp_path))
+    path, [letter] = _letters(config, tmp_path)
+    letter["raw"] = {"id": 60, "name": "z", "size": 5, "label": 1}
+    _save(path, [letter])
+    found, _ = _quietly(replay.run, config, str(tmp_path))
+    assert _records(found) == 61
+    changed = bad.replace('"size": 5', '"size": 80')
+    (tmp_path / "in.jsonl").write_text(f"{rows}{changed}\n")
+    found, _ = _quietly(job.run, config, str(tmp_path))
+    assert _records(found) == 60
+
+
 def test_a_line_that_was_not_parsed_is_corrected_in_place(tmp_path):
     lines = [{"id": n, "name": "a", "size": 1.5, "label": n % 2} for n in range(60)]
     lines += [{**lines[0], "id": "x", "size": float("nan")}, {**lines[0], "id": 61, "label": "?"}]

@@ -260,7 +260,8 @@ def test_corrections_decide_too(table, root, monkeypatch):
     """The ledger is read before its time and size are noted."""
     records = str(_folder(root, table))
     storage.makedirs(records)
-    one = corrections.Correction(file="train/files/in.csv", row=9, reason="type", raw={"id": 5})
+    place = {"file": "train/files/in.csv", "row": 9}
+    one = corrections.Correction(**place, reason="type", of="x", raw={"id": 5})
     corrections.write(records, [one])
     _kill(table, root, monkeypatch)
     with monkeypatch.context() as patched:

@@ -329,7 +329,7 @@ def test_the_ledger(tmp_path, data):
     assert corrections.read(str(tmp_path)) == []
     source = sources.choose(data)
     assert corrections.wrap(source, str(tmp_path)) is source
-    some = [Correction(file="b", row=2, reason="type", raw={"id": 1})]
+    some = [Correction(file="b", row=2, reason="type", of="y", raw={"id": 1})]
     some.insert(0, Correction(file="a", row=9, reason="type", column="id", of="x", raw={}))
     corrections.write(str(tmp_path), some[::-1])
     assert corrections.read(str(tmp_path)) == some
@@ -338,6 +338,12 @@ def test_the_ledger(tmp_path, data):
     assert over.files() == [*source.files(), RawFile("corrections.jsonl", ledger)]
     (tmp_path / "corrections.jsonl").write_text('{"file": "a"}\n')
     with pytest.raises(errors.DataError, match=r"corrections.jsonl' line 1: no correction"):
+        corrections.wrap(source, str(tmp_path))
+    line = '{"file": "a", "row": 9, "reason": "type", "raw": {}}\n'
+    (tmp_path / "corrections.jsonl").write_text(line)
+    with pytest.raises(
+        errors.DataError, match=r"corrections.jsonl' line 1: has no 'of', so it may"
+    ):
         corrections.wrap(source, str(tmp_path))
 
 

@@ -173,7 +173,7 @@ def test_nan_is_no_value(tmp_path):
 def test_corrections_of_numbered_rows_do_not_touch_it(tmp_path):
     job_config = _config(Batches)
     made, folder, _ = table_runs.run(job_config, tmp_path)
-    one = corrections.Correction(file="a", row=3, reason="type", raw={"id": 5})
+    one = corrections.Correction(file="a", row=3, reason="type", of="x", raw={"id": 5})
     corrections.write(str(folder), [one])
     again, _, _ = table_runs.run(job_config, tmp_path)
     assert again.splits == made.splits
