@@ -271,7 +271,9 @@ def describe_doubt(
         return None
     marks = f"{rules.decimal}{rules.thousands}."
     for name, value in _find_new(raw, shown).items():
-        if data.columns[name].type not in ("int64", "float32") or value in rules.missing:
+        column = data.columns[name]
+        as_json = column.list and column.separator == "json"  # with numbers as JSON has them
+        if column.type not in ("int64", "float32") or value in rules.missing or as_json:
             continue
         for text in value if isinstance(value, list) else [value]:
             if isinstance(text, str) and any(mark in text for mark in marks):

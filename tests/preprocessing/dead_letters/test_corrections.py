@@ -347,6 +347,18 @@ def test_the_ledger(tmp_path, data):
         corrections.wrap(source, str(tmp_path))
 
 
+def test_numbers_of_lists_as_json_are_read_in_one_way(tmp_path):
+    prices = {"type": "float32", "list": True, "max_items": 3, "separator": "json"}
+    columns = {"id": {"type": "int64"}, "prices": prices, "label": {"type": "int64"}}
+    path, file = tmp_path / "in.csv", "train/files/in.csv"
+    path.write_text("id;prices;label\n1;[1.5, 2];0\n2;[x];1\n")
+    rules = {"delimiter": ";", "decimal": ","}
+    data = tables.make_config(path, columns, error_budget=9, csv=rules).data
+    [bad] = _letters(data)
+    rows = _rows(_read(data, _correct(bad, file, prices="[2.5, 3]")))
+    assert [row["prices"] for row in rows.values()] == [[1.5, 2.0], [2.5, 3.0]]
+
+
 def test_columns_that_do_not_exist(data):
     corrections.check_columns({"id": 1}, data.columns, "here")
     with pytest.raises(errors.DataError, match=r"here: raw has 'nmae', .* mean 'name'"):
