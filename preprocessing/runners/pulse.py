@@ -91,6 +91,8 @@ class Pulse:
         return {name: storage.read_text(path) for name, path in paths.items()}
 
     def end(self) -> None:
-        """Asks for no more signs of life."""
-        with contextlib.suppress(errors.PipelineError, OSError):
-            storage.remove(storage.join(self._folder, _FOLDER))
+        """Asks for no more signs of life. One that is written at this moment may outlive its folder
+        until the temporary folder is removed."""
+        for path in (_build_path(self._folder, _WANTED), storage.join(self._folder, _FOLDER)):
+            with contextlib.suppress(errors.PipelineError, OSError):
+                storage.remove(path)

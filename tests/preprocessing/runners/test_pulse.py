@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pathlib
+import shutil
+import threading
 
 import pytest
 
@@ -22,6 +24,10 @@ class Clock:
 @pytest.fixture
 def clock():
     return Clock()
+
+
+def _raise(error):
+    raise error
 
 
 def sign(folder, name, text):
@@ -66,7 +72,15 @@ def test_signs_of_an_earlier_attempt_do_not_count(tmp_path, clock):
     watched.check()
 
 
-def test_a_worker_reports_itself_until_no_process_looks(tmp_path, clock):
+def _is_reporting():
+    return any(thread.name == "alive" for thread in threading.enumerate())
+
+
+@pytest.mark.parametrize("writes_meanwhile", [False, True])
+def test_a_worker_reports_itself_until_no_process_looks(
+    tmp_path, clock, monkeypatch, writes_meanwhile
+):
+    """Also if the folder cannot be removed, because a sign is written into it at that moment."""
     folder = str(tmp_path)
     pulse.begin(folder, beat=0.01)  # nobody looks yet
     assert not (tmp_path / "alive").exists()
@@ -77,11 +91,13 @@ def test_a_worker_reports_itself_until_no_process_looks(tmp_path, clock):
     sign = wait_until(lambda: [p for p in alive.glob("worker-*") if p.suffix != ".tmp"])[0]
     before = sign.read_text()
     wait_until(lambda: sign.read_text() != before)
+    if writes_meanwhile:
+        monkeypatch.setattr(shutil, "rmtree", lambda path, **options: _raise(OSError("not empty")))
     watched.end()
-    wait_until(lambda: not (tmp_path / "alive").exists())
+    wait_until(lambda: not _is_reporting())
 
 
 def test_a_folder_that_cannot_be_read_is_looked_at_again(tmp_path, clock, monkeypatch):
     watched = pulse.Pulse(str(tmp_path), silence=45, clock=clock)
-    monkeypatch.setattr(pulse.storage, "listdir", lambda path: (_ for _ in ()).throw(OSError("no")))
+    monkeypatch.setattr(pulse.storage, "listdir", lambda path: _raise(OSError("no")))
     watched.check()
