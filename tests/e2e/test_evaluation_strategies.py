@@ -71,12 +71,36 @@ def test_predictions_of_all_replicas_are_evaluated(run_of, commands, mode):
         (153, 500, 2, [77, 76]),
         (1001, 500, 2, [251, 250, 250, 250]),
         (10, 4, 3, [4, 3, 3]),
+        (5, 1, 2, [2, 1, 1, 1]),
+        (205, 1, 2, [2] + [1] * 203),
+        (7, 1, 4, [2, 2, 2, 1]),
         (1, 500, 2, [1, 0]),
     ],
 )
 def test_batches_of_replicas_are_even(records, largest, replicas, sizes):
     assert split_evenly(records, largest, replicas) == sizes
     assert sum(sizes) == records
+
+
+@pytest.mark.parametrize("replicas", [1, 2, 3, 4, 7])
+@pytest.mark.parametrize("largest", [1, 2, 3, 50])
+def test_no_replica_is_without_a_batch_if_there_is_a_record_for_each(largest, replicas):
+    for records in range(replicas, 60):
+        sizes = split_evenly(records, largest, replicas)
+        assert min(sizes) > 0
+        assert (sum(sizes), len(sizes) % replicas) == (records, 0)
+        assert max(sizes) <= max(largest, 2)
+
+
+def test_replicas_evaluate_records_one_at_a_time_that_do_not_divide(small_records):
+    changes = ("cluster={eval_strategy: mirrored, replicas: 5}", "eval.batch_size=1")
+    records = RecordDataset(
+        small_records.config(*changes), small_records.folder, small_records.contents
+    )
+    there = small_records.contents.split("eval").records
+    assert there % 5, "what this test is about"
+    sizes = [len(labels) for _, labels in records.build_eval_input_fn("eval")()]
+    assert (sum(sizes), len(sizes) % 5, min(sizes)) == (there, 0, 1)
 
 
 def test_fewer_records_than_replicas_are_refused(small_records):

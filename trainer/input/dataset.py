@@ -233,8 +233,10 @@ def _count_picked(
 
 def split_evenly(records: int, largest: int, replicas: int) -> list[int]:
     """Returns sizes of batches that hold all records: a multiple of `replicas`, as equal as can
-    be, the larger ones first."""
-    count = -(-records // (largest * replicas)) * replicas
+    be, the larger ones first. None is empty if there is a record for each replica: of an odd
+    number of records for two replicas with `largest` 1, one batch therefore holds two."""
+    rounds = -(-records // (largest * replicas))
+    count = max(1, min(rounds, records // replicas)) * replicas
     return [records // count + (n < records % count) for n in range(count)]
 
 
