@@ -162,7 +162,7 @@ def _month_rewrites(*orders: tuple[str, str]) -> _Rewrites:
         (rf"(?i)[ ,./-]*{name[:3]}[a-z]*[ ,./-]*", f"-{number:02}-")
         for number, name in enumerate(_MONTHS, 1)
     ]
-    return [(f"^{_WEEKDAY}", ""), (r"(\d)(?i:st|nd|rd|th)\b", r"\1"), *months, *_PADS, *orders]
+    return [(f"^{_WEEKDAY}", ""), (r"(\d)(?i:st|nd|rd|th)", r"\1"), *months, *_PADS, *orders]
 
 
 _SEPARATED = r"(?:,? +(?:at +)?|:)?"
@@ -182,6 +182,7 @@ _REWRITES: Mapping[str, _Rewrites] = {
         ),
     ),
     "month d y": _month_rewrites(
+        (r"^-(\d\d)-(\d)(\d{4})\b", r"-\1-0\2 \3"),
         (rf"^-(\d\d)-(\d\d),? *(\d{{4}})\b{_SEPARATED}", r"\3-\1-\2 "),
         (r"^-(\d\d)-(\d\d) +(\d.*) (\d{4})$", r"\4-\1-\2 \3"),
     ),

@@ -110,6 +110,7 @@ _OF_DATES = {
     "m": ("%m",),
     "d": ("%d",),
 }
+_GAPS, _ORDINALS = (" ", "-", "/", "", ", "), ("", "", "st", "ND", "rd", "Th")
 _WHOLE = {"iso": "%Y-%m-%d", "ymd": "%Y%m%d", "clock": ""}
 _BEFORE_CLOCKS = (" ", "T", ", ", " at ", ":", "")
 _CLOCKS = ("%H:%M:%S", "%H:%M", "%H:%M:%S.%f", "%H:%M:%S.%f987", "%I:%M:%S %p", "%I:%M%p", "%I %p")
@@ -123,11 +124,13 @@ def _write_day(form, day, draw):
     if form in _WHOLE:
         return day.strftime(_WHOLE[form])
     parts = re.split("(month|yy|[ymd])", form)
-    marks = (" ", "-", "/", "", ", ") if "month" in form else ("",)
-    return "".join(
-        day.strftime(draw.choice(_OF_DATES[part])) if part in _OF_DATES else part.strip()
-        for part in (part.replace(" ", draw.choice(marks)) for part in parts)
-    )
+    if "month" not in form:
+        return "".join(day.strftime(_OF_DATES.get(part, (part,))[0]) for part in parts)
+    ways = _OF_DATES | {
+        " ": _GAPS,
+        "d": [f"{d}{end}" for d in ("%d", day.day) for end in _ORDINALS],
+    }
+    return day.strftime("".join(draw.choice(ways.get(part, (part,))) for part in parts))
 
 
 def _write_moment(form, moment, draw):
