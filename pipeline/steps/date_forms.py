@@ -11,10 +11,12 @@ from typing import Literal, TypeAlias, get_args
 
 # ISO 8601: a date, and maybe a time to the minute or finer. Zones are not looked at.
 _ZONE = r"((?i:utc|gmt)?[+-]\d{2}:?\d{2}( \([A-Za-z ]+\))?|(?i:z|utc?|gmt|[ecmp][sd]t))"
-_DATE = r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])"
+# The calendar of Python, which all days are held to, has no year 0.
+_YEAR = r"([1-9]\d{3}|0[1-9]\d\d|00[1-9]\d|000[1-9])"
+_DATE = rf"{_YEAR}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])"
 _TIME = r"([T ]([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?)?"
 # Other ways, in which leading zeros may be left out, and hours may be those of a clock face.
-_YEAR, _MONTH, _DAY = r"\d{4}", "(0?[1-9]|1[0-2])", r"(0?[1-9]|[12]\d|3[01])"
+_MONTH, _DAY = "(0?[1-9]|1[0-2])", r"(0?[1-9]|[12]\d|3[01])"
 # Halves of the day may be written `p.m.` and stand behind a space that does not break, narrow or
 # not, as browsers write it. Without minutes only they show that a number is an hour.
 _SPACE = "[ \u00a0\u202f]?"
@@ -109,8 +111,8 @@ TEXTS: Mapping[str, str] = {
     "m-d-yy": f"{_MONTH_2}-{_DAY_2}-{_YEAR_2}{_LOOSE}",
     "d-m-yy": f"{_DAY_2}-{_MONTH_2}-{_YEAR_2}{_LOOSE}",
     "yy-m-d": f"{_YEAR_2}-{_MONTH_2}-{_DAY_2}{_LOOSE}",
-    "ymd": rf"\d{{4}}{_MONTH_2}{_DAY_2}([T ]?{_COMPACT_CLOCK})?",
-    "d month y": rf"({_WEEKDAY})?{_NAMED_DAY}{_GAP}{_NAME}{_GAP}(\d{{4}}|\d\d){_AFTER_NAMES}",
+    "ymd": rf"{_YEAR}{_MONTH_2}{_DAY_2}([T ]?{_COMPACT_CLOCK})?",
+    "d month y": rf"({_WEEKDAY})?{_NAMED_DAY}{_GAP}{_NAME}{_GAP}({_YEAR}|\d\d){_AFTER_NAMES}",
     "month d y": (
         rf"({_WEEKDAY})?{_NAME}{_GAP}{_NAMED_DAY}"
         rf"(,? *{_YEAR}{_AFTER_NAMES}| +{_CLOCK} +{_YEAR})"

@@ -157,7 +157,7 @@ def _extract_from_compact(part: str, x: tf.Tensor) -> tf.Tensor:
     import tensorflow as tf
 
     month, day = x // 100 % 100, x % 100
-    known = (x > 0) & (x < 10**8) & (month >= 1) & (month <= 12) & (day >= 1)
+    known = (x >= 10**4) & (x < 10**8) & (month >= 1) & (month <= 12) & (day >= 1)
     known &= day <= _compute_month_length(x // 10000, month)
     midnight = tf.zeros_like(x)
     of = {"year": x // 10000, "month": month, "day": day, "hour": midnight, "minute": midnight}

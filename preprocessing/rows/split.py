@@ -104,6 +104,8 @@ def _parse_instants(texts: pa.StringArray) -> pa.Int64Array:
     Arrow reads times with a zone and times without one as different types.
     """
     texts = date_texts.cut_below_microseconds(texts)
+    # As in the forms of dates, there is no year 0.
+    texts = nulls.put_null(texts, pc.starts_with(texts, "0000"))
     zoned = pc.match_substring_regex(texts, _ZONE)
     with_zone, without = pa.timestamp("us", "UTC"), pa.timestamp("us")
     parts = [

@@ -281,5 +281,5 @@ def _has(form: str, text: str) -> bool:
 
 def _count_days(year: int, month: int, day: int) -> int:
     """Returns a day since 1970; of one there is not, such as 31 April, the next there is."""
-    first = datetime.date(max(1, int(year)), int(month), 1)
+    first = datetime.date(int(year), int(month), 1)
     return (first - _EPOCH).days + int(day) - 1

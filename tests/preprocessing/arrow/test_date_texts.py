@@ -6,8 +6,9 @@ import datetime
 
 import pyarrow as pa
 import pytest
+import tensorflow as tf
 
-from pipeline.steps import date_forms
+from pipeline.steps import date_forms, dates
 from preprocessing.arrow import date_texts
 
 
@@ -19,6 +20,15 @@ def test_the_example_of_each_form_is_a_day(form):
     others = {"quarter": "2013-01-01", "clock": "1970-01-01 13:45"}
     others |= dict.fromkeys(("y-m", "m/y", "month y"), "2013-01-01")
     assert iso == others.get(form, "2013-01-31")
+
+
+@pytest.mark.parametrize("form", [f for f in date_forms.TEXTS if "2013" in date_forms.EXAMPLES[f]])
+def test_the_calendar_has_no_year_0(form):
+    texts = [date_forms.EXAMPLES[form].replace("2013", year) for year in ("0000", "0001", "1000")]
+    assert date_texts.find_unreadable(form, pa.array(texts)).tolist() == [True, False, False]
+    assert date_texts.parse_instants(form, pa.array(texts)).null_count == 1
+    years = dates.Date(part="year", form=form).apply(tf.constant(texts))
+    assert years.numpy().tolist() == [-1, 1, 1000]
 
 
 @pytest.mark.parametrize(

@@ -156,6 +156,13 @@ def test_zones_and_seconds_count_in_other_forms(form, texts):
     assert found.tolist() == [EVAL, TRAIN, TRAIN] and not faults
 
 
+def test_there_is_no_year_0():
+    texts = ["0000-01-01", "0000-01-01T05:00:00Z", "0001-01-01"]
+    rule = {"by": "time", "column": "time", "eval": "2013-01-01"}
+    _, ((reason, rows),) = _assign(rule, len(texts), time=texts)
+    assert reason == "time" and rows.tolist() == [True, True, False]
+
+
 def test_numbers_are_times_as_well():
     found, _ = _assign({"by": "time", "column": "day", "eval": 7, "test": 9}, 10)
     assert found.tolist() == [TRAIN] * 7 + [EVAL] * 2 + [TEST]
