@@ -78,6 +78,8 @@ Epoch: TypeAlias = Literal["seconds", "milliseconds", "microseconds", "nanosecon
 Form: TypeAlias = TextForm | Epoch
 EPOCHS: Mapping[str, int] = {name: 1000**power for power, name in enumerate(get_args(Epoch))}
 NUMBER = r"-?(\d{1,19}(\.\d*)?|\d(\.\d*)?[eE]\+?(0?\d|1[0-8]))"
+# Those that int64 has whole. Of others, with exponents, float64 has 53 bits.
+EXACT = r"-?(\d{1,18}|[0-8]\d{18})(\.\d*)?"
 # The same day, or its month or quarter, in each form; a time of day is one of 1970-01-01.
 EXAMPLES: Mapping[str, str] = {
     form: form.replace("month", "Jan")

@@ -62,11 +62,9 @@ class Date(Step):
         import tensorflow as tf
 
         if self.form in EPOCHS:
-            x = _read_numbers(x) if x.dtype == tf.string else tf.cast(x, tf.int64)
-            seconds = tf.cast(x // EPOCHS[self.form], tf.int64)
-            return tf.where(
-                tf.not_equal(x, _UNKNOWN), _part(self.part, _split_seconds(seconds)), _UNKNOWN
-            )
+            x, known = _read_numbers(x) if x.dtype == tf.string else _read_integers(x)
+            parts = _split_seconds(x // EPOCHS[self.form])
+            return tf.where(known, _part(self.part, parts), _UNKNOWN)
         if x.dtype != tf.string:
             return _extract_from_compact(self.part, tf.cast(x, tf.int64))
         known = tf.strings.regex_full_match(x, date_forms.TEXTS[self.form])
@@ -118,12 +116,29 @@ class Clock(Step):
         return x % 100 if self.part == "minute" else x // 100 * 60 + x % 100
 
 
-def _read_numbers(texts: tf.Tensor) -> tf.Tensor:
-    """Returns numbers since 1970 as float64, which has the seconds of all units; -1 for others."""
+def _read_integers(numbers: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns numbers since 1970 as int64, and which are known."""
+    import tensorflow as tf
+
+    numbers = tf.cast(numbers, tf.int64)
+    return numbers, tf.not_equal(numbers, _UNKNOWN)
+
+
+def _read_numbers(texts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns numbers since 1970 as int64, rounded down, and which are known.
+
+    Those with an exponent are as near as float64 is to them.
+    """
     import tensorflow as tf
 
     known = tf.strings.regex_full_match(texts, date_forms.NUMBER)
-    return tf.strings.to_number(tf.where(known, texts, str(_UNKNOWN)), tf.float64)
+    numbers = tf.strings.to_number(tf.where(known, texts, str(_UNKNOWN)), tf.float64)
+    exact = tf.strings.regex_full_match(texts, date_forms.EXACT)
+    whole = tf.strings.regex_replace(tf.where(exact, texts, "0"), r"\..*", "")
+    below = tf.strings.regex_full_match(texts, r"-.*\.0*[1-9].*")
+    read = tf.strings.to_number(whole, tf.int64) - tf.cast(below, tf.int64)
+    read = tf.where(exact, read, tf.cast(tf.floor(numbers), tf.int64))
+    return read, tf.not_equal(numbers, _UNKNOWN)
 
 
 def _weights() -> list[list[int]]:

@@ -76,11 +76,23 @@ def parse_instants(form: str, texts: pa.StringArray) -> pa.Int64Array:
 
 
 def _count_microseconds(form: str, numbers: pa.StringArray) -> pa.Int64Array:
-    """Returns numbers since 1970 as microseconds; null for those of no year that int64 has."""
+    """Returns numbers since 1970 as microseconds; null for those of no year that int64 has.
+
+    Digits beyond microseconds are cut. Numbers with an exponent are as near as float64 is to them.
+    """
+    unit = date_forms.EPOCHS[form]
+    parts = pc.extract_regex(numbers, r"^(?P<whole>-?\d+)\.?(?P<rest>\d*)$")
+    places = len(str(_SECOND // unit)) - 1 if unit <= _SECOND else 0
+    rest = pc.utf8_slice_codeunits(pc.utf8_rpad(parts.field("rest"), places, "0"), 0, places)
+    digits = pc.binary_join_element_wise(parts.field("whole"), rest, "")
+    digits = nulls.put_null(digits, parts.is_null())
+    exact, _ = cast.cast(digits, pa.int64())
+    whole = exact.fill_null(0).to_numpy() // max(1, unit // _SECOND)
     found = numbers.cast(pa.float64()).to_numpy(zero_copy_only=False)
-    found = np.rint(found * (_SECOND / date_forms.EPOCHS[form]))
+    found = np.rint(found * (_SECOND / unit))
     known = np.abs(found) < _BEYOND
-    return pa.array(np.where(known, found, 0).astype(np.int64), mask=~known)
+    near = pa.array(np.where(known, found, 0).astype(np.int64), mask=~known)
+    return pc.if_else(exact.is_valid(), pa.array(whole), near)
 
 
 def find_unreadable(form: str, values: pa.Array) -> np.ndarray:

@@ -232,6 +232,23 @@ def test_numbers_since_1970_with_decimals_are_text(form, unit, part):
     assert short == ALL[part](datetime.datetime(2021, 6, 6, 17, 20))
 
 
+@pytest.mark.parametrize(
+    ("form", "text"),
+    [
+        ("nanoseconds", "1359676799999999999"),
+        ("seconds", "1359676799.99999999"),
+        ("milliseconds", "1359676799999.9999999"),
+        ("seconds", "-0.5"),
+        ("nanoseconds", "-0000001.5"),
+    ],
+)
+def test_the_last_moment_of_a_day_is_of_it(form, text):
+    days = dates.Date(part="days", form=form).apply(tf.constant([text])).numpy().tolist()
+    assert days == [-1 if text[0] == "-" else 15736]
+    hours = dates.Date(part="hour", form=form).apply(tf.constant([text, "-1", "-1.0"]))
+    assert hours.numpy().tolist() == [23, -1, -1]
+
+
 def test_nanoseconds():
     x = tf.constant([1_579_000_000_000_000_000, -1], tf.int64)
     assert dates.Date(part="days", form="nanoseconds").apply(x).numpy().tolist() == [18275, -1]
