@@ -3,7 +3,8 @@
 - Sections of a config: `schema` (all of it), `data_config`, `column_config`, `sample_config`,
   `splits`, `feature_config`, `labels_config`, `model_config`, `train_config`, `optimizer_config`,
   `eval_config`, `slices`, `drift_config`, `cluster_config`. Those of places are in their folders.
-- Reading: `config_file`, `yaml_loader`, `raw_data`; `reference` writes docs/config.md.
+- Reading: `config_file`, `yaml_loader`, `raw_data`; `findings` explains errors, `reference` writes
+  docs/config.md, both in `type_words`.
 - Rules across sections: `feature_check`, `date_rules`, `sequences`, `list_weights`,
   `shared_tables`; `own_input`, `own_code` and `in_place` for what users bring.
 - Tables: `strategy_table`, `price_table`.

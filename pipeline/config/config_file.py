@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import datetime
 import json
 import os
 import pathlib
-import typing
 from typing import Any
 
 import pydantic
 import yaml
 
 from pipeline import errors, redaction, steps, storage
-from pipeline.config import Config, yaml_loader
+from pipeline.config import Config, findings, yaml_loader
 from pipeline.config.feature_config import IMPORT_STEPS
-from pipeline.steps import Step
 
 _PACKAGE = pathlib.Path(__file__).resolve().parents[1]
 # Where a wheel keeps what is at the top of a checkout: see setup.py.
@@ -103,7 +100,7 @@ def validate(tree: Any, where: str, *, import_steps: bool = True) -> Config:
         details = error.errors()
         causes = [detail.get("ctx", {}).get("error") for detail in details]
         failed = any(isinstance(cause, steps.ImportFailed) for cause in causes)
-        found = "; ".join(map(_explain, details))
+        found = findings.explain(details, Config)
         kind = steps.ImportFailed if failed else errors.UsageError
         raise kind(f"config {where!r}: {found}") from None
 
@@ -291,79 +288,3 @@ def _resolve_path(folder: str, path: str) -> str:
         cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
         return storage.join(storage.make_absolute(cache), "estimator-pipeline", "configs", path)
     return found
-
-
-def _explain(detail: Any) -> str:
-    """Puts one of pydantic's findings in our words: key path, what was given, what is allowed."""
-    parts, known = _walk_keys(detail["loc"])
-    path = ".".join(parts)
-    if detail["type"] == "extra_forbidden":
-        hint = errors.suggest(parts[-1], known)
-        return f"unknown key {path!r}{hint}; known here: {', '.join(known)}"
-    if detail["type"] == "missing":
-        return f"missing key {path!r}"
-    if detail["type"] == "union_tag_invalid":
-        allowed, given = detail["ctx"]["expected_tags"], detail["ctx"]["tag"]
-        return f"{path}.by: input should be one of {allowed}, got {given!r}"
-    message = detail["msg"].removeprefix("Value error, ")
-    if detail["type"] == "value_error":
-        return f"{path}: {message}" if path else message
-    given = detail["input"]
-    if detail["type"] in ("tuple_type", "list_type"):
-        return f"{path}: must be a list, such as [a, b], got {given!r}"
-    if detail["type"] == "string_type" and isinstance(given, bool):
-        word = str(given).lower()
-        words = "yes, on and true" if given else "no, off and false"
-        return f"{path}: must be a text, got {word}, as which YAML reads {words}: put it in quotes"
-    if detail["type"] == "string_type" and isinstance(given, int | float):
-        return f"{path}: must be a text, got the number {given}: put it in quotes"
-    if detail["type"] == "string_type" and isinstance(given, datetime.date):
-        return f"{path}: must be a text, got the date {given}: put it in quotes"
-    if detail["type"] == "int_parsing_size":
-        return f"{path}: must be a whole number of fewer digits, got {len(given):,}"
-    if given is None and detail["type"] == "string_type":
-        return f"{path}: must be a text, got nothing: give one, or leave out the key"
-    return f"{path}: {message[0].lower()}{message[1:]}, got {given!r}"
-
-
-def _walk_keys(location: tuple[int | str, ...]) -> tuple[list[str], list[str]]:
-    """Returns the keys of `location` as they were written, and the keys known next to the last."""
-    path: list[str] = []
-    known: list[str] = []
-    annotation: Any = Config
-    for part in location:
-        if _find_section(annotation) is Step and isinstance(part, str):  # the name of a step
-            annotation = steps.find(part)
-            path.append(part)
-            continue
-        kinds = _list_kinds(annotation)
-        if part in kinds:  # which of several sections it is, not a key
-            annotation = kinds[str(part)]
-            continue
-        path.append(str(part))
-        if isinstance(part, int):  # of a list
-            annotation = typing.get_args(annotation)[0]
-            continue
-        if typing.get_origin(annotation) is dict:  # a key of the user's own
-            annotation = typing.get_args(annotation)[1]
-            continue
-        section = _find_section(annotation)
-        known = list(section.model_fields) if section else []
-        annotation = section.model_fields[part].annotation if part in known else None
-    return path, known
-
-
-def _list_kinds(annotation: Any) -> dict[str, Any]:
-    """Returns the sections of a union by their tags, if it is one that has these."""
-    if typing.get_origin(annotation) is typing.Annotated:
-        annotation = typing.get_args(annotation)[0]
-    tagged = [(member, *typing.get_args(member)[1:]) for member in typing.get_args(annotation)]
-    return {m[1].tag: m[0] for m in tagged if len(m) > 1 and isinstance(m[1], pydantic.Tag)}
-
-
-def _find_section(annotation: Any) -> Any:
-    """Finds the section class within `Annotated`, `X | None` and `dict[str, X]`, or `None`."""
-    if isinstance(annotation, type) and issubclass(annotation, pydantic.BaseModel):
-        return annotation
-    found = (_find_section(argument) for argument in typing.get_args(annotation))
-    return next((section for section in found if section is not None), None)

@@ -9,6 +9,7 @@ from typing import Any
 import pydantic
 
 from pipeline import errors
+from pipeline.config import findings
 from pipeline.config.eval_config import Eval
 from pipeline.models import MODELS, base
 from pipeline.models.base import ModelSettings
@@ -213,7 +214,7 @@ def check(model: Model, *, has_features: bool) -> None:
         elif first["type"] == "value_error":
             reason = str(first["ctx"]["error"])
         else:
-            reason = f"{first['msg'][0].lower()}{first['msg'][1:]}, got {first['input']!r}"
+            raise ValueError(findings.explain([first], known, "model.params")) from None
         raise ValueError(f"{'.'.join(filter(None, ('model.params', key)))}: {reason}") from None
 
 

@@ -12,23 +12,19 @@ import ast
 import dataclasses
 import inspect
 import itertools
-import json
 import re
 import sys
 import textwrap
-import types
 import typing
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any, Literal
+from typing import Literal
 
-import annotated_types
 import pydantic
-import yaml
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from pipeline import sections, storage
-from pipeline.config import schema, strategy_table
+from pipeline.config import schema, strategy_table, type_words
 from pipeline.config.cluster_config import Cluster
 from pipeline.config.optimizer_config import Optimizer
 from pipeline.models import MODELS
@@ -79,13 +75,6 @@ Steps for [`features.<name>.steps`](#featuresname). A step is written as its nam
 with its settings: `{clip: {min: 0}}`, or `{step: clip, min: 0}`. The formulas are in
 [features.md](features.md#steps), together with how to write a step of your own."""
 _TABLE = "| key | type | default | meaning |\n|---|---|---|---|"
-_BASIC = {
-    int: "integer",
-    float: "number",
-    str: "text",
-    bool: "`true` or `false`",
-    Any: "any value",
-}
 
 
 def page() -> str:
@@ -169,7 +158,7 @@ def _format_table(
             meaning += f" See {', '.join(place.link for place in inside)}."
         cells = (
             f"`{prefix}{key}`",
-            describe_type(field.rebuild_annotation()),
+            type_words.describe_type(field.rebuild_annotation()),
             _format_default(field),
             meaning,
         )
@@ -205,9 +194,11 @@ def _belongs_to(owners: tuple[str, ...]) -> str:
     """Returns the sentence that names the strategies a key is for, as their table has them."""
     evaluating = [name for name in owners if strategy_table.STRATEGIES[name].evaluates]
     also = (
-        f", or {_join_with_or(_format_code(evaluating))} as `eval_strategy`" if evaluating else ""
+        f", or {type_words.join_with_or(_format_code(evaluating))} as `eval_strategy`"
+        if evaluating
+        else ""
     )
-    return f"Only with {_join_with_or(_format_code(owners))} as `strategy`{also}."
+    return f"Only with {_list_codes(owners)} as `strategy`{also}."
 
 
 def _format_averages() -> str:
@@ -216,69 +207,17 @@ def _format_averages() -> str:
     averaging = [name for name, row in rows if row.averages]
     mirroring = [name for name, row in rows if row.mirrors and row.evaluates]
     return (
-        f"Only with {_join_with_or(_format_code(averaging))} as `cluster.strategy`, and not with "
-        f"{_join_with_or(_format_code(mirroring))} as `cluster.eval_strategy`."
+        f"Only with {_list_codes(averaging)} as `cluster.strategy`, and not with "
+        f"{_list_codes(mirroring)} as `cluster.eval_strategy`."
     )
+
+
+def _list_codes(names: Sequence[str]) -> str:
+    return type_words.join_with_or(_format_code(names))
 
 
 def _format_code(names: Sequence[str]) -> list[str]:
     return [f"`{name}`" for name in names]
-
-
-def describe_type(annotation: Any) -> str:
-    """Returns type and range of an annotation in words, such as "integer, at least 1"."""
-    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
-    if origin is Annotated:
-        return ", ".join([describe_type(arguments[0]), *_list_limits(annotation)])
-    if origin is Literal:
-        return _join_with_or([_format_yaml(value) for value in arguments])
-    if origin in (typing.Union, types.UnionType):
-        members = [describe_type(one) for one in arguments if one is not type(None)]
-        wider = {"integer"} if "number" in members else set()
-        return _join_with_or([one for one in dict.fromkeys(members) if one not in wider])
-    if origin is tuple:
-        several = re.sub(r"\b(integer|number|text|step)\b", r"\1s", describe_type(arguments[0]))
-        return f"list of {several.replace(', at', ', each at')}"
-    if origin is dict:
-        key = "name" if arguments[0] is str else describe_type(arguments[0])
-        return f"mapping of {key} to {describe_type(arguments[1])}"
-    if isinstance(annotation, type) and issubclass(annotation, sections.Section):
-        return "step" if issubclass(annotation, Step) else "section"
-    return _BASIC[annotation]
-
-
-def _join_with_or(members: list[str]) -> str:
-    *first, last = members
-    before = "; or " if any("," in one for one in first) else " or "
-    return ", ".join(first) + before + last if first else last
-
-
-def _list_limits(annotated: Any) -> Iterator[str]:
-    base, *metadata = typing.get_args(annotated)
-    for one in itertools.chain.from_iterable(
-        one.metadata if isinstance(one, FieldInfo) else [one] for one in metadata
-    ):
-        match one:
-            case annotated_types.Gt(gt=0) if base is int:
-                yield "at least 1"
-            case annotated_types.Gt(gt=limit):
-                yield f"above {_format_number(limit)}"
-            case annotated_types.Ge(ge=limit):
-                yield f"at least {_format_number(limit)}"
-            case annotated_types.Lt(lt=limit):
-                yield f"below {_format_number(limit)}"
-            case annotated_types.Le(le=limit):
-                yield f"at most {_format_number(limit)}"
-            case annotated_types.MinLen():
-                yield "not empty"
-            case sections.Like(example=example):
-                yield f"such as `{example}`"
-            case _ if getattr(one, "pattern", None):
-                yield f"matching `{one.pattern}`"
-
-
-def _format_number(limit: Any) -> str:
-    return f"{limit:,.0f}" if abs(limit) >= 10_000 else f"{limit:g}"
 
 
 def _format_default(field: FieldInfo) -> str:
@@ -289,18 +228,8 @@ def _format_default(field: FieldInfo) -> str:
     return (
         "its defaults"
         if isinstance(field.default, sections.Section)
-        else _format_yaml(field.default)
+        else type_words.format_yaml(field.default)
     )
-
-
-def _format_yaml(value: Any) -> str:
-    """Returns a value as it is written in a config."""
-    if isinstance(value, str) and "'" in value:
-        return f"`{json.dumps(value)}`"
-    plain = list(value) if isinstance(value, tuple) else value
-    plain = int(plain) if isinstance(plain, float) and plain.is_integer() else plain
-    text = yaml.safe_dump(plain, default_flow_style=True, width=1000, sort_keys=False)
-    return f"`{text.strip().removesuffix('...').strip()}`"
 
 
 def _list_sections(field: FieldInfo, path: str) -> list[_Place]:

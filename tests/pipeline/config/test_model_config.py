@@ -22,10 +22,10 @@ FEATURES = {"time": {"steps": ["z_score"]}}
             r"hiden_units: dnn has no such param \(did you mean 'hidden_units'\?\); it "
             "has task, classes, offset, scale, hidden_units, activation, dropout, batch_norm",
         ),
-        ("dnn", {"hidden_units": []}, r"model\.params\.hidden_units: .* at least 1 item"),
+        ("dnn", {"hidden_units": []}, r"model\.params\.hidden_units: must hold at least 1, got"),
         ("dnn", {"scale": 9.0}, r"model\.params: offset and scale are for task: regression"),
         ("linear", {"task": "regresion"}, r"model\.params\.task: input should be 'classification'"),
-        ("keras", {}, r"model\.params\.network: field required"),
+        ("keras", {}, r"missing key 'model\.params\.network'"),
         ("keras", {"network": "nowhere"}, r"model\.params\.network: string should match pattern"),
         (
             "mnist_cnn",

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal
 
-import pydantic
 import pytest
 import yaml
 
@@ -91,30 +89,6 @@ def test_a_key_without_a_meaning_fails(monkeypatch):
     monkeypatch.setattr(schema, "Config", Undocumented)
     with pytest.raises(ValueError, match=r"Undocumented\.left has no meaning; write a docstring"):
         reference.page()
-
-
-@pytest.mark.parametrize(
-    ("annotation", "words"),
-    [
-        (sections.Positive, "integer, at least 1"),
-        (sections.NotNegative, "integer, at least 0"),
-        (sections.Fraction, "number, at least 0, below 1"),
-        (sections.Above0 | None, "number, above 0"),
-        (bool, "`true` or `false`"),
-        (Literal["a", "'", "", "c"], "`a`, `\"'\"`, `''` or `c`"),
-        (sections.Positive | Literal["auto"], "integer, at least 1; or `auto`"),
-        (int | float | str, "number or text"),
-        (tuple[sections.Positive, ...], "list of integers, each at least 1"),
-        (dict[str, Any], "mapping of name to any value"),
-        (schema.Name, "text, such as `flights-2024`"),
-        (Annotated[str, pydantic.Field(pattern="^x$")], "text, matching `^x$`"),
-        (Annotated[tuple[str, ...], pydantic.Field(min_length=1)], "list of texts, not empty"),
-        (Annotated[float, pydantic.Field(gt=0, le=24 * 28)], "number, above 0, at most 672"),
-        (dict[Literal["train", "eval"], schema.Drift], "mapping of `train` or `eval` to section"),
-    ],
-)
-def test_types_and_ranges_in_words(annotation, words):
-    assert reference.describe_type(annotation) == words
 
 
 def test_keys_of_some_strategies_name_all_of_these():

@@ -72,7 +72,7 @@ def test_towers_that_cannot_be(params, message):
 
 
 def test_both_are_needed():
-    with pytest.raises(errors.UsageError, match=r"model\.params\.item: field required"):
+    with pytest.raises(errors.UsageError, match=r"missing key 'model\.params\.item'"):
         make(FEATURES, columns=COLUMNS, model={"name": "two_tower", "params": {"user": ["user"]}})
 
 
