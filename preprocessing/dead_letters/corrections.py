@@ -265,7 +265,7 @@ def describe_doubt(
 ) -> str | None:
     """Returns what is wrong with a new number, other than the dead letter has `shown`, whose text
     may be read in two ways: dead letters show numbers as JSON has them, whatever the files write
-    for a point. `None` if there is none."""
+    for a point. `None` if all can be read in one way."""
     rules = data.csv
     if data.source != "csv" or (rules.decimal, rules.thousands) == (".", ""):
         return None
