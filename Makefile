@@ -279,11 +279,11 @@ test: lint ## lint, types, and the tests of every change: about 10 minutes on 2 
 test-fast: lint ## lint, types, and the tests that need no TensorFlow, Beam or processes: about a minute
 	@$(PYTEST) "not slow and not heavy"
 
-test-slow: $(VENV)/.installed-dev ## what make test leaves out: whole matrices, soaks, shipped jobs
-	@$(PYTEST) slow
+test-slow: $(VENV)/.installed-dev ## what make test leaves out: soaks, schedulers, shipped jobs, more cases of each guarantee
+	@$(PYTEST) "slow and not matrix"
 
-test-matrix: $(VENV)/.installed-dev ## save under each mode, resume under each: all pairs, as a table; shipped models, and all Estimators of DeepCTR, under each
-	@WHOLE_MATRICES=1 $(PY) -m pytest tests/e2e/test_resume_matrix.py tests/e2e/test_models_in_every_mode.py tests/e2e/test_deepctr.py
+test-matrix: $(VENV)/.installed-dev ## hours: the rest of all matrices, such as save under each mode and resume under each; each model, and all Estimators of DeepCTR, in each
+	@$(PYTEST) matrix
 
 # Not in .venv: of some packages, the extra takes older versions.
 test-gcp: ## the tests that need what Beam needs for Dataflow, in a .venv-gcp of their own

@@ -18,6 +18,7 @@ from pipeline.runs import run_folder
 from tests import small_mnist
 from tests.cloud.fixtures import cloud, service  # noqa: F401
 from tests.support import scheduling, sets
+from tests.support.resume_table import pytest_terminal_summary  # noqa: F401
 
 # A shell's background job, such as a CI step, has SIGINT ignored, and children inherit it: tests
 # that press Ctrl-C would wait for ever. The same goes for SIGHUP under nohup.
@@ -45,7 +46,7 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
 
 def pytest_ignore_collect(collection_path: pathlib.Path, config: pytest.Config) -> bool | None:
     """Leaves out files without a test of the set: importing TensorFlow alone takes seconds."""
-    return True if sets.has_none(config.getoption("markexpr"), collection_path) else None
+    return None if sets.may_be_in(config.getoption("markexpr"), collection_path) else True
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -27,19 +27,22 @@ def _of_make(target: str) -> str:
 def test_make_runs_the_sets():
     assert _of_make("test") == sets.NORMAL
     assert _of_make("test-slow") == sets.SLOW
+    assert _of_make("test-matrix") == sets.MATRIX
     assert _of_make("test-fast") == sets.FAST
 
 
-def test_every_test_is_in_one_of_two_sets_and_the_fast_ones_in_the_first(request):
+def test_every_test_is_in_one_of_three_sets_and_the_fast_ones_in_the_first(request):
     """Of those collected here, before any -m: in a run of all tests, of all."""
     collected = request.config.stash[sets.COLLECTED]
     assert request.node.nodeid in collected
-    chosen = [_of_make(target) for target in ("test", "test-slow", "test-fast")]
+    chosen = [_of_make(target) for target in ("test", "test-slow", "test-matrix", "test-fast")]
     for test, markers in collected.items():
-        normal, slow, fast = (sets.is_chosen(expression, markers) for expression in chosen)
-        assert normal != slow, test
-        assert normal or not fast, test
-        assert normal or sets.may_be_slow(ROOT / test.partition("::")[0]), test
+        taken = [expression for expression in chosen if sets.is_chosen(expression, markers)]
+        *sets_of_three, fast = (expression in taken for expression in chosen)
+        assert sum(sets_of_three) == 1, test
+        assert sets_of_three[0] or not fast, test
+        path = ROOT / test.partition("::")[0]
+        assert all(sets.may_be_in(expression, path) for expression in taken), test
 
 
 @pytest.mark.parametrize(
@@ -70,11 +73,13 @@ def test_heavy_files_are_known_by_folder_and_imports(path, heavy):
         (sets.SLOW, "e2e", False),
         (sets.SLOW, "e2e/test_modes.py", False),
         (sets.SLOW, "preprocessing/sources/test_csv.py", True),
+        (sets.MATRIX, "e2e/test_resume_matrix.py", False),
+        (sets.MATRIX, "e2e/test_gate.py", True),
         (sets.NORMAL, "preprocessing/sources/test_csv.py", False),
     ],
 )
 def test_files_without_a_test_of_the_set_are_not_imported(expression, path, left_out):
-    assert sets.has_none(expression, sets.TESTS / path) is left_out
+    assert sets.may_be_in(expression, sets.TESTS / path) is not left_out
 
 
 class _Item:
@@ -140,7 +145,8 @@ def test_what_takes_long_comes_first(request):
 def test_long_files_exist_and_have_slow_tests():
     assert len(set(scheduling.LONG)) == len(scheduling.LONG)
     for name in scheduling.LONG:
-        assert (sets.TESTS / name).is_file() and sets.may_be_slow(sets.TESTS / name), name
+        path = sets.TESTS / name
+        assert path.is_file() and sets.may_be_in(sets.SLOW, path), name
     ranks = [scheduling.find_rank(sets.TESTS / name) for name in scheduling.LONG]
     assert ranks == sorted(ranks)
     others = ("faults/test_verdict.py", "pipeline/runs/test_run_folder.py")

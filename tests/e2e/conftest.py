@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import pathlib
-import re
 import subprocess
 import sys
 from typing import Any
@@ -118,24 +117,3 @@ def _launch(small, mode: str) -> ModeRun:
     assert done.returncode == 0, done.stdout + done.stderr + logs
     job = small.config(*overrides, f"cluster.strategy={mode}")
     return ModeRun(mode, path, job, done.stdout)
-
-
-def pytest_terminal_summary(terminalreporter):
-    """Prints the resume matrix as a table, after a run of all of it."""
-    reports = [r for kind in ("passed", "failed") for r in terminalreporter.stats.get(kind, ())]
-    cells = {}
-    for report in reports:
-        match = re.search(r"test_resume_matrix.*\[(\w+)-(\w+)\]$", report.nodeid)
-        if match and report.when == "call":
-            cells[match.groups()] = "ok" if report.passed else "FAILED"
-    if len(cells) <= len(MODES):
-        return
-    numbers = {mode: number for number, mode in enumerate(MODES, 1)}
-    terminalreporter.write_line(
-        "resume matrix: saved under the row's mode, resumed under the column's"
-    )
-    header = "".join(f"{number:>8}" for number in numbers.values())
-    terminalreporter.write_line(f"{'':28}{header}")
-    for saved, number in numbers.items():
-        row = "".join(f"{cells.get((saved, resumed), '-'):>8}" for resumed in MODES)
-        terminalreporter.write_line(f"{number} {saved:26}{row}")

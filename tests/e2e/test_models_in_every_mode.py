@@ -1,13 +1,12 @@
 """The shipped models of declared features in real processes: what they read, save and answer.
 
 By default each has two modes with several processes, and each such mode two models or more.
-`make test-matrix` has all pairs, those in one process too.
+`make test-matrix` has the other pairs, those in one process too.
 """
 
 from __future__ import annotations
 
 import itertools
-import os
 import pathlib
 
 import numpy as np
@@ -20,6 +19,7 @@ from pipeline.models import MODELS
 from pipeline.processes.fork_client import StopRequest
 from tests.e2e import click_table
 from tests.faults.conftest import Rig
+from tests.support.sets import matrix_unless
 from trainer.checkpoints import checkpoint_files
 
 STRATEGIES = strategy_table.STRATEGIES
@@ -43,7 +43,6 @@ IN_TURN = [
     ("two_tower", "multi_worker_mirrored"),
 ]
 ALL = list(itertools.product(click_table.MODELS, STRATEGIES))
-PAIRS = ALL if os.environ.get("WHOLE_MATRICES") else IN_TURN
 EPOCHS = 2
 ALWAYS = (
     "train.optimizer={name: adam, learning_rate: 0.02}",
@@ -71,15 +70,14 @@ def test_each_model_has_two_modes_of_several_processes_and_each_mode_two_models(
     others = {"linear", "dnn", "dnn_linear_combined"}
     shipped = {name for name, settings in MODELS.items() if settings.of_features}
     assert {*click_table.MODELS} == shipped - others
-    assert {model for model, _ in PAIRS} == {*click_table.MODELS}
+    assert {model for model, _ in IN_TURN} == {*click_table.MODELS}
     several = {name for name, strategy in STRATEGIES.items() if strategy.own_evaluator}
     assert {mode for _, mode in IN_TURN} == several
     for names in zip(*IN_TURN, strict=True):
         assert all(names.count(name) >= 2 for name in {*names} - {"two_tower"})
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("model", "mode"), PAIRS)
+@pytest.mark.parametrize(("model", "mode"), [matrix_unless(pair in IN_TURN, *pair) for pair in ALL])
 def test_it_reads_each_record_as_often_as_it_should_and_exports_what_it_has_saved(
     clicks, trainers, tmp_path, model, mode
 ):

@@ -17,7 +17,7 @@ from tests import record_sets
 from tests.faults import takes, witness
 from tests.faults.conftest import BATCH
 from tests.faults.final import Final
-from tests.support.sets import slow, slow_unless
+from tests.support.sets import matrix, slow
 from trainer.checkpoints import checkpoint_files
 from trainer.exactly_once import saved_counts
 from trainer.input.dataset import RecordDataset
@@ -25,11 +25,11 @@ from trainer.input.dataset import RecordDataset
 ASYNC = ("cluster.strategy=parameter_server", "train.save_steps=50")
 SHARED = ("parameter_server", "parameter_server_strategy")
 WITNESSED = witness.SETTINGS
+UNEVEN_PACE = {"chief-0": 0.0, "worker-0": 0.0, "worker-1": 0.1}
 
 
 # In `make test`, the last epoch is read with slow workers, which get less of it.
-@pytest.mark.slow
-@pytest.mark.parametrize("mode", SHARED)
+@pytest.mark.parametrize("mode", [matrix("parameter_server"), slow("parameter_server_strategy")])
 def test_a_slow_worker_reads_less_and_epochs_end_exactly(rig, mode):
     result = rig.train(
         f"cluster.strategy={mode}",
@@ -50,7 +50,8 @@ def test_a_slow_worker_reads_less_and_epochs_end_exactly(rig, mode):
     "mode",
     [
         "parameter_server",
-        *map(slow, ("parameter_server_strategy", "parameter_server_sync", "multi_worker_mirrored")),
+        slow("parameter_server_sync"),
+        *map(matrix, ("parameter_server_strategy", "multi_worker_mirrored")),
     ],
 )
 def test_the_last_epoch_is_read_to_its_end_before_a_later_one_begins(rig, mode):
@@ -76,8 +77,7 @@ def test_the_last_epoch_is_read_to_its_end_before_a_later_one_begins(rig, mode):
     assert (final.by_name >= 2 * (final.by_name > 0)).all()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("target", ["chief-0", "worker-0", "ps-0"])
+@pytest.mark.parametrize("target", [slow("chief-0"), matrix("worker-0"), slow("ps-0")])
 def test_a_process_killed_as_training_ends_leaves_no_more_than_its_batch(rig, target):
     fault = {"by": "chief-0", "at": 240, "do": "kill", "target": target}
     settings = ("train.steps=null", "train.epochs=3", "cluster.workers=2")
@@ -142,9 +142,13 @@ def test_what_a_worker_held_that_never_comes_back_is_read_by_others(rig):
 
 
 # In `make test`, tests/trainer/exactly_once/test_reader.py has no step after the last save.
-@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("mode", "backup"), [*((mode, 0) for mode in SHARED), ("parameter_server_sync", 1)]
+    ("mode", "backup"),
+    [
+        matrix("parameter_server", 0),
+        slow("parameter_server_strategy", 0),
+        slow("parameter_server_sync", 1),
+    ],
 )
 def test_training_that_ends_early_is_saved_once_and_exactly(rig, mode, backup):
     settings = (*WITNESSED, f"cluster.strategy={mode}", f"cluster.backup_workers={backup}")
@@ -160,10 +164,13 @@ def test_training_that_ends_early_is_saved_once_and_exactly(rig, mode, backup):
         final.check(twice=0)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "backup"),
-    [("tests.faults.injected:paused", 0), (witness.MODEL, 1), ("tests.faults.injected:dense", 1)],
+    [
+        slow("tests.faults.injected:paused", 0),
+        slow(witness.MODEL, 1),
+        matrix("tests.faults.injected:dense", 1),
+    ],
 )
 def test_each_checkpoint_has_the_steps_that_it_counts(rig, model, backup):
     """Gradients of a process that pauses after a step are in the parameters. Processes that can
@@ -187,11 +194,16 @@ def test_each_checkpoint_has_the_steps_that_it_counts(rig, model, backup):
 
 
 # In `make test`, tests/trainer/optimizers/test_places.py has one process.
-@pytest.mark.slow
-@pytest.mark.parametrize("model", [witness.MODEL, "tests.faults.injected:dense"])
 @pytest.mark.parametrize(
-    ("workers", "backup", "pace"),
-    [(1, 1, 0.0), (2, 1, 0.0), (2, 1, {"chief-0": 0.0, "worker-0": 0.0, "worker-1": 0.1})],
+    ("model", "workers", "backup", "pace"),
+    [
+        slow(witness.MODEL, 1, 1, 0.0),
+        matrix(witness.MODEL, 2, 1, 0.0),
+        matrix(witness.MODEL, 2, 1, UNEVEN_PACE),
+        matrix("tests.faults.injected:dense", 1, 1, 0.0),
+        matrix("tests.faults.injected:dense", 2, 1, 0.0),
+        slow("tests.faults.injected:dense", 2, 1, UNEVEN_PACE),
+    ],
 )
 def test_of_gradients_that_come_late_nothing_is_applied_nor_counted_as_such(
     rig, model, workers, backup, pace
@@ -281,10 +293,7 @@ def _train_three(rig, folder, mode, epochs, due):
 
 @pytest.mark.parametrize(
     "mode",
-    [
-        slow_unless(mode == "multi_worker_mirrored", mode)
-        for mode in (*SHARED, "multi_worker_mirrored")
-    ],
+    [slow("parameter_server"), matrix("parameter_server_strategy"), "multi_worker_mirrored"],
 )
 def test_each_record_once_whatever_the_shards(rig, tmp_path, mode):
     folder = _shared_unevenly(rig.records, tmp_path / "records", UNEVEN)
@@ -298,8 +307,14 @@ def test_each_record_once_whatever_the_shards(rig, tmp_path, mode):
 
 
 # In `make test`, tests/trainer/exactly_once/test_assignments.py shares too little to take turns.
-@pytest.mark.slow
-@pytest.mark.parametrize("mode", [*SHARED, "parameter_server_sync"])
+@pytest.mark.parametrize(
+    "mode",
+    [
+        slow("parameter_server"),
+        matrix("parameter_server_strategy"),
+        slow("parameter_server_sync"),
+    ],
+)
 def test_very_few_records_are_shared_without_waiting(rig, tmp_path, mode):
     """A batch of each is more than an epoch; all records are used alike nevertheless."""
     folder = _shared_unevenly(rig.records, tmp_path / "records", FEW)

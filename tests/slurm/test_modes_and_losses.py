@@ -12,6 +12,7 @@ import pytest
 from pipeline.runs import run_folder
 from tests.slurm import real
 from tests.slurm.ends import await_end, check_done
+from tests.support.sets import matrix
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -35,8 +36,8 @@ def _is_back(victim, killed):
     ("mode", "victims", "others_stay"),
     [
         ("parameter_server", ("ps-0", "chief-0", "worker-0"), True),
-        ("parameter_server_strategy", ("worker-0",), True),
-        ("parameter_server_sync", ("worker-0",), False),
+        matrix("parameter_server_strategy", ("worker-0",), True),
+        matrix("parameter_server_sync", ("worker-0",), False),
     ],
 )
 def test_killed_roles_of_a_mode_are_started_again(run, slow, mode, victims, others_stay):

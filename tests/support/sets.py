@@ -1,8 +1,10 @@
-"""Which set a test belongs to: `make test-fast`, the rest of `make test`, or `make test-slow`.
+"""Which set a test belongs to: `make test-fast`, the rest of `make test`, `make test-slow`, or
+`make test-matrix`.
 
-A test is slow where it says so, with `@pytest.mark.slow`. It is heavy, and so not fast, if it lies
-in a folder of whole jobs, or its file starts processes or needs TensorFlow or Beam, or it uses a
-fixture that does; what none of these tells says it with `@pytest.mark.heavy`.
+A test is slow where it says so, with `@pytest.mark.slow`. Of slow tests, those with
+`@pytest.mark.matrix` too are further cases of what `make test-slow` has some of. It is heavy, and
+so not fast, if it lies in a folder of whole jobs, or its file starts processes or needs TensorFlow
+or Beam, or it uses a fixture that does; what none of these tells says it with `@pytest.mark.heavy`.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from typing import Any
 import pytest
 
 TESTS = pathlib.Path(__file__).resolve().parent.parent
-MARKERS = ("slow", "heavy")
+MARKERS = ("slow", "heavy", "matrix")
 FOLDERS = ("cloud", "e2e", "faults", "slurm")
 FIXTURES = frozenset(
     {
@@ -44,9 +46,11 @@ _HEAVY = re.compile(
     re.MULTILINE,
 )
 # What a file names that has slow tests: the marker, or what gives it to some values of parameters.
-_SLOW = re.compile(r"\bmark\.slow\b|\bslow(?:_unless)?\(|\bmap\(slow,|\bmodes\(")
-# The -m of each set. All tests are FAST, or otherwise NORMAL, or SLOW.
-SLOW = "slow"
+_SLOW = re.compile(r"\bmark\.slow\b|\bslow(?:_unless)?\(|\bmatrix_unless\(|\bmap\(slow,|\bmodes\(")
+_MATRIX = re.compile(r"\bmark\.matrix\b|\bmatrix(?:_unless)?\(|\bmap\(matrix,")
+# The -m of each set. All tests are FAST, or otherwise NORMAL, or SLOW, or MATRIX.
+MATRIX = "matrix"
+SLOW = "slow and not matrix"
 NORMAL = "not slow"
 FAST = "not slow and not heavy"
 
@@ -65,14 +69,12 @@ def is_heavy(path: pathlib.Path) -> bool:
 
 
 @functools.cache
-def may_be_slow(path: pathlib.Path) -> bool:
-    """Returns whether a file has slow tests; true of a folder."""
-    return not path.match("test_*.py") or bool(_SLOW.search(path.read_text()))
-
-
-def has_none(expression: str, path: pathlib.Path) -> bool:
-    """Returns whether no test of a file or folder is in the set of `-m expression`."""
-    return (expression == FAST and is_heavy(path)) or (expression == SLOW and not may_be_slow(path))
+def may_be_in(expression: str, path: pathlib.Path) -> bool:
+    """Returns whether a file may have tests of the set of `-m expression`; true of a folder."""
+    if expression == FAST:
+        return not is_heavy(path)
+    named = {SLOW: _SLOW, MATRIX: _MATRIX}.get(expression)
+    return not named or not path.match("test_*.py") or bool(named.search(path.read_text()))
 
 
 def mark(config: pytest.Config, items: Sequence[pytest.Item]) -> None:
@@ -95,6 +97,17 @@ def is_chosen(expression: str, markers: frozenset[str]) -> bool:
 def slow(*values: object) -> Any:
     """Returns values of parameters as a case of `make test-slow`."""
     return pytest.param(*values, marks=pytest.mark.slow)
+
+
+def matrix(*values: object) -> Any:
+    """Returns values of parameters as a case of `make test-matrix`."""
+    return pytest.param(*values, marks=[pytest.mark.slow, pytest.mark.matrix])
+
+
+def matrix_unless(representative: bool, *values: object) -> Any:
+    """Returns values of parameters: a case of `make test-slow` if it stands for others, or else one
+    of `make test-matrix`."""
+    return slow(*values) if representative else matrix(*values)
 
 
 def slow_unless(representative: bool, *values: object) -> Any:
