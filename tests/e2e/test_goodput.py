@@ -22,6 +22,7 @@ from pipeline.runs import run_folder
 from pipeline.runs.run_folder import RunFolder
 from tests.faults import timed
 from tests.pipeline.process_help import ROOT, child_environment
+from tests.support.sets import matrix
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -40,6 +41,7 @@ train:
 """
 # Their times depend on the machine; all others are planted.
 OF_THE_MACHINE = ("useful", "start-up", "slower steps", "end")
+WAITS = ("input", "waiting for others")
 # A busy machine takes long to start and end the interpreter of the command, which is not recorded.
 OF_INTERPRETERS = ("start-up", "end")
 
@@ -203,15 +205,21 @@ def _waits_for_batches(launch: Seen, task: str, usual: float) -> list[float]:
 
 def _check(*launches: Seen, expected: collections.Counter[str]) -> None:
     """What was planted is as expected, but for a tenth of it, or for two points of the whole. What
-    depends on the machine is within ten points, or 20 with interpreters."""
+    depends on the machine is within ten points, or 20 with interpreters.
+
+    A busy machine takes longer for a step than was planted. That is useful, and no wait for those
+    that are slower; from outside nobody can tell, so waits may be shorter by that."""
     whole = sum(len(one.tasks) * (one.ended - one.began) for one in launches)
     parts = {part.name: part for part in facts.goodput_of(facts.gather(launches[-1].run))}
     for name, part in parts.items():
         print(f"{name:20}{part.seconds:8.1f} s, expected{expected[name]:8.1f} s of {whole:.0f}")
     assert set(expected) <= set(parts)
     assert sum(part.share for part in parts.values()) == pytest.approx(1)
+    longer_steps = max(0.0, parts["useful"].seconds - expected["useful"])
     for name, part in parts.items():
         near = max(0.02 * whole, 0.1 * expected[name])
+        if name in WAITS and part.seconds < expected[name]:
+            near += longer_steps
         if name in OF_THE_MACHINE:
             near = (0.2 if name in OF_INTERPRETERS else 0.1) * whole
         assert part.seconds == pytest.approx(expected[name], abs=near), name
@@ -285,7 +293,7 @@ def test_an_asynchronous_run_with_a_slow_worker_and_a_server_that_fails(tmp_path
     _check(seen, expected=expected)
 
 
-@pytest.mark.parametrize("later", [0.0, STEP / 2])
+@pytest.mark.parametrize("later", [matrix(0.0), STEP / 2])
 def test_late_input_of_all_that_step_together(tmp_path, later):
     """Each makes its next batches while it waits for that of the other, which is no wait for it
     once it has some in advance."""

@@ -30,6 +30,7 @@ from tests.faults import injected, witness
 from tests.faults.final import Final
 from tests.pipeline.launchers.k8s import api as apis
 from tests.pipeline.process_help import ROOT, wait_until
+from tests.support.sets import matrix
 
 IMPOSSIBLE = hosts.explain_unavailable()
 pytestmark = [
@@ -189,7 +190,7 @@ def created_by_hand(shown: str, folder: pathlib.Path) -> list[dict]:
 @pytest.mark.parametrize(
     ("strategy", "starts"),
     [
-        ("parameter_server", {"chief": 1, "worker": 2, "ps": 1, "evaluator": 1}),
+        matrix("parameter_server", {"chief": 1, "worker": 2, "ps": 1, "evaluator": 1}),
         ("multi_worker_mirrored", {"chief": 2, "worker": 2, "evaluator": 2}),
     ],
 )

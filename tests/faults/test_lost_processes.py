@@ -12,6 +12,7 @@ from pipeline import errors
 from pipeline.supervision.ports import Reservation
 from tests.faults.conftest import BATCH, EVERY_CHECKPOINT, check_ledger
 from tests.support.ending import find_last_steps
+from tests.support.sets import matrix, slow
 
 ASYNC = ("cluster.strategy=parameter_server", "train.save_steps=50")
 ALL_REDUCE = ("cluster.strategy=multi_worker_mirrored", "train.save_steps=20")
@@ -69,13 +70,12 @@ def test_a_killed_worker_of_an_all_reduce_takes_all_with_it(rig):
 
 
 # In `make test`, tests/pipeline/supervision/test_supervisor.py stops processes without TensorFlow.
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mode", "stopper", "target", "twice"),
     [
-        ("multi_worker_mirrored", "worker-0", "worker-0", 0),
-        ("parameter_server_sync", "worker-0", "worker-0", 0),
-        ("parameter_server", "chief-0", "ps-0", 2 * BATCH),
+        slow("multi_worker_mirrored", "worker-0", "worker-0", 0),
+        matrix("parameter_server_sync", "worker-0", "worker-0", 0),
+        slow("parameter_server", "chief-0", "ps-0", 2 * BATCH),
     ],
 )
 def test_a_stopped_process_is_found_and_all_start_again(rig, mode, stopper, target, twice):

@@ -12,6 +12,7 @@ from tests.faults import witness
 from tests.faults.final import Final
 from tests.pipeline.process_help import ROOT
 from tests.slurm import real
+from tests.support.sets import matrix
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -48,7 +49,7 @@ def check_exact(run, small_records, epochs):
     assert [row["once"] for row in rows] == [row["due"] for row in rows]
 
 
-@pytest.mark.parametrize("mode", ["parameter_server", "parameter_server_strategy"])
+@pytest.mark.parametrize("mode", ["parameter_server", matrix("parameter_server_strategy")])
 def test_a_worker_joins_from_a_job_of_its_own_and_others_leave(
     run, slow, small_records, mode, monkeypatch
 ):
