@@ -246,6 +246,7 @@ def test_a_single_process_killed_and_resumed_the_next_day(tmp_path):
     _check(first, second, expected=expected)
 
 
+@pytest.mark.matrix
 def test_processes_that_step_together_with_a_kill_a_stop_and_slow_saves(tmp_path):
     flags = "--strategy=multi_worker_mirrored --workers=1 --set=train.steps=120"
     kill = Fault(70, "chief-0", signal.SIGKILL, "recovery", "recovery")
@@ -257,6 +258,7 @@ def test_processes_that_step_together_with_a_kill_a_stop_and_slow_saves(tmp_path
     _check(seen, expected=expected)
 
 
+@pytest.mark.matrix
 def test_all_wait_for_a_slow_worker(tmp_path):
     flags = "--strategy=multi_worker_mirrored --workers=2 --set=train.steps=60"
     seen = _train(tmp_path, flags, slow={"worker-1": 2 * STEP})

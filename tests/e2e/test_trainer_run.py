@@ -121,6 +121,7 @@ def test_a_script_alone_continues_after_a_kill_and_after_a_signal(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.matrix
 @pytest.mark.timeout(900)
 def test_a_chief_that_is_lost_while_it_evaluates_does_that_again_alone(tmp_path):
     script = scripts.slow_steps(example()[0], "steps=10)", "steps=800, hooks=[Slow()])")

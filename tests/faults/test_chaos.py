@@ -116,6 +116,7 @@ def test_a_hook_that_forgets_its_place_is_found_and_the_seed_named(chaos):
     assert "SEED=11" in done.stderr
 
 
+@pytest.mark.matrix
 def test_a_slow_disk_and_a_clock_that_jumps_lose_nothing(chaos):
     done, storage = chaos(*LONG, "--kinds=slow_disk,clock", "--faults=2", "--seed=15")
     assert done.returncode == 0, done.stdout + done.stderr

@@ -16,6 +16,7 @@ from tests.faults.conftest import BATCH, Rig
 from tests.faults.final import Final
 from tests.pipeline.process_help import child_environment
 from tests.support import few_numbers
+from tests.support.sets import matrix, slow
 
 
 @pytest.fixture
@@ -32,14 +33,13 @@ def unlucky(tmp_path, small_records, monkeypatch):
 
 
 # In `make test`, tests/trainer/distribution/test_request_numbers.py.
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mode", "servers"),
     [
-        ("parameter_server", 2),
-        ("parameter_server_sync", 2),
-        ("parameter_server_strategy", 2),
-        ("multi_worker_mirrored", 0),
+        slow("parameter_server", 2),
+        matrix("parameter_server_sync", 2),
+        matrix("parameter_server_strategy", 2),
+        slow("multi_worker_mirrored", 0),
     ],
 )
 def test_no_step_fails(unlucky, mode, servers):

@@ -10,7 +10,7 @@ import pytest
 
 from tests.faults import moments, verdict, witness
 from tests.faults.conftest import BATCH
-from tests.support.sets import slow_unless
+from tests.support.sets import matrix, slow, slow_unless
 
 SAVES = ("train.save_steps=20", "eval.throttle_seconds=1000")
 
@@ -86,7 +86,13 @@ SIZES = {"parameter_server": ("cluster.workers=2", "cluster.ps=2")}
 
 
 @pytest.mark.parametrize(
-    "mode", [slow_unless(mode == "multi_worker_mirrored", mode) for mode in KILLS]
+    "mode",
+    [
+        "multi_worker_mirrored",
+        slow("parameter_server"),
+        slow("parameter_server_sync"),
+        matrix("parameter_server_strategy"),
+    ],
 )
 def test_kills_at_the_moments_that_matter(rig, mode):
     settings = (*SAVES, *SIZES.get(mode, ()))

@@ -62,6 +62,7 @@ def test_three_seeds_of_which_one_is_cancelled_and_resumed(run, tmp_path):
     assert await_end(run, run.start(*settings)).count("is already finished") == 3
 
 
+@pytest.mark.matrix
 def test_the_script_of_a_dry_run_and_a_time_limit_of_one_run(run, tmp_path):
     """There are no records yet: both runs begin with them at once."""
     run.storage = tmp_path / "out"

@@ -24,6 +24,7 @@ SHORT = (
 )
 
 
+@pytest.mark.matrix
 def test_the_controller_killed_together_with_a_parameter_server(run, slow):
     """The next step is checked for and started while the controller comes back."""
     process = slow(*SHORT, f"cluster.strategy={GANG}", "train.save_steps=1000", pace=0.3)

@@ -68,6 +68,7 @@ def test_killed_roles_of_a_mode_are_started_again(run, slow, mode, victims, othe
         assert run.record.restarts[0].steps_lost is not None
 
 
+@pytest.mark.matrix
 def test_a_process_that_hangs_is_found(run, slow):
     """The others of a gang wait for it; nobody else would ever end that."""
     mode = "cluster.strategy=multi_worker_mirrored"
@@ -83,6 +84,7 @@ def test_a_process_that_hangs_is_found(run, slow):
     assert "no step for" in said and "starting all processes again" in said
 
 
+@pytest.mark.matrix
 def test_two_jobs_train_next_to_each_other(run, slow):
     """On the same nodes, by ports of their own."""
     other = dataclasses.replace(run, name="the-other", variables={}, started=run.started)
@@ -120,6 +122,7 @@ def test_a_job_that_makes_room_for_an_urgent_one_saves_and_resumes(run, slow, tm
     assert "asked to end: all processes save" in said and "start 2" in said
 
 
+@pytest.mark.matrix
 def test_a_node_that_is_drained_keeps_its_job_and_gets_no_other(run, slow):
     process = slow(*SHORT, "cluster.strategy=parameter_server", "slurm.nodes=1", pace=4)
     run.has_made(1)

@@ -85,6 +85,7 @@ def test_ctrl_c_leaves_a_job_that_the_same_command_follows_and_stop_ends(run, sl
     assert run.cluster.jobs()[run.job] == "COMPLETED"
 
 
+@pytest.mark.matrix
 def test_time_that_is_up_saves_and_resumes(run):
     """The signal is that which Slurm sends before the limit."""
     process = run.start(*ASYNCHRONOUS)

@@ -84,6 +84,7 @@ def test_a_worker_joins_from_a_job_of_its_own_and_others_leave(
     check_exact(run, small_records, 4)
 
 
+@pytest.mark.matrix
 def test_a_gang_saves_once_and_another_job_continues_it(run, slow, small_records):
     process = slow(
         *COMMON,
@@ -106,6 +107,7 @@ def test_a_gang_saves_once_and_another_job_continues_it(run, slow, small_records
     check_exact(run, small_records, 3)
 
 
+@pytest.mark.matrix
 def test_a_worker_that_has_joined_comes_back_when_the_job_does(run, slow, small_records):
     """The run's own job is put into the queue again, and has other addresses then."""
     process = slow(
