@@ -243,6 +243,7 @@ def test_each_knows_its_place_as_the_service_does(tmp_path):
     assert (told / "evaluator0").exists()
 
 
+@pytest.mark.matrix
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_second_chief_by_hand_leaves_the_first_alone(records, tmp_path):

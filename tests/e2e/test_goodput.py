@@ -269,6 +269,7 @@ def test_all_wait_for_a_slow_worker(tmp_path):
     _check(seen, expected=expected)
 
 
+@pytest.mark.matrix
 def test_late_input_of_all_with_a_server_that_is_killed_and_stopped(tmp_path):
     flags = "--strategy=parameter_server_sync --workers=1 --ps=1 --set=train.steps=90"
     kill = Fault(50, "ps-0", signal.SIGKILL, "", "recovery")

@@ -1,8 +1,8 @@
 """Save under each mode, resume under each: weights, slots, step and position are taken over.
 
-Compared by value, before the first step, in the middle of an epoch. By default each mode saves once
-and resumes once, with more processes, with fewer and with as many: one pair in `make test`, the
-others in `make test-slow`. `make test-matrix` has the rest of all 64.
+Compared by value, before the first step, in the middle of an epoch. In `make test` a single process
+saves and several resume; in `make test-slow` each other mode saves or resumes once, with more
+processes or with fewer. `make test-matrix` has the rest of all 64.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ OF_RESUMED = {"parameter_server_strategy": ("cluster.workers=2",), "one_device":
 OWN = {mode: tuple(o for o in MODES[mode] if o.startswith("cluster.")) for mode in MODES}
 ASYNCHRONOUS = ("parameter_server", "parameter_server_strategy")
 
-RING = list(zip(MODES, [*list(MODES)[3:], *list(MODES)[:3]], strict=True))
+# Each mode saves or resumes once.
+CHOSEN = list(zip(list(MODES)[1::2], [*list(MODES)[4::2], *list(MODES)[:4:2]], strict=True))
 REPRESENTATIVE = ("one_device", "multi_worker_mirrored")
 
 
@@ -55,17 +56,17 @@ def _readers(job: config.Config) -> int:
     return topology.role_counts(job.cluster)[topology.WORKER] + 1
 
 
-def test_each_mode_saves_and_resumes_with_every_change_of_number(small_records):
-    assert {saved for saved, _ in RING} == {after for _, after in RING} == set(MODES)
+def test_each_mode_saves_or_resumes_with_more_processes_and_with_fewer(small_records):
+    assert {mode for pair in CHOSEN for mode in pair} == set(MODES)
     assert set(MODES) == set(strategy_table.STRATEGIES)
-    assert REPRESENTATIVE in RING
+    assert REPRESENTATIVE in CHOSEN
     changes = set()
-    for saved, resumed in RING:
+    for saved, resumed in CHOSEN:
         before = _config(small_records, saved, OF_SAVED)
         after = _config(small_records, resumed, OF_RESUMED)
         changes.add(np.sign(_readers(after) - _readers(before)))
         assert saved != resumed
-    assert changes == {-1, 0, 1}
+    assert changes == {-1, 1}
 
 
 def _config(small, mode, more):
@@ -123,7 +124,7 @@ def _copy(run: Run, name: str) -> None:
 @pytest.mark.parametrize(
     ("saved", "resumed"),
     [
-        pair if pair == REPRESENTATIVE else matrix_unless(pair in RING, *pair)
+        pair if pair == REPRESENTATIVE else matrix_unless(pair in CHOSEN, *pair)
         for pair in itertools.product(MODES, MODES)
     ],
 )

@@ -138,6 +138,7 @@ def test_a_chief_that_is_lost_while_it_evaluates_does_that_again_alone(tmp_path)
     assert record["exports"]["final"] == f"export/final/{record['final_step']}"
 
 
+@pytest.mark.matrix
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_a_cluster_of_a_script_ends_well_when_it_is_asked_to_stop(tmp_path):
