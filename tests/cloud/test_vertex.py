@@ -108,6 +108,7 @@ def test_a_cluster_of_all_roles_survives_a_kill_and_maintenance(submitted, recor
         assert [n for n in shown if n.startswith(f"out/runs/kills/logs/{folder}events.out")], shown
 
 
+@pytest.mark.matrix
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_a_loss_that_is_no_number_is_computed_once(submitted, records):

@@ -22,7 +22,6 @@ from pipeline.runs import run_folder
 from pipeline.runs.run_folder import RunFolder
 from tests.faults import timed
 from tests.pipeline.process_help import ROOT, child_environment
-from tests.support.sets import matrix
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -296,7 +295,8 @@ def test_an_asynchronous_run_with_a_slow_worker_and_a_server_that_fails(tmp_path
     _check(seen, expected=expected)
 
 
-@pytest.mark.parametrize("later", [matrix(0.0), STEP / 2])
+@pytest.mark.matrix
+@pytest.mark.parametrize("later", [0.0, STEP / 2])
 def test_late_input_of_all_that_step_together(tmp_path, later):
     """Each makes its next batches while it waits for that of the other, which is no wait for it
     once it has some in advance."""

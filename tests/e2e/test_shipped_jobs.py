@@ -72,6 +72,7 @@ def test_flights_that_leave_late_arrive_late(flights):
     assert flights[1]["metrics"]["test"]["auc"] > 0.85
 
 
+@pytest.mark.matrix
 @pytest.mark.slow
 def test_flights_knows_more_than_a_linear_model(flights):
     folder, deep = flights
@@ -106,6 +107,7 @@ def test_flights_serves_what_is_known_at_departure(flights):
     assert (late > 0.5).all()
 
 
+@pytest.mark.matrix
 @pytest.mark.slow
 def test_flights_delay_beats_the_mean(tmp_path):
     found = _train(
@@ -144,6 +146,7 @@ def test_ranking_has_most_of_the_gain_over_chance_under_its_own_strategy(tmp_pat
     assert found["metrics"]["test"]["grouped_auc"] > 0.55
 
 
+@pytest.mark.matrix
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("config", "steps", "least"),

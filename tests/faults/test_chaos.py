@@ -102,6 +102,7 @@ def test_all_processes_of_a_run_are_found_and_its_fork_server_is_killed(small_re
     shutil.rmtree(run.run.path)
 
 
+@pytest.mark.matrix
 def test_a_hook_that_forgets_its_place_is_found_and_the_seed_named(chaos):
     done, _ = chaos(
         *SYNC,

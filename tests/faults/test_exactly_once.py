@@ -168,7 +168,7 @@ def test_training_that_ends_early_is_saved_once_and_exactly(rig, mode, backup):
     ("model", "backup"),
     [
         slow("tests.faults.injected:paused", 0),
-        slow(witness.MODEL, 1),
+        matrix(witness.MODEL, 1),
         matrix("tests.faults.injected:dense", 1),
     ],
 )
@@ -202,7 +202,7 @@ def test_each_checkpoint_has_the_steps_that_it_counts(rig, model, backup):
         matrix(witness.MODEL, 2, 1, UNEVEN_PACE),
         matrix("tests.faults.injected:dense", 1, 1, 0.0),
         matrix("tests.faults.injected:dense", 2, 1, 0.0),
-        slow("tests.faults.injected:dense", 2, 1, UNEVEN_PACE),
+        matrix("tests.faults.injected:dense", 2, 1, UNEVEN_PACE),
     ],
 )
 def test_of_gradients_that_come_late_nothing_is_applied_nor_counted_as_such(
@@ -310,7 +310,7 @@ def test_each_record_once_whatever_the_shards(rig, tmp_path, mode):
 @pytest.mark.parametrize(
     "mode",
     [
-        slow("parameter_server"),
+        matrix("parameter_server"),
         matrix("parameter_server_strategy"),
         slow("parameter_server_sync"),
     ],

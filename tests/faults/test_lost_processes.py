@@ -73,7 +73,7 @@ def test_a_killed_worker_of_an_all_reduce_takes_all_with_it(rig):
 @pytest.mark.parametrize(
     ("mode", "stopper", "target", "twice"),
     [
-        slow("multi_worker_mirrored", "worker-0", "worker-0", 0),
+        matrix("multi_worker_mirrored", "worker-0", "worker-0", 0),
         matrix("parameter_server_sync", "worker-0", "worker-0", 0),
         slow("parameter_server", "chief-0", "ps-0", 2 * BATCH),
     ],

@@ -145,6 +145,7 @@ def test_a_node_that_is_drained_keeps_its_job_and_gets_no_other(run, slow):
     assert run.record.restarts == []
 
 
+@pytest.mark.matrix
 def test_slurm_s_own_time_limit_saves_and_resumes(run, slow):
     """Slurm looks at limits about twice a minute, so its signal may come before the first step. The
     second start has the time that a busy machine takes."""

@@ -115,6 +115,7 @@ def test_make_takes_no_config_for_granted():
     assert made.stderr.startswith("error: name the job to plan: make plan CONFIG=")
 
 
+@pytest.mark.matrix
 @pytest.mark.slow
 def test_a_job_that_cannot_train_ends_with_its_own_line(tmp_path):
     done = run(tmp_path, "--config=mnist_mlp", "--set=model.name=nowhere:model", "--workers=1")
