@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from pipeline.config import strategy_table
 from tests.support import pages
+from tests.support.sets import matrix
 from tests.trainer import own_job
 
 SEVERAL = [name for name, one in strategy_table.STRATEGIES.items() if one.own_evaluator]
@@ -25,7 +26,8 @@ def example(folder: pathlib.Path) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize(
-    "strategy", ["none", "mirrored", "parameter_server", "parameter_server_strategy"]
+    "strategy",
+    ["none", "parameter_server", *map(matrix, ("mirrored", "parameter_server_strategy"))],
 )
 def test_the_example_of_the_docs_trains_as_printed(tmp_path, strategy):
     example(tmp_path)

@@ -9,6 +9,7 @@ from pipeline.runs.run_folder import RunFolder
 from tests.faults import witness
 from tests.faults.conftest import BATCH
 from tests.faults.final import Final
+from tests.support.sets import matrix
 
 
 class Requests:
@@ -29,7 +30,7 @@ class Requests:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", ["parameter_server", "parameter_server_strategy"])
+@pytest.mark.parametrize("mode", ["parameter_server", matrix("parameter_server_strategy")])
 def test_two_five_one_workers_apply_each_record_once(rig, mode):
     rig.seen.react = Requests(rig.path, 5, 1)
     result = rig.train(
@@ -58,7 +59,7 @@ def test_two_five_one_workers_apply_each_record_once(rig, mode):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", ["multi_worker_mirrored", "parameter_server_sync"])
+@pytest.mark.parametrize("mode", ["multi_worker_mirrored", matrix("parameter_server_sync")])
 def test_where_all_step_together_they_save_once_and_start_again(rig, mode):
     def react(statuses):
         worker = statuses.get("worker-0")

@@ -15,6 +15,7 @@ KILLS, STEPS, SEED = 20, 1500, 20
 ROLES = ("chief-0", "worker-0", "worker-1", "ps-0", "evaluator-0")
 
 
+@pytest.mark.matrix
 @pytest.mark.slow
 def test_twenty_kills_at_random_steps_over_random_roles(rig):
     rng = random.Random(SEED)

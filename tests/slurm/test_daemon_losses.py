@@ -11,7 +11,6 @@ import pytest
 from pipeline.faults import processes
 from pipeline.runs import run_folder
 from tests.slurm.ends import await_end, check_done
-from tests.support.sets import matrix
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -52,7 +51,8 @@ def test_the_controller_killed_together_with_a_parameter_server(run, slow):
     assert restart.step >= 30 and restart.steps_lost == restart.step
 
 
-@pytest.mark.parametrize("mode", [ASYNCHRONOUS, matrix(GANG)])
+@pytest.mark.matrix
+@pytest.mark.parametrize("mode", [ASYNCHRONOUS, GANG])
 def test_the_program_of_a_job_killed(run, slow, mode):
     """Slurm ends the steps of the job; the same command continues the run in another job."""
     run.name = f"{mode}-job-killed"

@@ -106,6 +106,7 @@ def test_two_jobs_train_next_to_each_other(run, slow):
     check_done(other, 2000)
 
 
+@pytest.mark.matrix
 def test_a_job_that_makes_room_for_an_urgent_one_saves_and_resumes(run, slow, tmp_path):
     urgent = tmp_path / "urgent.sh"
     urgent.write_text("#!/bin/sh\nsleep 3\n")

@@ -58,6 +58,7 @@ def test_a_run_trains_and_its_job_is_accounted(run):
     )
 
 
+@pytest.mark.matrix
 def test_a_worker_that_is_lost_while_munge_is_away(run, slow):
     """Its srun never learns of that; without a worker no step is made."""
     process = slow(

@@ -149,6 +149,7 @@ def test_a_plan_is_made(tmp_path):
     assert "planned for the same cores, the price of n1-standard-4" in page
 
 
+@pytest.mark.matrix
 @pytest.mark.slow
 @pytest.mark.skipif(isolation.find_obstacle() is not None, reason="no network of a run's own here")
 def test_what_processes_send_each_other_is_counted_and_limits_them(tmp_path):

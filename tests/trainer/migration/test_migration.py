@@ -15,7 +15,7 @@ from pipeline import errors, storage
 from pipeline.config import config_file
 from pipeline.steps import categories
 from tests.pipeline.process_help import ROOT, child_environment
-from tests.support.sets import slow
+from tests.support.sets import matrix, slow
 from tests.trainer import small_table
 from tests.trainer.migration.scene import CONFIG, OF_KERAS, Scene
 from tests.trainer.models import networks
@@ -60,8 +60,8 @@ def _fresh(path, rows):
     [
         slow("{name: linear, params: {task: regression}}"),
         "{name: linear, params: {task: regression, offset: 300, scale: 20}}",
-        slow("{name: dnn, params: {hidden_units: [6, 4], batch_norm: true, dropout: 0.1}}"),
-        slow("{name: dnn, params: {classes: 3, activation: tanh}}"),
+        matrix("{name: dnn, params: {hidden_units: [6, 4], batch_norm: true, dropout: 0.1}}"),
+        matrix("{name: dnn, params: {classes: 3, activation: tanh}}"),
         slow("{name: dcn, params: {hidden_units: [8], dropout: 0.1, rank: 3}}"),
     ],
 )
@@ -167,6 +167,7 @@ def _wider(rng):
     return {**values, "size": [1.0, 2.0], "late": int(numbers[0] > 0)}
 
 
+@pytest.mark.matrix
 @pytest.mark.slow
 def test_more_than_a_thousand_columns_are_few_inputs(tmp_path):
     """Keras needs minutes for a model of so many inputs."""
@@ -260,6 +261,7 @@ def test_what_answers_otherwise_is_not_published(tmp_path, monkeypatch):
     assert scene.published == []
 
 
+@pytest.mark.matrix
 @pytest.mark.slow
 def test_the_feature_that_differs_is_named(tmp_path, monkeypatch):
     buckets = categories.Buckets.layer
