@@ -279,10 +279,10 @@ test: lint ## lint, types, and the tests of every change: about 10 minutes on 2 
 test-fast: lint ## lint, types, and the tests that need no TensorFlow, Beam or processes: about a minute
 	@$(PYTEST) "not slow and not heavy"
 
-test-slow: $(VENV)/.installed-dev ## what make test leaves out: soaks, schedulers, shipped jobs, more cases of each guarantee
+test-slow: $(VENV)/.installed-dev ## what make test leaves out: schedulers, shipped jobs, more cases of each guarantee
 	@$(PYTEST) "slow and not matrix"
 
-test-matrix: $(VENV)/.installed-dev ## hours: the rest of all matrices, such as save under each mode and resume under each; each model, and all Estimators of DeepCTR, in each
+test-matrix: $(VENV)/.installed-dev ## hours: the longest tests and the rest of all matrices, such as each mode resumed under each, and all Estimators of DeepCTR
 	@$(PYTEST) matrix
 
 # Not in .venv: of some packages, the extra takes older versions.

@@ -228,6 +228,7 @@ def _steps(seen: Seen) -> int:
     return sum(len(seen.of(task, "step")) for task in seen.tasks)
 
 
+@pytest.mark.matrix
 def test_a_single_process_killed_and_resumed_the_next_day(tmp_path):
     """Batches take twice as long as steps, and the next one is made meanwhile. The night, of five
     seconds, is not time of the run."""

@@ -226,6 +226,7 @@ def test_pods_train_and_end_though_one_is_killed(small_records, tmp_path, strate
     )
 
 
+@pytest.mark.matrix
 def test_a_pod_joins_and_leaves_and_each_record_is_applied_once(
     small_records, tmp_path, monkeypatch
 ):

@@ -69,6 +69,7 @@ def job(small_records, tmp_path) -> Job:
     return Job(small_records, tmp_path)
 
 
+@pytest.mark.matrix
 @pytest.mark.slow
 def test_training_continues_ends_and_resumes_on_its_records(job):
     process = job.launch(1_000_000)

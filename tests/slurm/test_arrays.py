@@ -27,6 +27,7 @@ def runs_of(run, count):
     return [dataclasses.replace(run, name=f"{run.name}-{index}") for index in range(count)]
 
 
+@pytest.mark.matrix
 def test_three_seeds_of_which_one_is_cancelled_and_resumed(run, tmp_path):
     settings = (*ONE_PROCESS, "slurm.array=0-2%2")
     run.variables[HURRY] = str(tmp_path / "hurry")

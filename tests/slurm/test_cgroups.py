@@ -28,6 +28,7 @@ def cluster(tmp_path_factory):
         yield made
 
 
+@pytest.mark.matrix
 def test_a_killed_worker_comes_back_and_time_that_is_up_saves_and_resumes(run, slow):
     process = slow(
         "cluster.strategy=parameter_server", "cluster.workers=1", "slurm.nodes=2",

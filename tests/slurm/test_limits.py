@@ -9,7 +9,7 @@ import pytest
 from pipeline.runs import run_folder
 from tests.slurm import accounting, real
 from tests.slurm.ends import await_end, check_done
-from tests.support.sets import matrix_unless
+from tests.support.sets import matrix, matrix_unless
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -190,7 +190,7 @@ def test_a_job_beyond_a_limit_ends_in_one_line_with_what_to_do(run, row):
 
 
 @pytest.mark.parametrize(
-    ("account", "reason"), [("single", "AssocMaxJobsLimit"), ("lone", "AssocGrpCpuLimit")]
+    ("account", "reason"), [("single", "AssocMaxJobsLimit"), matrix("lone", "AssocGrpCpuLimit")]
 )
 def test_a_limit_for_all_jobs_of_an_account_is_waited_for(run, tmp_path, account, reason):
     run.name += f"_{account}"  # the other case's is done

@@ -107,6 +107,7 @@ def signal_trainers(statuses, number):
             os.kill(statuses[name].pid, number)
 
 
+@pytest.mark.matrix
 def test_a_lost_node_puts_the_job_back(run):
     """The daemon of a node is killed; what it has started there lives on, until it finds itself
     left over. The job continues without that node, next to another job."""

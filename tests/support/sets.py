@@ -2,9 +2,10 @@
 `make test-matrix`.
 
 A test is slow where it says so, with `@pytest.mark.slow`. Of slow tests, those with
-`@pytest.mark.matrix` too are further cases of what `make test-slow` has some of. It is heavy, and
-so not fast, if it lies in a folder of whole jobs, or its file starts processes or needs TensorFlow
-or Beam, or it uses a fixture that does; what none of these tells says it with `@pytest.mark.heavy`.
+`@pytest.mark.matrix` too are the longest, and further cases of what others have some of. It is
+heavy, and so not fast, if it lies in a folder of whole jobs, or its file starts processes or needs
+TensorFlow or Beam, or it uses a fixture that does; what none of these tells says it with
+`@pytest.mark.heavy`.
 """
 
 from __future__ import annotations
