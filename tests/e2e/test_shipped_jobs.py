@@ -164,6 +164,7 @@ def test_digits_are_learned_from_few(small_records, tmp_path, config, steps, lea
     assert found["metrics"]["test"]["accuracy"] > least
 
 
+@pytest.mark.matrix
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_images_are_trained_on_and_served_as_files(tmp_path):

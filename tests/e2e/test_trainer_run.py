@@ -93,6 +93,7 @@ def test_a_lost_worker_server_and_chief_come_back_and_all_is_evaluated(tmp_path)
     assert not [pid for pid in lost if is_alive(pid)]
 
 
+@pytest.mark.matrix
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_a_script_alone_continues_after_a_kill_and_after_a_signal(tmp_path):
