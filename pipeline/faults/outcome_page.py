@@ -80,7 +80,7 @@ def _end(outcome: Outcome, allowed: Band | None) -> list[tuple[str, str]]:
     ]
     if allowed is not None:
         value = "none" if outcome.value is None else figure(outcome.value)
-        found.insert(2, (allowed.metric, f"{value} (undisturbed {allowed})"))
+        found.insert(2, (allowed.metric, f"{value} (allowed {allowed})"))
     found.append(("launches", f"{outcome.launches}, {outcome.restarts} restarts of processes"))
     found.append(("time", progress.duration(outcome.seconds)))
     return found

@@ -29,7 +29,7 @@ def test_the_table_has_each_fault_and_the_end():
     assert lines[2].split()[:5] == ["2", "900", "stop,", "4", "s"]
     assert lines[2].endswith("not reached before training ended")
     assert "not tried: a slow disk: it needs <a device>" in lines
-    assert "accuracy: 0.9850 (undisturbed 0.9800 to 0.9900)" in lines
+    assert "accuracy: 0.9850 (allowed 0.9800 to 0.9900)" in lines
     assert "records applied more than once: 3 (at most 256)" in lines
     assert lines[-1] == "verdict: the end is right; the band of accuracy is ±0.51 % by 5 runs"
 
