@@ -51,6 +51,7 @@ def test_the_example_of_the_docs_trains_as_printed(tmp_path):
     assert "training: all 1,000 steps made" in done.stdout
 
 
+@pytest.mark.matrix
 @pytest.mark.slow
 def test_a_lost_worker_and_a_lost_server_come_back(tmp_path):
     given = "max_steps=given.steps"

@@ -53,6 +53,7 @@ def test_a_trial_is_trained_and_its_result_written(small_records, tmp_path):
     assert tags.read(RunFolder(str(tmp_path / "runs" / "s-000"))) == ("s",)
 
 
+@pytest.mark.matrix
 @pytest.mark.slow
 def test_a_search_that_is_killed_and_interrupted_ends_as_planned(small_records, tmp_path):
     words = command(small_records, tmp_path, "--trials=3", "--parallel=2", "--rungs=2")

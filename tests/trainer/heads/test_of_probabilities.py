@@ -11,6 +11,7 @@ import pytest
 import tensorflow as tf
 
 from tests.pipeline.process_help import ROOT, child_environment
+from tests.support.sets import matrix
 from trainer.heads.area import AreaUnderRoc
 from trainer.heads.of_probabilities import RESULTS, AveragePrecision, OfProbabilities
 from trainer.metrics import probabilities
@@ -84,7 +85,7 @@ json.dump(found, sys.stdout)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("strategy", ["mirrored", "central_storage"])
+@pytest.mark.parametrize("strategy", ["mirrored", matrix("central_storage")])
 def test_two_replicas_find_what_one_does(tmp_path, strategy):
     overrides = [f"cluster.eval_strategy={strategy}", "cluster.replicas=2"]
     command = [sys.executable, "-c", _TWO_REPLICAS, str(tmp_path), *overrides]

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from pipeline.config import feature_check
-from tests.support.sets import slow
+from tests.support.sets import matrix, slow
 from tests.trainer import small_table
 from tests.trainer.migration.scene import Scene
 
@@ -157,7 +157,7 @@ MODELS = {
 }
 
 
-@pytest.mark.parametrize(("model", "every"), [("dnn", 4), slow("dnn", 1), slow("linear", 1)])
+@pytest.mark.parametrize(("model", "every"), [("dnn", 4), slow("dnn", 1), matrix("linear", 1)])
 def test_all_names_at_once(tmp_path, model, every):
     """In `make test`, each fourth name."""
     names = EVERY[::every]
