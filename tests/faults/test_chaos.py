@@ -24,7 +24,7 @@ SYNC = (
     "--set=train.optimizer={name: sgd, learning_rate: 0.05}",
     "--set=eval.throttle_seconds=10",
 )
-LONG = (*SYNC, "--set=train.steps=400")  # of these the undisturbed run is made once
+LONG = (*SYNC, "--set=train.steps=800")  # of these the undisturbed run is made once
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ def test_a_hook_that_forgets_its_place_is_found_and_the_seed_named(chaos):
         "--faults=2",
         "--seed=11",
         "--kinds=checkpoint",
-        "--set=train.steps=400",
+        "--set=train.steps=800",
         f"--set=train.hooks=[{planted.HOOK}]",
     )
     assert done.returncode == 70, done.stdout + done.stderr
