@@ -1,6 +1,6 @@
 """Estimators that others wrote: all those of DeepCTR, in every mode that has processes but one.
 
-Each mode has one of them in `make test-slow`, and two in the first: they differ in their layers,
+Each mode has one of them in `make test-slow`, the first mode two: they differ in their layers,
 which no mode knows of, and modes in how they place and update variables, which all have from the
 same functions of DeepCTR. `make test-matrix` has the rest of all 39 pairs.
 """

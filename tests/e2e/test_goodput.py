@@ -206,8 +206,8 @@ def _check(*launches: Seen, expected: collections.Counter[str]) -> None:
     """What was planted is as expected, but for a tenth of it, or for two points of the whole. What
     depends on the machine is within ten points, or 20 with interpreters.
 
-    A busy machine takes longer for a step than was planted. That is useful, and no wait for those
-    that are slower; from outside nobody can tell, so waits may be shorter by that."""
+    On a busy machine a step takes longer than planted. The product counts that time as useful; seen
+    from outside it looks like a wait. So waits may be shorter than expected by as much."""
     whole = sum(len(one.tasks) * (one.ended - one.began) for one in launches)
     parts = {part.name: part for part in facts.goodput_of(facts.gather(launches[-1].run))}
     for name, part in parts.items():

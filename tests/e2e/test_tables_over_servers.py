@@ -69,7 +69,7 @@ def _restored(path: pathlib.Path, servers: int) -> dict[str, np.ndarray]:
 def test_other_numbers_of_servers_continue_with_equal_parameters(words, trainers, tmp_path, kind):
     model, table = word_table.MODELS[kind]
     path, before = tmp_path / "run", {}
-    for turn, servers in enumerate((2, 3, 1), 1):
+    for turn, servers in enumerate((1, 2, 3, 1), 1):
         settings = (model, f"cluster.ps={servers}", f"train.steps={turn * STEPS}")
         after = _train(words, trainers, path, *settings)
         restored = _restored(path, servers)

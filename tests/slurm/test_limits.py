@@ -174,7 +174,7 @@ ROWS = [
 
 
 @pytest.mark.parametrize(
-    "row",
+    "row",  # every other one is in `make test-slow`
     [matrix_unless(number % 2 == 0, row) for number, row in enumerate(ROWS)],
     ids=lambda row: " ".join(row.settings),
 )
