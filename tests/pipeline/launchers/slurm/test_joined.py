@@ -151,8 +151,9 @@ def test_one_that_hangs_is_killed_and_said_to_hang(stage):
     status = run_folder.Status("worker-1", 7, "h", "training", 1.5)
     run_folder.write_status(stage.run, status)
     join(stage, LEAVING, lambda: None, lambda: stage.want(1))
-    [restart] = stage.run.read(f"{agent.RESTARTS}/worker-1.json")["restarts"]
-    assert restart["cause"].startswith("no first step for ")
+    restarts = stage.run.read(f"{agent.RESTARTS}/worker-1.json")["restarts"]
+    # The second may hang for 0.5 s as well before it is seen that it is not wanted.
+    assert restarts and all(r["cause"].startswith("no first step for ") for r in restarts), restarts
 
 
 def test_one_that_does_not_end_is_killed(stage):
