@@ -136,9 +136,16 @@ def _list_server_programs() -> tuple[Program, ...]:
         "one",
         "this project, one process",
         goal=0.88,
-        why="no parameters and no gradients cross between processes",
+        why="no parameters and no gradients cross between processes, and records of a second pass "
+        "are ready in memory",
         module="ours",
         argument="1,0",
+    )
+    alone = Program(
+        "bytes_alone",
+        "what a step sends, there and back, and nothing else",
+        module="bytes_alone",
+        against="ours_2_1",
     )
     torch = [
         Program(
@@ -154,7 +161,7 @@ def _list_server_programs() -> tuple[Program, ...]:
         for n in (1, 2, 3)
     ]
     torchrec = Program("torchrec", "TorchRec", without="its fbgemm does not load beside this torch")
-    return (*found[:1], one, *found[1:], *torch, torchrec)
+    return (*found[:1], one, alone, *found[1:], *torch, torchrec)
 
 
 _SERVERS = Suite(

@@ -10,7 +10,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,12 +23,14 @@ _TASK, _CLUSTER = "PYTHON_BENCH_PEERS_TASK", "PYTHON_BENCH_PEERS_CLUSTER"
 
 
 @contextlib.contextmanager
-def run_servers(cluster: dict[str, list[str]]) -> Iterator[None]:
-    """Runs a process for each worker and server, and ends them."""
+def run_servers(
+    cluster: dict[str, list[str]], jobs: Sequence[str] = ("worker", "ps")
+) -> Iterator[None]:
+    """Runs a process for each worker and server, or of some jobs only, and ends them."""
     command, started = [sys.executable, "-m", "benchmarks.peers.servers.keras_servers"], []
     try:
-        for job, addresses in cluster.items():
-            for index in range(len(addresses)):
+        for job in jobs:
+            for index in range(len(cluster[job])):
                 own = {_TASK: json.dumps([job, index]), _CLUSTER: json.dumps(cluster)}
                 started.append(subprocess.Popen(command, env=os.environ | own))
         yield
