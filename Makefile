@@ -55,7 +55,7 @@ RUN_PYTHON = $(call quoted,$(PYTHON))
 OVERRIDES = $(call given,SET,set)
 COMMON    = $(call given,CONFIG,config) $(call given,STORAGE,storage) $(OVERRIDES)
 CLOUD     = $(call setting,PROJECT,gcp.project) $(call setting,REGION,gcp.region) $(call setting,BUCKET,gcp.bucket) \
-	$(call setting,IMAGE,gcp.image) $(if $(call on,DRY_RUN),--dry_run)
+	$(call setting,IMAGE,$(if $(filter k8s,$(CLUSTER)),k8s,gcp).image) $(if $(call on,DRY_RUN),--dry_run)
 NEED_GCP  = tests/cloud/test_dataflow_runner.py tests/cloud/test_beam.py tests/pipeline/launchers/gcp/test_job_spec.py
 # CONFIG= if it was given, not its default.
 OF_CONFIG = $(if $(filter-out file,$(origin CONFIG)),$(call given,CONFIG,config))

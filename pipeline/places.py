@@ -33,7 +33,8 @@ class Place:
     `jobs` is what the names of its jobs in `run.json` begin with; empty for a place without jobs.
 
     `variables` are settings of commands, in lower case, that stand for a key of the config. Each
-    needs its name in `VARIABLES` and `CLOUD` of the Makefile.
+    needs its name in `VARIABLES` and `CLOUD` of the Makefile. Of places with the same one the first
+    has it, unless the command runs in another of them.
 
     `preprocessing` is a function that takes a
     `pipeline.launchers.preprocessing.PreprocessingRequest`; empty for a place that only trains.
@@ -71,6 +72,7 @@ PLACES: dict[str, Place] = {
         launcher="pipeline.launchers.k8s.launcher:K8sLauncher",
         settings="pipeline.launchers.k8s.settings:K8s",
         jobs="k8s/",
+        variables={"image": "k8s.image"},
     ),
     "slurm": Place(
         "a Slurm cluster",
@@ -104,9 +106,13 @@ def format_others(names: list[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def variables() -> dict[str, str]:
-    """Returns the settings of all places that stand for a key of the config."""
-    return {name: key for place in PLACES.values() for name, key in place.variables.items()}
+def variables(cluster: str = HERE) -> dict[str, str]:
+    """Returns the settings of all places that stand for a key of the config; those of `cluster`, if
+    it is a place, instead of those of others."""
+    found: dict[str, str] = {}
+    for name in (cluster, *PLACES):
+        found = {**(PLACES[name].variables if name in PLACES else {}), **found}
+    return found
 
 
 def settings() -> dict[str, Any]:

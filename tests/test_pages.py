@@ -44,6 +44,8 @@ def test_make_alone_lists_the_targets():
         (("bench", "STORAGE=my output"), "--storage=my output"),
         (("train", "CLUSTER=gcp", "PROJECT=it's mine"), '--set=gcp.project="it\'s mine"'),
         (("train", "CLUSTER=gcp", "BUCKET=b"), "--storage=gs://b/estimator-pipeline"),
+        (("train", "CLUSTER=gcp", "IMAGE=i:1"), '--set=gcp.image="i:1"'),
+        (("train", "CLUSTER=k8s", "IMAGE=i:1"), '--set=k8s.image="i:1"'),
         # The bucket may be in the config; what a launcher says of this names it.
         (("train", "CLUSTER=gcp"), "--storage=output"),
         # Other ways of saying so do not start a job that costs money either.

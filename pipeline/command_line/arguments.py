@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from pipeline import errors
+from pipeline import errors, places
 from pipeline.command_line import declared, overrides, table
 from pipeline.command_line.declared import Setting
 
@@ -51,7 +51,7 @@ def flags(words: Sequence[str], settings: Mapping[str, Setting], argument: str =
         else:
             raise errors.UsageError(f"unexpected argument {word!r}. {_suggest(word, settings)}")
     _check_required(made, settings, argument)
-    return _add_storage(made, settings)
+    return _add_storage(_name_keys(made, settings), settings)
 
 
 def split_program(words: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -82,7 +82,7 @@ def _parse_flag(word: str, rest: list[str], settings: Mapping[str, Setting]) -> 
         raise _build_unknown_error(f"--{typed}", value, [f"--{one}" for one in settings])
     if not equals and not rest:
         raise errors.UsageError(f"--{typed}: needs a value: --{typed}=...")
-    return _build_flag(name, value if equals else rest.pop(0), settings)
+    return f"--{name}={value if equals else rest.pop(0)}"
 
 
 def _parse_pair(typed: str, value: str, settings: Mapping[str, Setting]) -> Iterator[str]:
@@ -97,19 +97,12 @@ def _parse_pair(typed: str, value: str, settings: Mapping[str, Setting]) -> Iter
     elif name == "set":
         yield from (f"--set={one}" for one in overrides.parse(value))
     else:
-        yield _build_flag(name, value, settings)
+        yield f"--{name}={value}"
 
 
 def _is_key(name: str, settings: Mapping[str, Setting]) -> bool:
     """True for what stands for a key of the config."""
     return name in table.KEYS and {"set", "cluster"} <= set(settings)
-
-
-def _build_flag(name: str, value: str, settings: Mapping[str, Setting]) -> str:
-    if name in settings:
-        return f"--{name}={value}"
-    # As text: a bucket may be called 2024.
-    return f"--set={table.KEYS[name]}={json.dumps(value, ensure_ascii=False)}"
 
 
 def _build_unknown_error(typed: str, value: str, known: Sequence[str]) -> errors.UsageError:
@@ -143,6 +136,20 @@ def _check_required(made: list[str], settings: Mapping[str, Setting], argument: 
         if setting.required and not _has(made, setting.name):
             how = setting.name.upper() if setting.name == argument else f"--{setting.name}=..."
             raise errors.UsageError(f"{how} is missing. {setting.help}")
+
+
+def _name_keys(made: list[str], settings: Mapping[str, Setting]) -> list[str]:
+    """Puts keys of the config for what stands for them in the place where the command runs."""
+    clusters = [flag.partition("=")[2] for flag in made if flag.startswith("--cluster=")]
+    keys = places.variables(*clusters[-1:])
+    found = []
+    for flag in made:
+        name, _, value = flag[2:].partition("=")
+        is_key = name not in settings and name in keys
+        # As text: a bucket may be called 2024.
+        text = json.dumps(value, ensure_ascii=False)
+        found.append(f"--set={keys[name]}={text}" if is_key else flag)
+    return found
 
 
 def _add_storage(made: list[str], settings: Mapping[str, Setting]) -> list[str]:

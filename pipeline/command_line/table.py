@@ -82,5 +82,6 @@ COMMANDS: Mapping[str, Command] = {
     ),
 }
 
-# Variables of make that stand for a key of the config, by command-line name.
+# Variables of make that stand for a key of the config, by command-line name. `places.variables`
+# says which in another place.
 KEYS: Mapping[str, str] = places.variables()

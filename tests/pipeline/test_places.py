@@ -36,7 +36,13 @@ def test_a_folder_is_a_place():
 def test_make_takes_the_variables_of_all_places():
     makefile = (ROOT / "Makefile").read_text()
     for variable, key in places.variables().items():
-        assert f"$(call setting,{variable.upper()},{key})" in makefile
+        of_place = "$(if $(filter k8s,$(CLUSTER)),k8s,gcp).image" if variable == "image" else key
+        assert f"$(call setting,{variable.upper()},{of_place})" in makefile
+
+
+def test_the_place_of_a_command_has_its_variables():
+    assert places.variables()["image"] == places.variables("mars")["image"] == "gcp.image"
+    assert places.variables("k8s") == {**places.variables(), "image": "k8s.image"}
 
 
 @pytest.mark.parametrize(

@@ -115,8 +115,8 @@ class Gcp(PlaceSection):
     """Bucket for temporary files of Dataflow; also `BUCKET=`, which sets the default of `STORAGE=`
     too. Required with `CLUSTER=gcp`."""
     image: str | None = None
-    """Container image built from the `Dockerfile`; also `IMAGE=`. Required with `CLUSTER=gcp`;
-    `CLUSTER=k8s` uses it unless `k8s.image` is set."""
+    """Container image built from the `Dockerfile`; also `IMAGE=` with `CLUSTER=gcp`, where it is
+    required. `CLUSTER=k8s` uses it unless `k8s.image` is set."""
     service_account: ServiceAccount | None = None
     """Account that jobs run as. Not set: the default of the service."""
     env: dict[Variable, str] = pydantic.Field(default={})

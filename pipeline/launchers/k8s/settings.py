@@ -141,8 +141,8 @@ class K8s(PlaceSection):
     process at a time; `tfjob` is for a legacy operator. Not set: `jobset` where the cluster has
     JobSet, otherwise `job`."""
     image: str | None = None
-    """Container image built from the `Dockerfile`. Not set: `gcp.image`, which is also `IMAGE=`.
-    Required."""
+    """Container image built from the `Dockerfile`; also `IMAGE=` with `CLUSTER=k8s`. Not set:
+    `gcp.image`. One of both is required."""
     image_modules: tuple[str, ...] = ()
     """Modules of your own that the image has, in addition to those of this project and to
     `gcp.image_modules`."""

@@ -50,6 +50,8 @@ SETTINGS = {
             ["CLUSTER=gcp", "BUCKET=b", "STORAGE=s"],
             ["--cluster=gcp", '--set=gcp.bucket="b"', "--storage=s"],
         ),
+        (["IMAGE=i", "CLUSTER=gcp"], ['--set=gcp.image="i"', "--cluster=gcp"]),
+        (["IMAGE=i", "--cluster", "k8s"], ['--set=k8s.image="i"', "--cluster=k8s"]),
         (["--storage=it's mine; $(x)"], ["--storage=it's mine; $(x)"]),
     ],
 )
