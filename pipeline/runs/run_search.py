@@ -131,8 +131,11 @@ def list_folders(root: str) -> list[RunFolder]:
 
 
 def is_dead(folder: RunFolder) -> bool:
-    """Tells if a run has failed before there was anything to keep of it."""
-    return (folder.read(RECORD) or {}).get("status") == "failed" and find_saved_step(folder) is None
+    """Tells if a run has failed before there was anything to keep of it: without the list of
+    checkpoints it has those of which there are files."""
+    if (folder.read(RECORD) or {}).get("status") != "failed" or find_saved_step(folder) is not None:
+        return False
+    return not storage.glob(f"{folder.path}/model.ckpt-*.index")
 
 
 def _list_newest_first(

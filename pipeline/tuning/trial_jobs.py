@@ -34,7 +34,7 @@ _NOT_COPIED = (
 )
 _FOLDERS_NOT_COPIED = ("logs", "status", "profile", accounts.FOLDER)
 _EVENTS = "events.out.tfevents"
-# TensorFlow's list of checkpoints, without which a folder has none.
+# TensorFlow's list of checkpoints, by which commands find them.
 _CHECKPOINTS = "checkpoint"
 
 

@@ -149,6 +149,20 @@ def test_sigterm_saves_and_the_next_start_resumes(commands, task_flags, small_re
     assert first == step + 1  # it went on, and did not begin again
 
 
+# In `make test`, tests/trainer/checkpoints/test_checkpoint_files.py removes the list.
+@pytest.mark.slow
+def test_without_the_list_of_checkpoints_a_run_continues(commands, task_flags, small_records):
+    flags = task_flags("unlisted", "train.save_steps=20")
+    folder = small_records.storage / "runs" / "unlisted"
+    commands.run(TASK, *flags, "--set=train.steps=40")
+    (folder / "checkpoint").unlink()
+    output = commands.run(TASK, *flags, "--set=train.steps=60")
+    line = f"the list of checkpoints in '{folder}' was missing; continuing from step 40"
+    assert line in output
+    second = max(folder.glob("events*"), key=lambda path: path.stat().st_mtime_ns)
+    assert min(event.step for event in _losses(second)) == 41
+
+
 def test_a_request_to_stop_outlives_restarts_and_no_submission(commands, task_flags, small_records):
     run = run_folder.RunFolder(str(small_records.storage / "runs" / "submitted"))
 

@@ -215,8 +215,9 @@ def repair(
     the chief only, before any other process looks at a checkpoint. `progress` is called with
     numbers of bytes read.
 
-    Raises `DataError` if there are some and none can be used: training would begin again; and
-    `RetryableError`, with nothing changed, if one cannot be read now.
+    Raises `DataError` if there are some and none can be used: training would begin again, as it
+    does after a first save that was cut off; and `RetryableError`, with nothing changed, if one
+    cannot be read now.
     """
     listed = checkpoint_list.read(model_dir)
     candidates = listed or _scan_folder(model_dir)
@@ -227,27 +228,33 @@ def repair(
             break
         damaged[path] = problem
     if len(damaged) == len(candidates):
-        if damaged:
+        if damaged and _has_saved(model_dir):
             every = "; ".join(f"checkpoint {p!r} is damaged ({damaged[p]})" for p in damaged)
             raise errors.DataError(
                 f"{every}, and there is no other in {model_dir!r}. Choose a new RUN="
             )
-        return None
+        lines = _set_all_aside(damaged)
+        return f"{'; '.join(lines)}; starting from step 0" if lines else None
     if listed and not damaged and checkpoint_list.is_relative(model_dir):
         return None
     # What was not read yet must at least have all its files, or it could not be listed.
     for path in candidates[len(damaged) + 1 :]:
         if (problem := find_problem(path, contents=False)) is not None:
             damaged[path] = problem
-    lines = [] if listed else [f"the list of checkpoints in {model_dir!r} was damaged"]
-    for path, problem in damaged.items():
-        lines.append(f"checkpoint {path!r} is damaged ({problem}){_set_aside(path)}")
+    what = "damaged" if _has_list(model_dir) else "missing"
+    lines = [] if listed else [f"the list of checkpoints in {model_dir!r} was {what}"]
+    lines += _set_all_aside(damaged)
     checkpoint_list.write(model_dir, [path for path in candidates if path not in damaged])
     return (
         f"{'; '.join(lines)}; continuing from step {read_current_step(model_dir)}"
         if lines
         else None
     )
+
+
+def _set_all_aside(damaged: dict[str, str]) -> list[str]:
+    """Moves damaged checkpoints to `damaged/`; returns a clause about each, with its problem."""
+    return [f"checkpoint {p!r} is damaged ({damaged[p]}){_set_aside(p)}" for p in damaged]
 
 
 def _set_aside(checkpoint: str) -> str:
@@ -267,13 +274,20 @@ def _set_aside(checkpoint: str) -> str:
 
 
 def _scan_folder(model_dir: str) -> list[str]:
-    """Returns the checkpoints there are if the list of them cannot be read, the newest first:
-    TensorFlow would take that for none. Without a list there are none."""
-    if not storage.exists(storage.join(model_dir, checkpoint_list.FILE_NAME)):
-        return []
+    """Returns the checkpoints there are if the list of them is missing or cannot be read, the
+    newest first: TensorFlow would take that for none."""
     names = [re.fullmatch(r"(model\.ckpt-(\d+))\.index", n) for n in storage.listdir(model_dir)]
     found = sorted((int(match[2]), match[1]) for match in names if match)
     return [storage.join(model_dir, name) for _, name in reversed(found)]
+
+
+def _has_list(model_dir: str) -> bool:
+    return storage.exists(storage.join(model_dir, checkpoint_list.FILE_NAME))
+
+
+def _has_saved(model_dir: str) -> bool:
+    """True if a save has ever got as far as the list: TensorFlow writes `.meta` after it."""
+    return _has_list(model_dir) or any(n.endswith(".meta") for n in storage.listdir(model_dir))
 
 
 def find_problem(

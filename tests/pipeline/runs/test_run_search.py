@@ -200,6 +200,14 @@ def test_a_run_that_failed_before_it_trained_is_not_the_newest_with_a_model(tmp_
     assert find(trained=True).name == "dead"
 
 
+def test_a_run_that_has_lost_its_list_of_checkpoints_is_not_dead(tmp_path):
+    run = RunFolder(str(tmp_path / "r"))
+    run.write(run_folder.RECORD, {"status": "failed"})
+    assert run_search.is_dead(run)
+    (tmp_path / "r" / "model.ckpt-5.index").touch()
+    assert not run_search.is_dead(run)
+
+
 def test_runs_of_a_script_are_found_only_where_they_are_wanted(tmp_path):
     _runs(tmp_path, ("a", "mnist"))
     script = tmp_path / "runs" / "s" / "command.json"

@@ -249,15 +249,68 @@ def test_the_newest_that_is_deleted_while_it_is_chosen_is_not_called_damaged(tmp
     assert checkpoint_files.find_intact(str(tmp_path), None) == [f"{tmp_path}/model.ckpt-12"]
 
 
-def test_a_list_that_cannot_be_read_is_written_again(tmp_path):
+@pytest.mark.parametrize("state", ["damaged", "missing"])
+def test_a_list_that_cannot_be_read_is_written_again(tmp_path, state):
     """TensorFlow takes it for no checkpoints, and would begin again."""
     paths = save(tmp_path, 3, 12)
-    (tmp_path / "checkpoint").write_text("model_checkpoint_pa")
+    if state == "damaged":
+        (tmp_path / "checkpoint").write_text("model_checkpoint_pa")
+    else:
+        (tmp_path / "checkpoint").unlink()
     # Nothing is damaged but the list.
     assert checkpoint_files.repair(str(tmp_path)) == (
-        f"the list of checkpoints in '{tmp_path}' was damaged; continuing from step 12"
+        f"the list of checkpoints in '{tmp_path}' was {state}; continuing from step 12"
     )
     assert checkpoint_files.find_newest(str(tmp_path)) == paths[1]
+    assert checkpoint_files.repair(str(tmp_path)) is None, "told once"
+
+
+def test_without_a_list_a_damaged_newest_one_is_passed_over(tmp_path):
+    paths = save(tmp_path, 3, 12)
+    (tmp_path / "checkpoint").unlink()
+    _flip_data(paths[1])
+    note = checkpoint_files.repair(str(tmp_path))
+    assert "was missing; checkpoint" in note and note.endswith("; continuing from step 3")
+    assert checkpoint_list.read(str(tmp_path)) == paths[:1]
+
+
+def test_without_a_list_and_with_all_damaged_training_does_not_begin_again(tmp_path):
+    for path in save(tmp_path, 3, 12):
+        _cut_data(path)
+    (tmp_path / "checkpoint").unlink()
+    before = sorted(path.name for path in tmp_path.iterdir())
+    with pytest.raises(errors.DataError, match=r"-12' is damaged .*-3' is damaged .*no other in"):
+        checkpoint_files.repair(str(tmp_path))
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+def _interrupt_first_save(folder: pathlib.Path) -> str:
+    """Leaves what a save does before TensorFlow writes the list, and then `.meta`."""
+    (path,) = save(folder, 0)
+    (folder / "checkpoint").unlink()
+    (folder / "model.ckpt-0.meta").unlink()
+    return path
+
+
+def test_a_first_save_that_was_cut_off_before_the_list_is_continued(tmp_path):
+    path = _interrupt_first_save(tmp_path)
+    assert checkpoint_files.repair(str(tmp_path)) == (
+        f"the list of checkpoints in '{tmp_path}' was missing; continuing from step 0"
+    )
+    assert checkpoint_files.find_newest(str(tmp_path)) == path
+
+
+def test_after_a_first_save_that_was_cut_off_training_begins_again(tmp_path):
+    """Nothing is lost with it."""
+    path = _interrupt_first_save(tmp_path)
+    _cut(pathlib.Path(f"{path}.index"), 50)
+    note = checkpoint_files.repair(str(tmp_path))
+    assert note.startswith(f"checkpoint '{path}' is damaged (")
+    assert note.endswith(
+        f", and was moved to '{tmp_path}/damaged/model.ckpt-0'; starting from step 0"
+    )
+    assert checkpoint_files.read_current_step(str(tmp_path)) == 0
+    assert checkpoint_files.repair(str(tmp_path)) is None, "told once"
 
 
 def test_a_pinned_one_stays_when_its_writer_deletes_it(tmp_path):
