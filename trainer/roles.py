@@ -242,6 +242,8 @@ def _train(process: Process, parts: experiment.Experiment) -> None:
         # It has made the variables then: a session does not wait for them as long as that may take.
         await_chief(run, ["training", "done"], reporter)
     _watch_for_stop(process)
+    if not task.cluster:
+        parts.evaluation.catch_up()
     with _open_sessions(task, parts):
         tf.estimator.train_and_evaluate(parts.estimator, parts.train_spec, parts.eval_spec)
     if not task.is_chief:

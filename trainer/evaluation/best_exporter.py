@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -76,40 +77,64 @@ class BestExporter(tf.estimator.Exporter):
         self._reporter.report("evaluating", step=step, evaluation={"step": step, **metrics})
         metric = self._job.eval.metric
         check_metric(metric, metrics)
-        self._note(metrics, checkpoint_path)
         old = self._read_best(estimator)
         # An export that was removed does not count; one by another metric, or on other records,
         # cannot be compared.
         there = (
             old
-            and old["metric"] == metric
+            and old.get("metric") == metric
             and old.get("meaning") == best.describe_metric(metric)
             and old.get("records") == self._evaluated_on
             and export_files.is_published(storage.join(self._run.path, old["export"]))
         )
         reference = float(old["value"]) if old and there else None
-        if not best.is_better(
+        better = best.is_better(
             metrics[metric], reference, higher_is_better=self._job.eval.higher_is_better
-        ):
+        )
+        if not better:
+            self._note(metrics, checkpoint_path)
             return None
         # Evaluating has its own limit of silence.
         self._reporter.report("exporting")
-        with self._reporter.count_progress("copying the checkpoint"):
-            kept = checkpoint_files.keep(checkpoint_path, storage.join(self._run.path, _KEPT))
-        new = {
-            "step": step,
+        new = self._describe(checkpoint_path, metrics)
+        # Before anybody hears of the evaluation: a kill must not lose the best that is known.
+        self._announce(old, {**new, "metrics": metrics, "index": self._newest[0]})
+        self._note(metrics, checkpoint_path)
+        try:
+            with self._reporter.count_progress("copying the checkpoint"):
+                kept = checkpoint_files.keep(checkpoint_path, self._kept)
+            new["checkpoint"] = self._run.make_relative(kept)
+            path = self.publish(estimator, checkpoint_path, metrics, old=old, new=new)
+        except (errors.PipelineError, FileNotFoundError):
+            self._restore(old)
+            raise
+        self._reporter.report("evaluating")
+        return path
+
+    def _describe(self, checkpoint: str, metrics: dict[str, float]) -> dict[str, Any]:
+        """Returns the record of a new best, which is not kept yet."""
+        metric = self._job.eval.metric
+        intervals = self._publisher.compute_intervals(checkpoint, {"eval": metrics})["eval"]
+        meaning = best.describe_metric(metric)
+        return {
+            "step": int(metrics["global_step"]),
             "metric": metric,
             "value": metrics[metric],
             "records": self._evaluated_on,
-            "checkpoint": self._run.make_relative(kept),
+            "checkpoint": checkpoint.rpartition("/")[2],
+            "interval": intervals[metric],
+            **({} if meaning is None else {"meaning": meaning}),
         }
-        intervals = self._publisher.compute_intervals(checkpoint_path, {"eval": metrics})["eval"]
-        new["interval"] = intervals[metric]
-        if (meaning := best.describe_metric(metric)) is not None:
-            new["meaning"] = meaning
-        path = self.publish(estimator, checkpoint_path, metrics, old=old, new=new)
-        self._reporter.report("evaluating")
-        return path
+
+    def _announce(self, old: dict[str, Any] | None, pending: dict[str, Any]) -> None:
+        self._run.write(run_folder.BEST, {**(old or {}), "replacement": pending})
+
+    def _restore(self, old: dict[str, Any] | None) -> None:
+        """Records that nothing is to replace the best so far."""
+        if old:
+            self._run.write(run_folder.BEST, old)
+        else:
+            self._run.remove(run_folder.BEST)
 
     def get_metrics(self, checkpoint: str) -> dict[str, float] | None:
         """Returns the metrics of `checkpoint` if it is the newest that was looked at."""
@@ -121,15 +146,35 @@ class BestExporter(tf.estimator.Exporter):
         """Returns the record of the best so far. Finishes a replacement first that a kill has
         interrupted: either model may be the one that is there."""
         old = self._run.read(run_folder.BEST)
-        pending = (old or {}).get("replacement")
+        pending = (old or {}).pop("replacement", None)
         if pending is None:
             return old
-        kept = storage.join(self._run.path, pending["checkpoint"])
         self._reporter.report("exporting")
-        if storage.exists(f"{kept}.index"):
-            self.publish(estimator, kept, pending.pop("metrics"), old=old, new=pending)
-            return self._run.read(run_folder.BEST)
-        return old if old and "export" in old else None
+        kept = self._keep_pending(pending)
+        if kept is None:
+            self._restore(old)
+            return old or None
+        metrics, _ = pending.pop("metrics"), pending.pop("index", None)
+        pending["checkpoint"] = self._run.make_relative(kept)
+        try:
+            self.publish(estimator, kept, metrics, old=old, new=pending)
+        except errors.PipelineError:
+            self._restore(old)
+            raise
+        return self._run.read(run_folder.BEST)
+
+    def _keep_pending(self, pending: dict[str, Any]) -> str | None:
+        """Returns where the checkpoint of a replacement is kept; `None` if it has been deleted."""
+        name, index = pending["checkpoint"].rpartition("/")[2], pending.get("index")
+        below = [storage.join(self._kept, index[:12])] if index else []
+        places = (storage.join(place, name) for place in (self._run.path, self._kept, *below))
+        announced = storage.join(self._run.path, pending["checkpoint"])
+        for path in dict.fromkeys([announced, *places]):
+            with contextlib.suppress(FileNotFoundError):
+                if index in (None, checkpoint_files.compute_digest(path)):
+                    is_kept = path.startswith(f"{self._kept}/")
+                    return path if is_kept else checkpoint_files.keep(path, self._kept)
+        return None
 
     def publish(
         self,
@@ -146,8 +191,7 @@ class BestExporter(tf.estimator.Exporter):
             return {**new, "export": self._run.make_relative(export.path), "sha256": export.sha256}
 
         def announce(export: exporters.PublishedModel) -> None:
-            pending = {**build_record(export), "metrics": metrics}
-            self._run.write(run_folder.BEST, {**(old or {}), "replacement": pending})
+            self._announce(old, {**build_record(export), "metrics": metrics})
 
         export = self._publisher.publish(
             estimator,
@@ -158,14 +202,16 @@ class BestExporter(tf.estimator.Exporter):
             before_replacing=announce,
         )
         self._run.write(run_folder.BEST, build_record(export))
-        folder = storage.join(self._run.path, _KEPT)
-        checkpoint_files.keep_only(storage.join(self._run.path, new["checkpoint"]), folder)
-        # Its own, wherever the run was when it was written.
-        step = {**new, **(old or {})}["step"]
-        previous = storage.join(storage.parent(export.path), str(step))
-        if previous != export.path:
-            storage.remove(previous)
+        checkpoint_files.keep_only(storage.join(self._run.path, new["checkpoint"]), self._kept)
+        folder = storage.parent(export.path)
+        for name in storage.listdir(folder):
+            if (path := storage.join(folder, name)) != export.path:
+                storage.remove(path)
         return export.path
+
+    @property
+    def _kept(self) -> str:
+        return storage.join(self._run.path, _KEPT)
 
     @functools.cached_property
     def _evaluated_on(self) -> str:

@@ -150,6 +150,17 @@ class RunEvaluator:
             and model_config.is_reported(job.model, job.eval)
         )
 
+    def catch_up(self) -> None:
+        """Evaluates the checkpoint that training continues from, if an earlier start has not: the
+        framework passes over the first save of each start."""
+        checkpoint = checkpoint_files.find_newest(self._run.path)
+        if checkpoint is None or self._read_step(checkpoint) == 0:
+            return
+        judged = (self._run.read(early_stopping.EVALUATIONS) or {}).get("judged", [])
+        if int(checkpoint.rpartition("-")[2]) not in judged:
+            found, checkpoint = self.evaluate("eval", checkpoint)
+            self.best_exporter.export(self._estimator, "", checkpoint, found, False)
+
     def follow(self, sleep: Callable[[float], None] = time.sleep) -> None:
         """Evaluates each new checkpoint until the final one, then `finish`es.
 

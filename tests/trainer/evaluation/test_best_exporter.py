@@ -286,6 +286,74 @@ def test_a_kill_while_the_best_is_replaced_loses_neither(scene, monkeypatch, mom
     assert (scene.exported, scene.leftovers) == (["100"], [])
 
 
+KILLED = {
+    "before anybody hears of it": (best_exporter.BestExporter, "_note"),
+    "while it is copied": (storage, "copy"),
+    "before it is exported": (best_exporter.BestExporter, "publish"),
+}
+
+
+@pytest.mark.parametrize("moment", KILLED)
+@pytest.mark.parametrize("first", [None, 100])
+def test_a_kill_between_the_evaluation_and_its_export_loses_no_best(
+    scene, monkeypatch, moment, first
+):
+    """A restart makes a better one the best although its newest checkpoint is worse."""
+    if first:
+        scene.evaluated(first, 0.5)
+    _kill(scene, monkeypatch, moment)
+    assert (scene.best.get("step"), scene.best["replacement"]["step"]) == (first, 200)
+    assert scene.evaluated(300, 0.7) is None
+    assert (scene.best["step"], scene.best["value"]) == (200, pytest.approx(0.9))
+    assert not {"replacement", "index", "metrics"} & {*scene.best}
+    assert scene.best["checkpoint"] == "best/model.ckpt-200"
+    exported.find(scene.run, "best").verify()
+    assert (scene.exported, scene.leftovers) == (["200"], [])
+
+
+def _raise(*_, **__):
+    raise KeyboardInterrupt
+
+
+def _kill(scene, monkeypatch, moment):
+    """Is killed at a moment of an evaluation at step 200 that is the best."""
+
+    with monkeypatch.context() as patch:
+        patch.setattr(*KILLED[moment], _raise)
+        with pytest.raises(KeyboardInterrupt):
+            scene.evaluated(200, 0.9)
+
+
+def test_a_copy_that_is_whole_is_enough_for_the_best(scene, monkeypatch):
+    """Training deletes its own."""
+    _kill(scene, monkeypatch, "before it is exported")
+    for path in pathlib.Path(scene.run.path).glob("model.ckpt-200.*"):
+        path.unlink()
+    scene.evaluated(300, 0.7)
+    assert (scene.best["step"], scene.exported) == (200, ["200"])
+
+
+@pytest.mark.parametrize("first", [None, 100])
+def test_a_better_one_that_was_deleted_before_it_was_kept_is_forgotten(scene, monkeypatch, first):
+    if first:
+        scene.evaluated(first, 0.8)
+    _kill(scene, monkeypatch, "while it is copied")
+    save_again(scene.run, 200)  # other parameters under its name
+    scene.evaluated(300, 0.7)
+    assert (scene.best["step"], "replacement" in scene.best) == (first or 300, False)
+
+
+def test_exports_that_a_kill_has_left_are_removed_with_the_next(scene, monkeypatch):
+    scene.evaluated(100, 0.5)
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint_files, "keep_only", _raise)
+        with pytest.raises(KeyboardInterrupt):
+            scene.evaluated(200, 0.9)
+    assert scene.exported == ["100", "200"]
+    scene.evaluated(300, 0.95)
+    assert scene.exported == ["300"]
+
+
 def test_a_replacement_must_pass_the_check_too(scene, monkeypatch):
     path = scene.evaluated(100, 0.5)
     before = parameters(f"{path}/variables/variables")
@@ -298,4 +366,5 @@ def test_a_replacement_must_pass_the_check_too(scene, monkeypatch):
     with pytest.raises(errors.ModelError, match="differs"):
         scene.evaluated(100, 0.9)
     assert parameters(f"{path}/variables/variables") == before
+    assert "replacement" not in scene.best
     exported.find(scene.run, "best").verify()

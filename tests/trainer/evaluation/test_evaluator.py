@@ -194,6 +194,21 @@ def test_checkpoints_evaluated_before_a_restart_are_not_skipped(finished, evalua
     assert run.read(run_folder.RESULT)["skipped"] == [200]
 
 
+def test_what_training_continues_from_is_evaluated_unless_it_has_been(
+    finished, evaluation_of, tmp_path
+):
+    """After a kill between a save and its evaluation."""
+    run = finished.copy(tmp_path, 0)
+    evaluation_of(run).catch_up()
+    assert _steps_evaluated(run) == []
+    finished.copy(tmp_path, 0, 100, 200)
+    evaluation_of(run).catch_up()
+    assert _steps_evaluated(run) == [200] == [run.read("best.json")["step"]]
+    again = evaluation_of(run)
+    again.evaluate = lambda *_: pytest.fail("it has been evaluated")
+    again.catch_up()
+
+
 def test_a_step_that_is_saved_again_is_evaluated_again(finished, evaluation_of, tmp_path):
     """A chief that went back to an older checkpoint gets to the same step with other parameters;
     the evaluator stays."""
