@@ -98,8 +98,8 @@ def _build_saver_hook(
 
 class _Saver(tf.compat.v1.train.CheckpointSaverHook):
     before_last: Callable[[Any], None]
-    # Where training continues, too: the processes of an all-reduce can only do it together, and a
-    # single one evaluates what an earlier start has not. To servers it is only lost time.
+    # Where training continues, too: the processes of an all-reduce can only do it together. To
+    # servers it is only lost time.
     saves_restored = True
 
     def after_create_session(self, session: Any, coord: Any) -> None:

@@ -151,8 +151,8 @@ class RunEvaluator:
         )
 
     def catch_up(self) -> None:
-        """Evaluates the checkpoint that training continues from, if an earlier start has not: the
-        framework passes over the first save of each start."""
+        """Evaluates the checkpoint that training continues from, if an earlier start has not
+        (docs/tensorflow-pitfalls.md#first-save-not-evaluated)."""
         checkpoint = checkpoint_files.find_newest(self._run.path)
         if checkpoint is None or self._read_step(checkpoint) == 0:
             return
