@@ -9,7 +9,7 @@ from __future__ import annotations
 from pipeline import cli
 from pipeline.config import own_input
 from pipeline.records import builds, manifest, quarantine
-from pipeline.runs import accounts, launches, run_record, run_search
+from pipeline.runs import accounts, losses, run_record, run_search
 from trainer.checkpoints import checkpoint_files
 from trainer.exactly_once import report
 from trainer.input import epoch_order
@@ -34,8 +34,7 @@ def main() -> None:
     print(f"run {run.name}, step {found.step:,}{launch}: records of split train")
     dropped = report.describe_dropped(job.cluster, found.dropped)
     troubles = report.find_troubles(blocks, counts, dropped)
-    cut_off = launches.cut_off(record, accounts.read(run)) if record else 0
-    unseen = report.list_not_counted(job.cluster, len(record.restarts) if record else 0, cut_off)
+    unseen = report.list_not_counted(losses.find_losses(record, accounts.read(run)))
     left_out = quarantine.describe(quarantine.count_left_out(excluded, contents))
     for line in (*report.format_table(found, dropped), *troubles, *unseen, *left_out):
         print(line)

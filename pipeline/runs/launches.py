@@ -18,8 +18,8 @@ _BEFORE = 1.0
 @dataclasses.dataclass(frozen=True)
 class LaunchSpan:
     """One launch: `began` and `ended` in Unix time, its processes by role at its end, the accounts
-    of those that trained, by their beginning, the status that it left, if that is known, and when
-    its number of workers changed."""
+    of those that trained, by their beginning, the status that it left, if that is known, when its
+    number of workers changed, and its strategy, if that is known."""
 
     began: float
     ended: float
@@ -27,6 +27,7 @@ class LaunchSpan:
     accounts: Sequence[Account]
     status: str | None
     scalings: Sequence[WorkerChange] = ()
+    strategy: str | None = None
 
     @property
     def seconds(self) -> float:
@@ -70,17 +71,20 @@ def list_launches(
         if now is not None and launch is recorded[-1]:
             ended = now
         ended = max([ended, *(one.until for one in own)])
-        found.append(LaunchSpan(began, ended, launch.topology, own, launch.status, launch.scalings))
+        found.append(
+            LaunchSpan(
+                began,
+                ended,
+                launch.topology,
+                own,
+                launch.status,
+                scalings=launch.scalings,
+                strategy=launch.strategy,
+            )
+        )
     return found
 
 
 def seconds(spans: Iterable[LaunchSpan]) -> float:
     """Returns how long a run was running, in all its launches."""
     return sum(one.seconds for one in spans)
-
-
-def cut_off(record: RunRecord, known: Iterable[Account]) -> int:
-    """Returns how many of a run's earlier launches were cut off, or may have been as they are not
-    recorded; losses within a launch are the `restarts` of the record."""
-    earlier = list_launches(record, known)[:-1]
-    return record.launches - 1 - len(earlier) + sum(one.was_cut_off for one in earlier)

@@ -70,14 +70,16 @@ class WorkerChange(pydantic.BaseModel):
 
 class Launch(pydantic.BaseModel):
     """An earlier launch of a run: when it began and ended, in Unix time (`None` if that was not
-    recorded), its processes by role at its end, the status that it left: "running" if its launcher
-    was killed, `None` in records of earlier versions; and when its number of workers changed."""
+    recorded), its processes by role at its end, the status that it left ("running" if its launcher
+    was killed), when its number of workers changed, and its strategy. Status and strategy are
+    `None` in records of earlier versions."""
 
     started: float
     ended: float | None = None
     topology: dict[str, int]
     status: str | None = None
     scalings: list[WorkerChange] = []
+    strategy: str | None = None
 
 
 class RunRecord(pydantic.BaseModel):
@@ -234,6 +236,7 @@ def launches(record: RunRecord | None, ended: float | None = None) -> list[Launc
         topology=record.topology,
         status=record.state,
         scalings=record.scalings,
+        strategy=record.strategy,
     )
     return [*record.earlier, newest]
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+import time
 
 import pytest
 
 from pipeline import storage
 from pipeline.config import config_file
-from pipeline.runs import run_record
+from pipeline.runs import accounts, run_record
 from tests.trainer.commands import error_line
 
 REPORT = "trainer.ledger_report"
@@ -41,7 +42,9 @@ def test_it_does_not_say_applied_of_gradients_that_may_be_dropped(
 ):
     run = finished.copy(finished.path.parent / "dropping", 300)
     cluster = "cluster={strategy: parameter_server_sync, workers: 3, backup_workers: 2}"
-    storage.write_text(run.config_path, config_file.dump(small_records.config(cluster)))
+    job = small_records.config(cluster)
+    storage.write_text(run.config_path, config_file.dump(job))
+    run_record.write(run, run_record.begin(job, run))
     output = commands.run(REPORT, f"--storage={small_records.storage}", "--run=dropping")
     readers, verdict, dropped = output.splitlines()[-3:]
     assert readers.startswith("handed out to chief-0 ")
@@ -49,25 +52,48 @@ def test_it_does_not_say_applied_of_gradients_that_may_be_dropped(
     assert dropped.startswith("0 of the records handed out were not applied: each step applied the")
 
 
+EXACT = "every record that has been read was applied exactly once"
+CUT_OFF = "1 earlier launch that was cut off: a process that was killed may have"
+
+
 @pytest.mark.parametrize(
-    ("status", "last"),
+    ("status", "strategies", "last"),
     [
-        ("stopped", "every record that has been read was applied exactly once"),
-        ("running", "1 earlier launch that was cut off: a process that was killed may have"),
+        ("stopped", ("parameter_server", "parameter_server"), EXACT),
+        ("running", ("parameter_server", "parameter_server"), CUT_OFF),
+        ("running", ("parameter_server", "none"), CUT_OFF),
+        ("running", ("none", "parameter_server"), EXACT),
     ],
 )
-def test_a_run_that_was_launched_again(commands, finished, small_records, status, last):
-    run = finished.copy(finished.path.parent / f"again-{status}", 300)
-    job = small_records.config("cluster.strategy=parameter_server")
-    storage.write_text(run.config_path, config_file.dump(job))
-    first = run_record.begin(job, run)
-    first.status = status
-    run_record.write(run, first)
-    run_record.write(run, run_record.begin(job, run))
+def test_a_run_that_was_launched_again(commands, finished, small_records, status, strategies, last):
+    name = "-".join(("again", status, *strategies))
+    run = finished.copy(finished.path.parent / name, 300)
+    for strategy in strategies:
+        job = small_records.config(f"cluster.strategy={strategy}")
+        storage.write_text(run.config_path, config_file.dump(job))
+        record = run_record.begin(job, run)
+        record.status = status
+        run_record.write(run, record)
     output = commands.run(REPORT, f"--storage={small_records.storage}", f"--run={run.name}")
     title, *_, verdict = output.splitlines()
     assert title == f"run {run.name}, step 300, launch 2: records of split train"
     assert verdict.startswith(last)
+
+
+def test_a_run_whose_record_was_damaged(commands, finished, small_records):
+    """The next launch writes another, as the first of the run."""
+    run = finished.copy(finished.path.parent / "torn", 300)
+    job = small_records.config("cluster.strategy=none")
+    now = time.time()
+    spent = accounts.Account(task="chief-0", began=now - 90, until=now - 50, seconds={"step": 40})
+    accounts.write(run, spent)
+    storage.write_text(f"{run.path}/run.json", '{"status": "running", "rea')
+    run_record.write(run, run_record.begin(job, run))
+    for _ in range(2):
+        output = commands.run(REPORT, f"--storage={small_records.storage}", "--run=torn")
+        line = output.splitlines()[-1]
+        assert line.startswith("launches that run.json does not tell of: a process that was killed")
+        run.remove("run.json")
 
 
 def test_a_run_without_a_checkpoint(commands, finished, small_records):

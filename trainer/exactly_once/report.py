@@ -10,7 +10,7 @@ import numpy as np
 
 from pipeline import config
 from pipeline.cluster import topology
-from pipeline.config import strategy_table
+from pipeline.runs import losses
 from trainer.checkpoints import checkpoint_files
 from trainer.exactly_once import saved_counts
 from trainer.input import epoch_order
@@ -122,18 +122,23 @@ def describe_dropped(cluster: config.Cluster, dropped: int) -> str | None:
     )
 
 
-def list_not_counted(cluster: config.Cluster, restarts: int, cut_off: int) -> Iterator[str]:
-    """Yields what the ledger cannot show of a run with so many `restarts` of lost processes, and so
-    many earlier launches that ended with a process in the middle of a step."""
+def list_not_counted(found: losses.Losses) -> Iterator[str]:
+    """Yields what the ledger cannot show of a run with such losses, in launches whose processes
+    stepped each by itself, or may have."""
     what = [
         f"{count:,} {one if count == 1 else several}"
         for count, one, several in (
-            (restarts, "restart", "restarts"),
-            (cut_off, "earlier launch that was cut off", "earlier launches that were cut off"),
+            (found.restarts, "restart", "restarts"),
+            (
+                found.cut_off,
+                "earlier launch that was cut off",
+                "earlier launches that were cut off",
+            ),
         )
         if count
     ]
-    if what and strategy_table.STRATEGIES[cluster.strategy].asynchronous:
+    what += ["launches that run.json does not tell of"] if found.unrecorded else []
+    if what:
         yield (
             f"{' and '.join(what)}: a process that was killed may have applied its batch in flight "
             "without counting it, and then that was applied twice"

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from pipeline import config
 from pipeline.runs import run_folder
+from pipeline.runs.losses import Losses
 from trainer.exactly_once import epoch_ends, report, saved_counts
 from trainer.input import epoch_order
 from trainer.monitoring.status_reporter import Reporter
@@ -281,26 +282,23 @@ def test_records_that_were_passed_over_are_seen_where_others_are_dropped(applied
 
 
 @pytest.mark.parametrize(
-    ("restarts", "cut_off", "what"),
+    ("found", "what"),
     [
-        (1, 0, "1 restart"),
-        (3, 0, "3 restarts"),
-        (0, 1, "1 earlier launch that was cut off"),
-        (3, 2, "3 restarts and 2 earlier launches that were cut off"),
+        (Losses(1), "1 restart"),
+        (Losses(3), "3 restarts"),
+        (Losses(0, 1), "1 earlier launch that was cut off"),
+        (Losses(3, 2), "3 restarts and 2 earlier launches that were cut off"),
+        (Losses(unrecorded=True), "launches that run.json does not tell of"),
+        (Losses(1, unrecorded=True), "1 restart and launches that run.json does not tell of"),
     ],
 )
-def test_what_no_ledger_can_show_is_reported(restarts, cut_off, what):
-    cluster = config.Cluster(strategy="parameter_server")
-    (line,) = report.list_not_counted(cluster, restarts, cut_off)
+def test_what_no_ledger_can_show_is_reported(found, what):
+    (line,) = report.list_not_counted(found)
     assert line.startswith(f"{what}: a process that was killed may have applied its batch")
 
 
-@pytest.mark.parametrize(
-    ("strategy", "restarts"),
-    [("parameter_server", 0), ("parameter_server_sync", 3), ("none", 3)],
-)
-def test_nothing_is_reported_where_all_is_counted(strategy, restarts):
-    assert not list(report.list_not_counted(config.Cluster(strategy=strategy), restarts, restarts))
+def test_nothing_is_reported_where_all_is_counted():
+    assert not list(report.list_not_counted(Losses()))
 
 
 def test_troubles_name_shards_and_blocks():
