@@ -13,7 +13,7 @@ _M = TypeVar("_M", bound="ModelSettings")
 
 
 # What the model of several classes reports in an evaluation, that of two, and that of a number.
-METRICS_OF_CLASSES = ("accuracy", "average_loss", "loss")
+METRICS_OF_CLASSES = ("accuracy", "average_loss", "log_loss", "loss")
 METRICS_OF_TWO_CLASSES = (
     "accuracy",
     "accuracy_baseline",

@@ -43,7 +43,7 @@ def test_replicated_evaluation_equals_plain_evaluation(
         )
     )
     found = run.record["metrics"][split]
-    for name in ("accuracy", "average_loss", "global_step", "loss"):
+    for name in ("accuracy", "average_loss", "global_step", "log_loss", "loss"):
         assert found[name] == pytest.approx(metrics[name], abs=1e-6), name
 
 

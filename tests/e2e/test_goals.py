@@ -146,6 +146,14 @@ def test_metrics_are_those_of_rows_with_the_label(published):
     assert found["bought/log_loss"] == pytest.approx(
         metrics.log_loss(labels[bought], p[bought], **by), rel=1e-4
     )
+    mood = np.array([row["mood"] is not None for row in rows])
+    named = np.array([row["mood"] or "" for row in rows])
+    assert found["mood/log_loss"] == pytest.approx(
+        metrics.log_loss(
+            named[mood], served["mood/probabilities"][mood], sample_weight=weights[mood]
+        ),
+        rel=1e-4,
+    )
     there = np.array([row["dwell"] is not None for row in rows])
     wanted = np.array([row["dwell"] or 0.0 for row in rows])
     squares = np.square(served["dwell/prediction"] - wanted)[there]

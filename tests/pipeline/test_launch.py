@@ -175,7 +175,7 @@ def test_changes_are_reported_and_what_checkpoints_hold_needs_another_run(launch
         (
             ["--set=eval.metric=auc"],
             "eval.metric 'auc': mnist_cnn for 10 classes (model.params.classes) does not report "
-            "it; it must be one of accuracy, average_loss, loss",
+            "it; it must be one of accuracy, average_loss, log_loss, loss",
         ),
         (
             [

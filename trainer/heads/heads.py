@@ -13,7 +13,7 @@ from pipeline.records import feature_plan
 from pipeline.steps import whole
 from trainer import optimizers
 from trainer.features.transforms import WEIGHT, name_weight
-from trainer.heads import means, of_numbers
+from trainer.heads import means, of_numbers, of_probabilities
 from trainer.heads.area import AreaUnderRoc
 from trainer.heads.of_positives import Precision, Recall
 from trainer.heads.of_probabilities import RESULTS, AveragePrecision, OfProbabilities
@@ -23,6 +23,7 @@ SERVING = "serving_default"
 # The collection of a graph that predicts, with what regressors give before `scale` and `offset`:
 # an exported model is compared there, too. Of several labels their number follows.
 UNSCALED = "unscaled"
+_LOG_LOSS = of_probabilities.log_loss.__name__
 
 
 class Head:
@@ -258,7 +259,19 @@ class _Number(means.OfSome, tf.estimator.RegressionHead):
 
 
 class _Classes(means.OfSome, tf.estimator.MultiClassHead):
-    pass
+    """With the log loss as `make evaluate` gives it: of probabilities, which are clipped."""
+
+    def metrics(self, regularization_losses: Any = None) -> dict[str, Any]:
+        """Returns the metrics of an evaluation."""
+        ours = means.Mean(name=_LOG_LOSS, dtype=tf.float64)
+        return {**super().metrics(regularization_losses), self._summary_key(_LOG_LOSS): ours}
+
+    def update_own(self, found: dict[str, Any], batch: means.EvaluationBatch) -> None:
+        """Adds the examples of a batch to the metric above."""
+        chances = self.predictions(batch.logits, ["probabilities"])["probabilities"]
+        losses = of_probabilities.compute_losses(chances, tf.reshape(batch.labels, [-1]))
+        own = found[self._summary_key(_LOG_LOSS)]
+        own.update_state(losses[:, None], sample_weight=batch.weights)
 
 
 class _Binary(means.OfSome, tf.estimator.BinaryClassHead):

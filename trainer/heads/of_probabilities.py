@@ -1,4 +1,4 @@
-"""Metrics of the probabilities of two classes in an evaluation, as `make evaluate` gives them."""
+"""Metrics of the probabilities of classes in an evaluation, as `make evaluate` gives them."""
 
 from __future__ import annotations
 
@@ -16,6 +16,14 @@ _LEAST = 2.0**-23
 Result = Callable[[Any, Any, Any], Any]
 
 
+def compute_losses(probabilities: Any, labels: Any) -> Any:
+    """Returns the log loss of each example, `[batch]` float64, in nats: of probabilities of the
+    classes, `[batch, classes]` float32, and labels from 0 on, `[batch]` whole numbers."""
+    likelihood = tf.gather(probabilities, labels, batch_dims=1)
+    clipped = tf.clip_by_value(likelihood, _LEAST, 1 - _LEAST)
+    return -tf.math.log(tf.cast(clipped, tf.float64))
+
+
 class OfProbabilities(in_graph.Updated, tf.keras.metrics.Metric):
     """Takes probabilities of the positive class and labels of 0 and 1, with weights, and means them
     over all examples; its result is one of the functions below."""
@@ -27,15 +35,14 @@ class OfProbabilities(in_graph.Updated, tf.keras.metrics.Metric):
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
         """Adds examples: `y_true` is `[batch, 1]`, `y_pred` `[batch, 2]`, float32."""
-        positive = tf.cast(tf.cast(tf.reshape(y_true, [-1]), tf.float32) > 0.5, tf.float64)
-        clipped = tf.cast(tf.clip_by_value(y_pred, _LEAST, 1 - _LEAST), tf.float64)
-        likelihood = positive * clipped[:, 1] + (1 - positive) * clipped[:, 0]
+        label = tf.cast(tf.cast(tf.reshape(y_true, [-1]), tf.float32) > 0.5, tf.int64)
+        positive = tf.cast(label, tf.float64)
         ones = tf.ones_like(positive)
         weights = ones
         if sample_weight is not None:
             weights = ones * tf.cast(tf.reshape(sample_weight, [-1]), tf.float64)
         probability = tf.cast(y_pred[:, 1], tf.float64)
-        values = tf.stack([ones, -tf.math.log(likelihood), probability, positive])
+        values = tf.stack([ones, compute_losses(y_pred, label), probability, positive])
         return self._sums.assign_add(tf.reduce_sum(values * weights, axis=1))
 
     def result(self) -> Any:

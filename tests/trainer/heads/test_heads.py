@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tensorflow as tf
+from sklearn import metrics as sklearn_metrics
 
 from pipeline.models.base import (
     METRICS_OF_CLASSES,
@@ -61,6 +62,18 @@ def test_precision_and_recall_have_one_area(features):
 def test_the_metrics_of_several_classes():
     found = _loss([[1.0, 3.0, 0.0], [0.5, -1.0, 0.0]], [1, 0], classes=3)
     assert {*found, "loss"} == set(METRICS_OF_CLASSES)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_log_loss_of_several_classes_is_that_of_scikit_learn(weighted):
+    rng = np.random.default_rng(1)
+    logits, labels = (rng.normal(size=(300, 4)) * 6).astype(np.float32), rng.integers(0, 4, 300)
+    logits[0], labels[0] = [200, 0, 0, 0], 1  # clipped, as a probability of 0 has no logarithm
+    weights = rng.integers(0, 4, 300).astype(np.float32) if weighted else None
+    found = _loss(logits, labels, {WEIGHT: weights} if weighted else {}, classes=4)
+    p = tf.nn.softmax(logits).numpy()
+    truth = sklearn_metrics.log_loss(labels, p, sample_weight=weights)
+    assert found["log_loss"] == pytest.approx(truth, abs=1e-6)
 
 
 def test_regression_is_of_squares():
@@ -267,6 +280,7 @@ def test_a_label_that_is_missing_adds_nothing():
     found = _several(Keys.EVAL, {1: [1.0, 0.0], 2: [0.0, 1.0]})
     assert found["b/accuracy"] == 1.0  # that of the first example; the second is wrong
     assert found["b/average_loss"] == pytest.approx(losses[1, 0], rel=1e-5)
+    assert found["b/log_loss"] == pytest.approx(losses[1, 0], rel=1e-5)
     assert found["c/average_loss"] == pytest.approx(4 * losses[2, 1], rel=1e-5)
     assert found["c/rmse"] == pytest.approx(np.sqrt(4 * losses[2, 1]), rel=1e-5)
     assert {"a/auc", "a/log_loss", "a/calibration", "a/loss"} <= set(found)

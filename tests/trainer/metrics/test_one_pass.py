@@ -118,6 +118,21 @@ def test_against_scikit_learn(tmp_path):
     assert found.metrics["average_precision"] == pytest.approx(precision, abs=1e-6)
 
 
+def test_the_log_loss_of_several_classes_against_scikit_learn(tmp_path):
+    table = _table(tmp_path, "model={name: linear, params: {classes: 3}}", "eval.metric=log_loss")
+    found = _evaluated(table)
+    batches = slice_metrics.score_batches(
+        table.records, table.estimator, table.checkpoint, split="eval", slices=[], hooks=()
+    )
+    labels, p = map(
+        np.concatenate,
+        zip(*((b[slice_metrics.LABEL], b["probabilities"]) for b in batches), strict=True),
+    )
+    loss = sklearn_metrics.log_loss(labels, p, labels=[0, 1, 2])
+    assert found.metrics["log_loss"] == pytest.approx(loss, abs=1e-6)
+    assert found.results[None].reported["log_loss"].value == pytest.approx(loss, abs=1e-6)
+
+
 def test_a_model_whose_evaluation_predicts_nothing(tmp_path):
     table = _table(
         tmp_path,
