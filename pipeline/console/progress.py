@@ -16,7 +16,8 @@ from rich.text import Text
 
 from pipeline.console.live_area import LiveArea
 
-# Seconds between two plain lines; more of them, the longer the work takes already.
+# Seconds between two plain lines; more of them, the longer the work takes already, and most if
+# nothing has changed.
 EVERY, _EVERY_AT_MOST = 5.0, 60.0
 _SHARE = 0.05
 # Columns of a bar.
@@ -27,8 +28,9 @@ class Progress:
     """Shows count, time left and rate of one piece of work.
 
     On a terminal it is a bar that leaves when the work is done; on any other stream it is one
-    line every `every` seconds, so that log files stay readable. `total` may be `None` if
-    it is not known beforehand. Not thread-safe: one thread reports.
+    line every `every` seconds, of work that stands still every minute, so that log files stay
+    readable. `total` may be `None` if it is not known beforehand. Not thread-safe: one thread
+    reports.
     """
 
     def __init__(
@@ -51,6 +53,7 @@ class Progress:
         self._done = self._first = 0
         self._notes: tuple[str, ...] = ()
         self._is_stalled = False
+        self._told: tuple[object, ...] | None = None  # what the last plain line was of
 
     def __enter__(self) -> Progress:
         return self
@@ -86,12 +89,14 @@ class Progress:
         out where there is little room. Work that is stalled has no rate and no time left."""
         self._done, self._notes, self._is_stalled = done, notes, is_stalled
         self._area.show("bar", self)
-        now = self._clock()
-        if not self._area.is_shown and now - self._logged >= self._patience(now):
-            self._logged = now
+        now, state = self._clock(), (done, self._total, notes, is_stalled)
+        if not self._area.is_shown and now - self._logged >= self._patience(now, state):
+            self._logged, self._told = now, state
             print(self.line(*notes), file=self._stream, flush=True)
 
-    def _patience(self, now: float) -> float:
+    def _patience(self, now: float, state: tuple[object, ...]) -> float:
+        if state == self._told:
+            return max(self._every, _EVERY_AT_MOST)
         return max(self._every, min(_EVERY_AT_MOST, _SHARE * (now - self._start)))
 
     def line(self, *notes: str) -> str:

@@ -47,6 +47,22 @@ def test_a_log_gets_a_line_every_few_seconds(clock):
     ]
 
 
+def test_what_has_not_changed_is_said_once_a_minute(clock):
+    stream, bar = _log(clock, 1600)
+    for seconds in range(1, 131):
+        clock.now += 1
+        bar.reach(0, "3 dead letters" if seconds > 10 else "")
+    bar.reach(800, "3 dead letters")
+    clock.now += 5
+    bar.reach(800, "3 dead letters")
+    assert stream.getvalue().splitlines() == [
+        "reading: 0 of 1,600 records",
+        "reading: 0 of 1,600 records, 3 dead letters",
+        "reading: 0 of 1,600 records, 3 dead letters",
+        "reading: 800 of 1,600 records, 6.2/s, 2 min 10 s left, 3 dead letters",
+    ]
+
+
 def test_short_work_says_nothing(clock):
     stream, bar = _log(clock)
     with bar:
