@@ -28,8 +28,8 @@ class Losses:
 
 
 def find_losses(record: RunRecord | None, known: Iterable[Account]) -> Losses:
-    """Returns the losses of a run by its record, or `None` if there is none that can be used, and
-    the accounts of its processes. What is not recorded counts as the worst that it can be."""
+    """Returns the losses of a run by its record, `None` if it cannot be read, and by the
+    accounts of its processes. What is not recorded counts as the worst that it can be."""
     known = list(known)
     if record is None:
         return Losses(unrecorded=True)

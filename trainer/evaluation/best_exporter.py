@@ -25,6 +25,8 @@ from trainer.monitoring.status_reporter import Reporter
 
 # Holds the checkpoint of the best, which training would delete when it has saved others.
 _KEPT = "best"
+# A model that fails with these is no longer to be the best; after any other error it still is.
+_REFUSED = (errors.ModelError, errors.DataError, errors.UsageError, FileNotFoundError)
 
 
 class BestExporter(tf.estimator.Exporter):
@@ -105,7 +107,7 @@ class BestExporter(tf.estimator.Exporter):
                 kept = checkpoint_files.keep(checkpoint_path, self._kept)
             new["checkpoint"] = self._run.make_relative(kept)
             path = self.publish(estimator, checkpoint_path, metrics, old=old, new=new)
-        except (errors.PipelineError, FileNotFoundError):
+        except _REFUSED:
             self._restore(old)
             raise
         self._reporter.report("evaluating")
@@ -158,7 +160,7 @@ class BestExporter(tf.estimator.Exporter):
         pending["checkpoint"] = self._run.make_relative(kept)
         try:
             self.publish(estimator, kept, metrics, old=old, new=pending)
-        except errors.PipelineError:
+        except _REFUSED:
             self._restore(old)
             raise
         return self._run.read(run_folder.BEST)

@@ -324,6 +324,21 @@ def _kill(scene, monkeypatch, moment):
             scene.evaluated(200, 0.9)
 
 
+def test_an_export_that_may_be_tried_again_loses_no_best(scene, monkeypatch):
+    """As when the storage cannot be reached for a while."""
+
+    def fail(*_, **__):
+        raise errors.RetryableError("unreachable")
+
+    scene.evaluated(100, 0.5)
+    with monkeypatch.context() as patch:
+        patch.setattr(best_exporter.BestExporter, "publish", fail)
+        with pytest.raises(errors.RetryableError):
+            scene.evaluated(200, 0.9)
+    scene.evaluated(300, 0.7)
+    assert (scene.best["step"], scene.exported) == (200, ["200"])
+
+
 def test_a_copy_that_is_whole_is_enough_for_the_best(scene, monkeypatch):
     """Training deletes its own."""
     _kill(scene, monkeypatch, "before it is exported")
