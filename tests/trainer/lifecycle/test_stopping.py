@@ -156,8 +156,9 @@ def test_a_status_that_cannot_be_written_for_long_saves_and_ends_training(
     commands, task_flags, small_records
 ):
     run = RunFolder(str(small_records.storage / "runs" / "mute"))
-    flags = task_flags("mute", "train.steps=1000000", "cluster.watchdog_seconds=2")
-    name = commands.start(TASK, *flags)
+    # After the first step nothing but the end saves.
+    steps = ("train.steps=1000000", "train.save_steps=1000000")
+    name = commands.start(TASK, *task_flags("mute", *steps, "cluster.watchdog_seconds=2"))
     status = pathlib.Path(run.path) / "status"
     wait_until(lambda: (run.read("status/chief-0.json") or {}).get("loss"), seconds=100)
     shutil.move(status, status.with_name("status-before"))
@@ -166,8 +167,7 @@ def test_a_status_that_cannot_be_written_for_long_saves_and_ends_training(
     assert "so training saved a checkpoint and ended. Run the same command" in error_line(output)
     lines = [one for one in output.splitlines() if "trying again" in one]
     assert len(lines) == 1, lines
-    saved = run_folder.find_saved_step(run)
-    assert saved and saved % 100
+    assert (run_folder.find_saved_step(run) or 0) > 1
 
 
 @pytest.fixture
