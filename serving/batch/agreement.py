@@ -54,8 +54,12 @@ def is_number(kind: pa.DataType) -> bool:
 
 @dataclasses.dataclass
 class Agreement:
-    """Sums over rows with a label. Those of classes count hits and labels; those of numbers have
-    the squared errors, and mean and squared distances from it of the labels."""
+    """Sums over rows with a label and a prediction. Those of classes count hits and labels; those
+    of numbers have the squared errors, and mean and squared distances from it of the labels.
+
+    `undefined` counts the rows for which the model gave no finite number; `first` says where the
+    first of them is.
+    """
 
     answered: str = ""
     rows: int = 0
@@ -64,9 +68,12 @@ class Agreement:
     squares: float = 0.0
     mean: float = 0.0
     spread: float = 0.0
+    undefined: int = 0
+    first: str = ""
 
     def add(self, other: Agreement) -> None:
-        """Adds other rows."""
+        """Adds rows that follow."""
+        self.undefined, self.first = self.undefined + other.undefined, self.first or other.first
         if not other.rows:
             return
         total, apart = self.rows + other.rows, other.mean - self.mean
@@ -94,6 +101,17 @@ class Agreement:
         return (
             f"mean squared error {error:,.4g} (RMSE {math.sqrt(error):,.4g}) on {rows}; "
             f"always their mean, {self.mean:,.4g}, has {simple:,.4g}"
+        )
+
+    def format_warning(self) -> str | None:
+        """Says for how many rows there is no prediction; `None` if there is one for all."""
+        if not self.undefined:
+            return None
+        rows = f"{self.undefined:,} row{'' if self.undefined == 1 else 's'}"
+        return (
+            f"the model gives no finite number for {rows}, the first is {self.first}: no "
+            "prediction. A step may have no result for a value, such as log1p at -1 and below: put a clip "
+            "before it, or set data.columns.<name>.min to refuse such rows"
         )
 
     def dump(self) -> dict[str, Any]:

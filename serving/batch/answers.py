@@ -4,8 +4,8 @@ file, row     the raw file and the row in it, counted as dead letters count
 shard, record instead of these for stored records that do not say which rows they were made of
 <key>         columns of `data.key`, as they are in the row
 label         what the model was to learn of the row
-prediction    the class, by name if it has one, or the number
-probability_<class>   one column a class
+prediction    the class, by name if it has one, or the number; null where the model gives none
+probability_<class>   one column a class, null in the same rows
 
 Of several labels there are the last three for each, as `<label>/label` and so on.
 """
@@ -24,6 +24,7 @@ from preprocessing.sources.base import Rows
 from serving.batch.agreement import CLASS, NUMBER, Agreement, find_truth, is_number, measure
 
 LABEL, PREDICTION, PROBABILITY = "label", "prediction", "probability_"
+_CHANCES = "probabilities"  # as a model calls them
 PLACE, STORED = ("file", "row"), ("shard", "record")
 
 
@@ -58,16 +59,40 @@ def build_columns(
     """Returns the outputs of a model, `[rows, ...]` each, as columns by names of their own."""
     made: dict[str, pa.Array] = {}
     first = (CLASS, NUMBER)
+    unanswered = _find_unanswered(found)
     for name, values in sorted(found.items(), key=lambda item: (*first, item[0]).index(item[0])):
         if name == CLASS:
-            made[PREDICTION] = name_classes(values, classes)
-        elif name == "probabilities" and values.ndim == 2:
+            made[PREDICTION] = nulls.put_null(name_classes(values, classes), unanswered)
+        elif name == _CHANCES and values.ndim == 2:
             for number in range(values.shape[1]):
-                made[PROBABILITY + _name_class(number, classes)] = pa.array(values[:, number])
+                chances = nulls.put_null(pa.array(values[:, number]), unanswered)
+                made[PROBABILITY + _name_class(number, classes)] = chances
         else:
             taken = name in {*PLACE, *STORED, LABEL, *made}
-            made[f"output_{name}" if taken else name] = _convert_values(values)
+            column = _convert_values(values)
+            column = nulls.put_null(column, unanswered) if name == NUMBER else column
+            made[f"output_{name}" if taken else name] = column
     return made
+
+
+def find_undefined(found: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Returns the rows, bool `[rows]`, without a prediction, or with NaN in another output."""
+    undefined = _find_unanswered(found)
+    for values in found.values():
+        if np.issubdtype(values.dtype, np.floating):
+            undefined |= np.isnan(values).reshape(len(values), -1).any(axis=1)
+    return undefined
+
+
+def _find_unanswered(found: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Returns the rows for which the number, or a probability, is not finite: the class of such a
+    row is none that the model chose."""
+    unanswered = np.zeros(len(next(iter(found.values()), ())), bool)
+    for name in (NUMBER, _CHANCES):
+        if name in found and np.issubdtype(found[name].dtype, np.floating):
+            finite = np.isfinite(found[name]).reshape(len(unanswered), -1)
+            unanswered |= ~finite.all(axis=1)
+    return unanswered
 
 
 def select_label(found: Mapping[str, np.ndarray], label: str) -> dict[str, np.ndarray]:
@@ -120,7 +145,8 @@ def compare_labels(
     else:
         # As it is in the column: a float32 has fewer digits than the float64 it is compared as.
         shown = labels if is_number(labels.type) else pa.array(values)
-    agreement = measure(answered, found[answered][known], values[known])
+    compared = known & ~_find_unanswered(found)
+    agreement = measure(answered, found[answered][compared], values[compared])
     return nulls.put_null(shown, ~known), agreement
 
 
@@ -136,12 +162,15 @@ def render(found: pa.Table, rows: int) -> str:
         if name not in (*where, *chances):
             cells[name] = [_format_cell(value) for value in values[name]]
     if chances:
-        best = (max(row) for row in zip(*(values[name] for name in chances), strict=True))
+        rows = zip(*(values[name] for name in chances), strict=True)
+        best = (None if None in row else max(row) for row in rows)
         cells["probability"] = [_format_cell(value) for value in best]
     marks = [""] * head.num_rows
     if chances and LABEL in values and PREDICTION in values:
         pairs = zip(values[LABEL], values[PREDICTION], strict=True)
-        marks = ["" if label in (None, said) else "  wrong" for label, said in pairs]
+        marks = [
+            "" if None in (label, said) or label == said else "  wrong" for label, said in pairs
+        ]
     widths = [max(map(len, [name, *column])) for name, column in cells.items()]
     lines = [tuple(cells), *zip(*cells.values(), strict=True)]
     return "\n".join(

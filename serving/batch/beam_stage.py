@@ -150,8 +150,8 @@ class Predict(beam.DoFn):
         self, part: _Part, found: dict[str, np.ndarray]
     ) -> tuple[pa.Table, Mapping[str, Agreement]]:
         asked, good = self._asked, part.good
-        made = self._list_places(part)
-        made |= answers.build_keys(good.batch, asked.key, found)
+        places = self._list_places(part)
+        made = places | answers.build_keys(good.batch, asked.key, found)
         if not self._answering.goals:
             columns, agreement = self._compare(
                 good.batch,
@@ -160,13 +160,14 @@ class Predict(beam.DoFn):
                 label=self._answering.label,
                 classes=self._answering.classes,
             )
-            return pa.table(made | columns), {"": agreement}
+            return pa.table(made | columns), {"": _mark_undefined(agreement, found, places)}
         agreements = {}
         for name, (label, classes) in self._answering.goals.items():
             of_label = answers.select_label(found, name)
-            columns, agreements[name] = self._compare(
+            columns, agreement = self._compare(
                 good.batch, of_label, name, label=label, classes=classes
             )
+            agreements[name] = _mark_undefined(agreement, of_label, places)
             made |= {f"{name}/{column}": values for column, values in columns.items()}
         return pa.table(made), agreements
 
@@ -189,6 +190,17 @@ class Predict(beam.DoFn):
             if not known[name].sensitive:
                 made[answers.LABEL] = labels
         return made | answers.build_columns(found, classes), agreement
+
+
+def _mark_undefined(
+    agreement: Agreement, found: Mapping[str, np.ndarray], places: Mapping[str, pa.Array]
+) -> Agreement:
+    """Returns the agreement with how many rows have no prediction, and where the first is."""
+    rows = np.flatnonzero(answers.find_undefined(found))
+    if not len(rows):
+        return agreement
+    (_, file), (name, number) = ((key, x[int(rows[0])].as_py()) for key, x in places.items())
+    return dataclasses.replace(agreement, undefined=len(rows), first=f"{name} {number} of {file!r}")
 
 
 @dataclasses.dataclass

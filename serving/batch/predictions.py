@@ -209,6 +209,8 @@ def _write(
     for label, agreement in agreements.items():
         if line := agreement.format_line(export.classes_of(label or None)):
             print(f"{label}: {line}" if label else line)
+        if warning := agreement.format_warning():
+            print(f"warning: {label}: {warning}" if label else f"warning: {warning}")
 
 
 def _list_paths(asked: Asked) -> list[str]:

@@ -87,3 +87,14 @@ def test_parts_add_up_to_the_whole_also_as_json(kind):
 
 def test_without_labels_there_is_nothing_to_say():
     assert agreement.measure(CLASS, np.zeros(0, int), np.zeros(0, int)).format_line(None) is None
+
+
+def test_rows_without_a_prediction_are_counted_and_the_first_named():
+    assert Agreement().format_warning() is None
+    total = Agreement()
+    total.add(Agreement(undefined=2, first="row 7 of 'a.csv'"))
+    total.add(Agreement(undefined=1, first="row 9 of 'a.csv'"))
+    said = Agreement.load(total.dump()).format_warning()
+    assert said.startswith(
+        "the model gives no finite number for 3 rows, the first is row 7 of 'a.csv': no prediction"
+    )

@@ -147,3 +147,40 @@ def test_the_table_of_a_classifier_marks_what_is_wrong():
         "b.csv:4                cat       0.6250",
     ]
     assert len(answers.render(found, 1).splitlines()) == 2
+
+
+NAN = float("nan")
+
+
+def test_a_class_of_nan_probabilities_is_no_prediction():
+    chances = np.array([[0.25, 0.75], [NAN, NAN]], np.float32)
+    outputs = {"probabilities": chances, "class": np.array([1, 0])}
+    table = pa.table(answers.build_columns(outputs, CLASSES)).to_pylist()
+    assert table[0]["prediction"] == "cat"
+    assert table[1] == {"prediction": None, "probability_dog": None, "probability_cat": None}
+    labels = pa.array(["cat", "dog"])
+    shown, agreement = answers.compare_labels(
+        labels, Label(vocabulary=True), outputs, classes=CLASSES
+    )
+    assert shown.to_pylist() == ["cat", "dog"]
+    assert (agreement.rows, agreement.hits) == (1, 1)
+    places = {"file": ["a.csv"] * 2, "row": [2, 3], "label": ["cat", "dog"]}
+    shown = pa.table({**places, **{name: [row[name] for row in table] for name in table[0]}})
+    assert answers.render(shown, 5).splitlines()[2] == "a.csv:3    dog                         "
+
+
+@pytest.mark.parametrize("number", [NAN, float("inf")])
+def test_a_number_that_is_not_finite_is_no_prediction(number):
+    outputs = {"prediction": np.array([1.5, number], np.float32)}
+    assert answers.build_columns(outputs, None)["prediction"].to_pylist() == [1.5, None]
+    _, agreement = answers.compare_labels(pa.array([1.0, 2.0]), Label(), outputs, classes=None)
+    assert (agreement.rows, agreement.squares) == (1, 0.25)
+
+
+def test_a_vector_with_nan_is_undefined_and_keeps_its_items():
+    outputs = {
+        "item": np.array([[1, 2], [NAN, 3], [4, 5]], np.float32),
+        "text": np.array([b"a"] * 3),
+    }
+    assert answers.find_undefined(outputs).tolist() == [False, True, False]
+    assert answers.build_columns(outputs, None)["item"][2].as_py() == [4, 5]

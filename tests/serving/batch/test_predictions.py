@@ -178,3 +178,47 @@ def test_a_folder_that_cannot_be_made_is_a_line(classifier, rows, tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(errors.UsageError, match=r"cannot create folder '[^']*/file': "):
         _predict(classifier, rows(ROWS), str(tmp_path / "file" / "out.csv"))
+
+
+UNDEFINED = """
+name: undefined
+data:
+  source: csv
+  inputs: {train: {files: rows.csv}}
+  columns:
+    x: {type: float32, min: -5}
+    clicked: {type: int64, min: 0, max: 1}
+    dwell: {type: float32}
+  split: {eval: 0.2, test: 0.2}
+  shards: {train: 2}
+features:
+  x: {steps: [log1p, z_score]}
+label: {}
+labels:
+  clicked: {}
+  dwell: {task: regression}
+model: {name: mmoe, params: {experts: 2, hidden_units: [4], tower_units: [2]}}
+train: {steps: 20, batch_size: 32, optimizer: {name: adam, learning_rate: 0.1}}
+eval: {metric: clicked/auc, batch_size: 64}
+"""
+
+
+def test_a_row_of_which_the_model_makes_nan_has_no_prediction(tmp_path, capsys):
+    """Of several labels: each is null, and each has its warning."""
+    lines = [f"{n % 7},{n % 2},{n}" for n in range(300)]
+    table = "\n".join(["x,clicked,dwell", *lines, ""])
+    published = exports.publish_table(tmp_path, table, UNDEFINED)
+    (tmp_path / "new.csv").write_text("x,clicked,dwell\n3,1,2\n-3,1,2\n4,0,1\n-2,0,1\n")
+    capsys.readouterr()
+    where = _predict(published, str(tmp_path / "new.csv"), str(tmp_path / "out.jsonl"))
+    with open(where.path) as file:
+        lines = [json.loads(line) for line in file]
+    names = ("prediction", "probability_0", "probability_1")
+    answered = [f"clicked/{name}" for name in names] + ["dwell/prediction"]
+    assert all(lines[row][name] is None for name in answered for row in (1, 3))
+    assert all(lines[row][name] is not None for name in answered for row in (0, 2))
+    printed = capsys.readouterr().out
+    first = f"the first is row 3 of '{tmp_path}/new.csv': no prediction"
+    for label in ("clicked", "dwell"):
+        assert f"warning: {label}: the model gives no finite number for 2 rows, {first}" in printed
+    assert "on 2 rows with a label" in printed
