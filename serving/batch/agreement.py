@@ -110,8 +110,8 @@ class Agreement:
         rows = f"{self.undefined:,} row{'' if self.undefined == 1 else 's'}"
         return (
             f"the model gives no finite number for {rows}, the first is {self.first}: no "
-            "prediction. A step may have no result for a value, such as log1p at -1 and below: put a clip "
-            "before it, or set data.columns.<name>.min to refuse such rows"
+            "prediction. A step may have no result for a value, such as log1p at -1 and below: put "
+            "a clip before it, or set data.columns.<name>.min to refuse such rows"
         )
 
     def dump(self) -> dict[str, Any]:
