@@ -79,14 +79,20 @@ def find(run: RunFolder, kind: str) -> Export:
 
     Raises `UsageError` if there is none.
     """
+    result = run.read(run_folder.RESULT) or {}
     if kind == "best":
-        found = run.read(run_folder.BEST) or {}
+        # The result has it, too.
+        found = run.read(run_folder.BEST) or result.get("best") or {}
         path, sha256 = found.get("export"), found.get("sha256")
         replacement = found.get("replacement", {}).get("sha256")
     else:
-        found = run.read(run_folder.RESULT) or {}
-        path, sha256 = found.get("exports", {}).get(kind), found.get("sha256", {}).get(kind)
+        path, sha256 = result.get("exports", {}).get(kind), result.get("sha256", {}).get(kind)
         replacement = None
+    if not path and result:
+        raise errors.UsageError(
+            f"run {run.name!r}: has no {kind} export: eval.metric was not a finite number in any "
+            "evaluation. Take another with --export=final"
+        )
     if not path:
         raise errors.UsageError(
             f"run {run.name!r}: has no {kind} export yet; let it finish with "

@@ -183,11 +183,16 @@ class RunFolder:
 
 
 def find_saved_step(run: RunFolder) -> int | None:
-    """Returns the step of the newest checkpoint by TensorFlow's list of them, or `None`."""
+    """Returns the step of the newest checkpoint by TensorFlow's list of them, or `None`. If the
+    list is lost, or names one that is, it is that of the newest one there is."""
     path = storage.join(run.path, "checkpoint")
     text = storage.read_text(path) if storage.exists(path) else ""
     match = re.search(r'^model_checkpoint_path: ".*model\.ckpt-(\d+)"$', text, re.MULTILINE)
-    return int(match[1]) if match else None
+    if match and storage.exists(storage.join(run.path, f"model.ckpt-{match[1]}.index")):
+        return int(match[1])
+    names = [re.fullmatch(r"model\.ckpt-(\d+)\.index", n) for n in storage.listdir(run.path)]
+    there = [int(name[1]) for name in names if name]
+    return max(there, default=int(match[1]) if match else None)
 
 
 # What happened, for machines: see `run_record`.

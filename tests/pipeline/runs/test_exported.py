@@ -42,6 +42,19 @@ def test_without_an_export_it_says_how_to_get_one(tmp_path, kind):
         exported.find(RunFolder(str(tmp_path)), kind)
 
 
+def test_the_best_is_that_of_the_result_if_its_own_file_is_gone(classifier, tmp_path):
+    shutil.copytree(classifier.run.path, tmp_path / "moved")
+    run = RunFolder(str(tmp_path / "moved"))
+    before = exported.find(run, "best")
+    run.remove("best.json")
+    result = {**run.read("RESULT.json"), "best": classifier.run.read("best.json")}
+    run.write("RESULT.json", result)
+    assert exported.find(run, "best") == before
+    run.write("RESULT.json", {**result, "best": None})
+    with pytest.raises(errors.UsageError, match=r"has no best export: .* with --export=final$"):
+        exported.find(run, "best")
+
+
 def test_an_altered_export_is_refused(classifier, tmp_path):
     shutil.copytree(classifier.export.path, tmp_path / "60")
     altered = dataclasses.replace(classifier.export, path=str(tmp_path / "60"))

@@ -197,6 +197,17 @@ def test_the_saved_step_is_that_of_the_newest_checkpoint(tmp_path, text, step):
     assert run_folder.find_saved_step(RunFolder(str(tmp_path))) == step
 
 
+@pytest.mark.parametrize("text", [None, "", 'model_checkpoint_path: "model.ckpt-999"\n'])
+def test_the_saved_step_is_that_of_the_newest_there_is_without_a_list_of_use(tmp_path, text):
+    for name in ("model.ckpt-90.index", "model.ckpt-120.index", "model.ckpt-136.meta"):
+        (tmp_path / name).touch()
+    if text is not None:
+        (tmp_path / "checkpoint").write_text(text)
+    assert run_folder.find_saved_step(RunFolder(str(tmp_path))) == 120
+    (tmp_path / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-90"\n')
+    assert run_folder.find_saved_step(RunFolder(str(tmp_path))) == 90
+
+
 def test_signs_of_life_are_rarer_on_cloud_storage(tmp_path):
     here, remote = (RunFolder(path) for path in (str(tmp_path), "gs://bucket/run"))
     assert run_folder.beat_interval(remote) > 2 * run_folder.beat_interval(here)
