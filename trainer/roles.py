@@ -21,7 +21,7 @@ from pipeline.records import builds, in_place, manifest, quarantine, shard_check
 from pipeline.runs import evaluator_patience, fatal, run_folder, run_lock
 from pipeline.runs.run_folder import RunFolder
 from trainer import experiment
-from trainer.checkpoints import checkpoint_files, cleanup, saving
+from trainer.checkpoints import checkpoint_files, cleanup, repairing, saving
 from trainer.distribution import request_numbers, session_manager
 from trainer.exactly_once import changed_records
 from trainer.experiment import Process
@@ -124,7 +124,7 @@ def _warn(run: RunFolder, records: Source, reporter: Reporter) -> None:
     saved after the loss had become no number, and says so too."""
     diverged = storage.exists(storage.join(run.path, divergence.FOLDER))
     progress = _build_counter(reporter, "checking the newest checkpoint")
-    repaired = checkpoint_files.repair(run.path, finite=diverged, progress=progress)
+    repaired = repairing.repair(run.path, finite=diverged, progress=progress)
     for line in (*([repaired] if repaired else []), *quarantine.describe(records.left_out)):
         tf.get_logger().error(line)
         reporter.add_note(line)

@@ -33,3 +33,28 @@ def list_known_steps(folder: pathlib.Path) -> list[int]:
     """Returns the steps of the checkpoints that TensorFlow knows of, oldest first."""
     state = tf.train.get_checkpoint_state(str(folder))
     return [int(path.rpartition("-")[2]) for path in state.all_model_checkpoint_paths]
+
+
+def cut(path: pathlib.Path, size: int) -> None:
+    """Cuts a file off after `size` bytes."""
+    with path.open("r+b") as file:
+        file.truncate(size)
+
+
+def cut_data(prefix: str) -> None:
+    """Cuts the data of a checkpoint off."""
+    cut(pathlib.Path(f"{prefix}.data-00000-of-00001"), 200)
+
+
+def flip_data(prefix: str) -> None:
+    """Alters one bit of the data of a checkpoint."""
+    path = pathlib.Path(f"{prefix}.data-00000-of-00001")
+    content = bytearray(path.read_bytes())
+    content[100] ^= 1
+    path.write_bytes(content)
+
+
+def remove(prefix: str) -> None:
+    """Removes all files of a checkpoint."""
+    for path in pathlib.Path(prefix).parent.glob(f"{pathlib.Path(prefix).name}.*"):
+        path.unlink()

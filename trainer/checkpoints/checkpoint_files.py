@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import itertools
 import os
 import re
+import sys
 import time
 from collections.abc import Iterator
 
@@ -18,10 +18,8 @@ from pipeline import errors, storage
 from pipeline.runs import resuming, run_folder
 from pipeline.runs.run_folder import RunFolder
 from pipeline.storage import scratch
-from trainer.checkpoints import bundle, checkpoint_list
+from trainer.checkpoints import bundle, checkpoint_list, traces
 
-# In the run folder: checkpoints that could not be restored. Nothing deletes them.
-DAMAGED = "damaged"
 _GLOBAL_STEP = "global_step"  # GraphKeys.GLOBAL_STEP
 _LACKING = re.compile(r"\bKey (\S+) not found in checkpoint")
 _POLL, _PATIENCE = 0.5, 30.0  # seconds
@@ -41,23 +39,47 @@ def find_newest(model_dir: str) -> str | None:
 
 
 def find_intact(model_dir: str, wanted: str | None) -> list[str]:
-    """Returns what `find` does, proved to be whole. Raises `DataError` if one is damaged."""
+    """Returns what `find` does, proved to be whole; of the newest see `find_whole`. Raises
+    `DataError` if one is damaged."""
+    if wanted is None:
+        return [find_whole(model_dir)]
     found = find(model_dir, wanted)
     for path in found:
         problem = find_problem(path)
-        if problem is not None and wanted in (None, "all") and not storage.exists(f"{path}.index"):
+        if problem is not None and wanted == "all" and not storage.exists(f"{path}.index"):
             return find_intact(model_dir, wanted)  # deleted meanwhile, for a newer one
         if problem is not None:
-            raise errors.DataError(
-                f"checkpoint {path!r}: is damaged ({problem}). Remove it, or take another with "
-                f"--checkpoint; there are {', '.join(_find_existing(model_dir))}"
-            )
+            others = _find_existing(model_dir).items()
+            whole = [step for step, other in others if other != path and not find_problem(other)]
+            instead = f"Take another with --checkpoint: {', '.join(whole)}"
+            instead = instead if whole else "No other is whole; choose a new RUN="
+            raise errors.DataError(f"checkpoint {path!r}: is damaged ({problem}). {instead}")
     return found
+
+
+def find_whole(model_dir: str, *, contents: bool = True) -> str:
+    """Returns the newest checkpoint that is whole, as training would continue from it. Warns of
+    those that are passed over. Without `contents` looks at sizes alone.
+
+    Raises `UsageError` if the run has not saved any, and `DataError` if none is whole.
+    """
+    listed = checkpoint_list.read(model_dir)
+    kept, damaged = choose(model_dir, contents=contents)
+    if damaged and checkpoint_list.read(model_dir) != listed:
+        return find_whole(model_dir, contents=contents)  # a newer one was saved meanwhile
+    if not kept:
+        raise build_lost_error(model_dir, damaged) or build_missing_error(RunFolder(model_dir))
+    for path, problem in damaged.items():
+        print(
+            f"warning: checkpoint {path!r} is damaged ({problem}); taking {kept[0]!r}",
+            file=sys.stderr,
+        )
+    return kept[0]
 
 
 def find(model_dir: str, wanted: str | None) -> list[str]:
     """Returns the newest checkpoint, or that of a step, or the `best`, or `all` that are still
-    there. Raises `UsageError` if there is none.
+    there. Raises `UsageError` if there is none, and `DataError` if they are lost.
 
     Asynchronous workers train while one is saved: it may hold a later step than it is named after.
     """
@@ -65,7 +87,7 @@ def find(model_dir: str, wanted: str | None) -> list[str]:
         return [_find_best(model_dir)]
     kept = _find_existing(model_dir)
     if not kept:
-        raise build_missing_error(RunFolder(model_dir))
+        raise build_lost_error(model_dir, {}) or build_missing_error(RunFolder(model_dir))
     if wanted is None:
         return list(kept.values())[-1:]
     if wanted == "all":
@@ -87,16 +109,22 @@ def build_missing_error(run: RunFolder) -> errors.UsageError:
 
 
 def _find_existing(model_dir: str) -> dict[str, str]:
-    """Returns the checkpoints that are still there by the step in their name, the oldest first."""
-    listed = reversed(checkpoint_list.read(model_dir))
-    there = [path for path in listed if storage.exists(f"{path}.index")]
-    return {path.rpartition("-")[2]: path for path in there}
+    """Returns the checkpoints that are still there by the step in their name, the oldest first: of
+    the list, or if it names none of those that are there, all."""
+    listed = [p for p in checkpoint_list.read(model_dir) if storage.exists(f"{p}.index")]
+    return {path.rpartition("-")[2]: path for path in reversed(listed or _scan_folder(model_dir))}
 
 
 def _find_best(model_dir: str) -> str:
     run = RunFolder(model_dir)
-    path = (run.read(run_folder.BEST) or {}).get("checkpoint")
+    best = run.read(run_folder.BEST) or (run.read(run_folder.RESULT) or {}).get("best") or {}
+    path = best.get("checkpoint")
     if path is None or not storage.exists(storage.join(model_dir, f"{path}.index")):
+        if storage.exists(storage.join(model_dir, run_folder.RESULT)):
+            raise errors.UsageError(
+                f"run {run.name!r}: has ended, and its best checkpoint "
+                f"{'was not kept' if path is None else f'{path!r} is gone'}; take another"
+            )
         raise errors.UsageError(
             f"run {run.name!r}: has kept no best checkpoint yet; let it finish with "
             f"{resuming.command(run)}"
@@ -204,75 +232,6 @@ def keep_finite(model_dir: str, name: str) -> str | None:
     return None
 
 
-def repair(
-    model_dir: str, *, finite: bool = False, progress: bundle.Progress | None = None
-) -> str | None:
-    """Makes the list of checkpoints begin with one that is whole
-    (docs/tensorflow-pitfalls.md#interrupted-saves); and `finite`, if so.
-
-    Those that are passed over are moved to the folder `damaged/`, where nothing deletes them.
-    Returns one line about them, or `None` if the newest is whole or there is none. To be called by
-    the chief only, before any other process looks at a checkpoint. `progress` is called with
-    numbers of bytes read.
-
-    Raises `DataError` if there are some and none can be used: training would begin again, as it
-    does after a first save that was cut off; and `RetryableError`, with nothing changed, if one
-    cannot be read now.
-    """
-    listed = checkpoint_list.read(model_dir)
-    candidates = listed or _scan_folder(model_dir)
-    damaged: dict[str, str] = {}
-    for path in candidates:
-        problem = find_problem(path, finite=finite, progress=progress)
-        if problem is None:
-            break
-        damaged[path] = problem
-    if len(damaged) == len(candidates):
-        if damaged and _has_saved(model_dir):
-            every = "; ".join(f"checkpoint {p!r} is damaged ({damaged[p]})" for p in damaged)
-            raise errors.DataError(
-                f"{every}, and there is no other in {model_dir!r}. Choose a new RUN="
-            )
-        lines = _set_all_aside(damaged)
-        return f"{'; '.join(lines)}; starting from step 0" if lines else None
-    if listed and not damaged and checkpoint_list.is_relative(model_dir):
-        return None
-    # What was not read yet must at least have all its files, or it could not be listed.
-    for path in candidates[len(damaged) + 1 :]:
-        if (problem := find_problem(path, contents=False)) is not None:
-            damaged[path] = problem
-    what = "damaged" if _has_list(model_dir) else "missing"
-    lines = [] if listed else [f"the list of checkpoints in {model_dir!r} was {what}"]
-    lines += _set_all_aside(damaged)
-    checkpoint_list.write(model_dir, [path for path in candidates if path not in damaged])
-    return (
-        f"{'; '.join(lines)}; continuing from step {read_current_step(model_dir)}"
-        if lines
-        else None
-    )
-
-
-def _set_all_aside(damaged: dict[str, str]) -> list[str]:
-    """Moves damaged checkpoints to `damaged/`; returns a clause about each, with its problem."""
-    return [f"checkpoint {p!r} is damaged ({damaged[p]}){_set_aside(p)}" for p in damaged]
-
-
-def _set_aside(checkpoint: str) -> str:
-    """Moves what there is of a checkpoint to `damaged/`; returns what to say of it."""
-    folder, _, name = checkpoint.rpartition("/")
-    # The index first: without it the rest is not a checkpoint any more, if this is interrupted.
-    files = [file for file in storage.listdir(folder) if file.startswith(f"{name}.")]
-    if not files:
-        return ""
-    used = storage.listdir(storage.join(folder, DAMAGED))
-    free = next(n for n in itertools.count() if (f"{name}.{n}" if n else name) not in used)
-    kept = storage.join(folder, DAMAGED, f"{name}.{free}" if free else name)
-    storage.makedirs(kept)
-    for file in sorted(files, key=lambda file: not file.endswith(".index")):
-        storage.move(storage.join(folder, file), storage.join(kept, file))
-    return f", and was moved to {kept!r}"
-
-
 def _scan_folder(model_dir: str) -> list[str]:
     """Returns the checkpoints there are if the list of them is missing or cannot be read, the
     newest first: TensorFlow would take that for none."""
@@ -281,13 +240,49 @@ def _scan_folder(model_dir: str) -> list[str]:
     return [storage.join(model_dir, name) for _, name in reversed(found)]
 
 
-def _has_list(model_dir: str) -> bool:
-    return storage.exists(storage.join(model_dir, checkpoint_list.FILE_NAME))
+def choose(
+    model_dir: str,
+    *,
+    finite: bool = False,
+    contents: bool = True,
+    progress: bundle.Progress | None = None,
+) -> tuple[list[str], dict[str, str]]:
+    """Returns the checkpoints to continue from, and what is wrong with those that are passed over.
+
+    The first one is whole, by `find_problem`; those after it are older and have not been read.
+    Only if there is none in the list is one taken that is beside it: TensorFlow would take a list
+    that is missing for no checkpoints. Changes nothing.
+    """
+    damaged: dict[str, str] = {}
+    listed = checkpoint_list.read(model_dir)
+    for candidates in (listed, [p for p in _scan_folder(model_dir) if p not in listed]):
+        for at, path in enumerate(candidates):
+            problem = find_problem(path, finite=finite, contents=contents, progress=progress)
+            if problem is None:
+                return candidates[at:], damaged
+            damaged[path] = problem
+    return [], damaged
 
 
-def _has_saved(model_dir: str) -> bool:
-    """True if a save has ever got as far as the list: TensorFlow writes `.meta` after it."""
-    return _has_list(model_dir) or any(n.endswith(".meta") for n in storage.listdir(model_dir))
+def build_lost_error(model_dir: str, damaged: dict[str, str]) -> errors.DataError | None:
+    """Returns the error for a run in which no checkpoint is whole, or `None` if it has saved none:
+    a first save, of step 0, may have been cut off, and nothing is lost with it."""
+    step, told = traces.find_trained(model_dir)
+    # TensorFlow writes `.meta` after the list.
+    saved = storage.exists(storage.join(model_dir, checkpoint_list.FILE_NAME)) or any(
+        name.endswith(".meta") for name in storage.listdir(model_dir)
+    )
+    if damaged and (saved or step > 0):
+        every = "; ".join(f"checkpoint {p!r} is damaged ({damaged[p]})" for p in damaged)
+        return errors.DataError(
+            f"{every}, and there is no other in {model_dir!r}. Choose a new RUN="
+        )
+    if step > 0:
+        return errors.DataError(
+            f"{model_dir!r}: has no model.ckpt-*.index, though {told} tells of step {step:,}: its "
+            "checkpoints are lost. Bring their files back, or choose a new RUN="
+        )
+    return None
 
 
 def find_problem(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pathlib
-import shutil
 
 import pytest
 import tensorflow as tf
@@ -12,9 +11,8 @@ from pipeline import errors
 from pipeline.runs.run_folder import RunFolder
 from pipeline.storage import patience
 from tests.pipeline.read_faults import faults
-from tests.trainer.small_checkpoints import save
-from trainer.checkpoints import checkpoint_files, checkpoint_list
-from trainer.checkpoints.cleanup import Janitor
+from tests.trainer.small_checkpoints import cut, flip_data, remove, save
+from trainer.checkpoints import checkpoint_files, repairing
 
 
 def test_the_newest_is_found_and_its_step_read(tmp_path):
@@ -48,18 +46,13 @@ def test_without_checkpoints_training_begins_at_0(tmp_path):
     assert checkpoint_files.read_current_step(str(tmp_path / "absent")) == 0
 
 
-def _cut(path: pathlib.Path, size: int) -> None:
-    with path.open("r+b") as file:
-        file.truncate(size)
-
-
 damaged = pytest.mark.parametrize(
     "damage",
     [
-        lambda prefix: _cut(pathlib.Path(f"{prefix}.index"), 50),
-        lambda prefix: _cut(pathlib.Path(f"{prefix}.index"), 0),
+        lambda prefix: cut(pathlib.Path(f"{prefix}.index"), 50),
+        lambda prefix: cut(pathlib.Path(f"{prefix}.index"), 0),
         lambda prefix: pathlib.Path(f"{prefix}.index").write_bytes(b"x" * 300),
-        lambda prefix: _cut(pathlib.Path(f"{prefix}.data-00000-of-00001"), 4),
+        lambda prefix: cut(pathlib.Path(f"{prefix}.data-00000-of-00001"), 4),
         lambda prefix: pathlib.Path(f"{prefix}.data-00000-of-00001").unlink(),
     ],
     ids=["index cut", "index empty", "index altered", "data cut", "data gone"],
@@ -74,9 +67,50 @@ def test_one_that_is_damaged_is_not_chosen(tmp_path, damage):
     assert checkpoint_files.find_intact(folder, "3") == [early]
     for wanted in ("5", "all"):
         with pytest.raises(
-            errors.DataError, match=r"model\.ckpt-5': is damaged \(.*there are 3, 5, 12$"
+            errors.DataError,
+            match=r"model\.ckpt-5': is damaged \(.*\. Take another with --checkpoint: 3, 12$",
         ):
             checkpoint_files.find_intact(folder, wanted)
+
+
+@damaged
+def test_the_newest_that_is_damaged_is_passed_over_as_training_does(tmp_path, damage, capsys):
+    """And nothing is changed."""
+    folder, (_, early, newest) = str(tmp_path), save(tmp_path, 3, 5, 12)
+    damage(newest)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert checkpoint_files.find_intact(folder, None) == [early]
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"warning: checkpoint '{newest}' is damaged (")
+    assert line.endswith(f"); taking '{early}'")
+    assert checkpoint_files.find_whole(folder, contents=False) == early
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    assert repairing.repair(folder).endswith("continuing from step 5")
+
+
+@pytest.mark.parametrize("text", [None, "", "model_checkpo", 'model_checkpoint_path: "x-999"\n'])
+def test_without_a_list_of_use_the_newest_there_is_is_taken(tmp_path, text):
+    folder, paths = str(tmp_path), save(tmp_path, 3, 12)
+    (tmp_path / "checkpoint").unlink()
+    if text is not None:
+        (tmp_path / "checkpoint").write_text(text)
+    assert checkpoint_files.find(folder, None) == [paths[1]]
+    assert checkpoint_files.find_intact(folder, None) == [paths[1]]
+    assert checkpoint_files.find_intact(folder, "all") == paths
+    assert checkpoint_files.find_intact(folder, "3") == paths[:1]
+    flip_data(paths[1])
+    assert checkpoint_files.find_intact(folder, None) == paths[:1]
+
+
+def test_of_a_run_whose_checkpoints_are_lost_it_is_not_said_that_it_has_none_yet(tmp_path):
+    paths = save(tmp_path, 3, 12)
+    for path in paths:
+        remove(path)
+    for find in (checkpoint_files.find, checkpoint_files.find_intact):
+        with pytest.raises(errors.DataError, match=r"though checkpoint tells of step 12: its chec"):
+            find(str(tmp_path), "all")
+    with pytest.raises(errors.DataError, match=r"-12' is damaged .*-3' is damaged .*no other in"):
+        checkpoint_files.find_intact(str(tmp_path), None)
 
 
 def test_one_that_was_removed_is_none(tmp_path):
@@ -120,50 +154,16 @@ def test_one_without_a_global_step_is_an_error(tmp_path):
         checkpoint_files.read_step(path)
 
 
-def _cut_data(prefix: str) -> None:
-    _cut(pathlib.Path(f"{prefix}.data-00000-of-00001"), 200)
-
-
-def _flip_data(prefix: str) -> None:
-    path = pathlib.Path(f"{prefix}.data-00000-of-00001")
-    content = bytearray(path.read_bytes())
-    content[100] ^= 1
-    path.write_bytes(content)
-
-
-def _remove(prefix: str) -> None:
-    for path in pathlib.Path(prefix).parent.glob(f"{pathlib.Path(prefix).name}.*"):
-        path.unlink()
-
-
-def test_whole_checkpoints_are_left_as_they_are(tmp_path):
-    assert checkpoint_files.repair(str(tmp_path)) is None
-    paths = save(tmp_path, 3, 12)
-    assert checkpoint_files.repair(str(tmp_path)) is None
-    assert checkpoint_list.read(str(tmp_path)) == paths[::-1]
-    assert not (tmp_path / "damaged").exists()
-
-
-def test_a_list_with_absolute_paths_is_made_relative(tmp_path):
-    """TensorFlow's Saver writes them; a copy of the folder would use the original's."""
-    paths = save(tmp_path / "first", 3, 12)
-    assert not checkpoint_list.is_relative(str(tmp_path / "first"))
-    shutil.copytree(tmp_path / "first", tmp_path / "copy")
-    _cut_data(paths[1])
-    assert checkpoint_files.repair(str(tmp_path / "copy")) is None
-    assert tf.train.latest_checkpoint(str(tmp_path / "copy")) == f"{tmp_path}/copy/model.ckpt-12"
-
-
 @faults
 def test_one_that_cannot_be_read_now_is_not_damaged(open_to_all, monkeypatch, fault):
     folder = pathlib.Path(open_to_all)
     save(folder, 3, 12)
-    checkpoint_files.repair(open_to_all)
+    repairing.repair(open_to_all)
     before = {path.name: path.stat().st_ino for path in folder.iterdir()}
     monkeypatch.setattr(patience, "PATIENCE", 0.0)
     with fault(open_to_all):
         for read in (
-            checkpoint_files.repair,
+            repairing.repair,
             checkpoint_files.find_newest,
             checkpoint_files.read_current_step,
         ):
@@ -176,147 +176,25 @@ def test_one_that_cannot_be_read_now_is_not_damaged(open_to_all, monkeypatch, fa
     assert checkpoint_files.read_current_step(open_to_all) == 12
 
 
-@pytest.mark.parametrize("damage", [_cut_data, _flip_data, _remove])
-def test_a_damaged_newest_one_is_passed_over_and_reported(tmp_path, damage):
-    paths = save(tmp_path, 3, 12, 20)
-    damage(paths[2])
-    note = checkpoint_files.repair(str(tmp_path))
-    assert note is not None and note.startswith(f"checkpoint '{paths[2]}' is damaged (")
-    assert note.endswith("; continuing from step 12")
-    assert checkpoint_files.find_newest(str(tmp_path)) == paths[1]
-    state = tf.train.get_checkpoint_state(str(tmp_path))
-    assert list(state.all_model_checkpoint_paths) == paths[:2]
-    assert checkpoint_files.repair(str(tmp_path)) is None, "told once"
-
-
-def test_several_damaged_ones_are_passed_over(tmp_path):
-    paths = save(tmp_path, 3, 12, 20)
-    _cut_data(paths[2])
-    _flip_data(paths[1])
-    assert checkpoint_files.repair(str(tmp_path)).endswith("; continuing from step 3")
-
-
-def test_damaged_ones_are_kept_and_nothing_cleans_them_up(tmp_path):
-    """Though the same step is damaged twice."""
-    kept = []
-    for name in ("model.ckpt-12", "model.ckpt-12.1"):
-        (_, path) = save(tmp_path, 3, 12)
-        _flip_data(path)
-        contents = {file.name: file.read_bytes() for file in tmp_path.glob("model.ckpt-12.*")}
-        note = checkpoint_files.repair(str(tmp_path))
-        assert f"is wrong), and was moved to '{tmp_path}/damaged/{name}'; cont" in note
-        kept.append((tmp_path / "damaged" / name, contents))
-    for step in (20, 30, 40):
-        save(tmp_path, step)
-        Janitor(str(tmp_path), 1).open()
-        Janitor(str(tmp_path), 1).clean()
-    assert not list(tmp_path.glob("model.ckpt-3.*"))
-    for folder, contents in kept:
-        assert {file.name: file.read_bytes() for file in folder.iterdir()} == contents
-
-
-def test_an_older_one_that_lacks_a_file_is_not_listed_again_but_kept(tmp_path):
-    paths = save(tmp_path, 3, 12, 20)
-    pathlib.Path(f"{paths[0]}.data-00000-of-00001").unlink()
-    _cut_data(paths[2])
-    assert "model.ckpt-3' is damaged (" in checkpoint_files.repair(str(tmp_path))
-    assert checkpoint_list.read(str(tmp_path)) == [paths[1]]
-    assert (tmp_path / "damaged" / "model.ckpt-3" / "model.ckpt-3.index").exists()
-
-
-def test_with_all_damaged_training_does_not_begin_again(tmp_path):
-    paths = save(tmp_path, 3, 12)
-    for path in paths:
-        _cut_data(path)
-    before = sorted(path.name for path in tmp_path.iterdir())
-    with pytest.raises(errors.DataError, match=r"-12' is damaged .*-3' is damaged .*no other in"):
-        checkpoint_files.repair(str(tmp_path))
-    assert sorted(path.name for path in tmp_path.iterdir()) == before
-
-
 def test_the_newest_that_is_deleted_while_it_is_chosen_is_not_called_damaged(tmp_path, monkeypatch):
     """Training continues, and has saved another."""
     save(tmp_path, 3)
     check = checkpoint_files.find_problem
 
-    def checked_meanwhile(path):
+    def checked_meanwhile(path, **options):
         if path.endswith("-3"):
-            _remove(path)
+            remove(path)
             save(tmp_path, 12)
-        return check(path)
+        return check(path, **options)
 
     monkeypatch.setattr(checkpoint_files, "find_problem", checked_meanwhile)
     assert checkpoint_files.find_intact(str(tmp_path), None) == [f"{tmp_path}/model.ckpt-12"]
 
 
-@pytest.mark.parametrize("state", ["damaged", "missing"])
-def test_a_list_that_cannot_be_read_is_written_again(tmp_path, state):
-    """TensorFlow takes it for no checkpoints, and would begin again."""
-    paths = save(tmp_path, 3, 12)
-    if state == "damaged":
-        (tmp_path / "checkpoint").write_text("model_checkpoint_pa")
-    else:
-        (tmp_path / "checkpoint").unlink()
-    # Nothing is damaged but the list.
-    assert checkpoint_files.repair(str(tmp_path)) == (
-        f"the list of checkpoints in '{tmp_path}' was {state}; continuing from step 12"
-    )
-    assert checkpoint_files.find_newest(str(tmp_path)) == paths[1]
-    assert checkpoint_files.repair(str(tmp_path)) is None, "told once"
-
-
-def test_without_a_list_a_damaged_newest_one_is_passed_over(tmp_path):
-    paths = save(tmp_path, 3, 12)
-    (tmp_path / "checkpoint").unlink()
-    _flip_data(paths[1])
-    note = checkpoint_files.repair(str(tmp_path))
-    assert "was missing; checkpoint" in note and note.endswith("; continuing from step 3")
-    assert checkpoint_list.read(str(tmp_path)) == paths[:1]
-
-
-def test_without_a_list_and_with_all_damaged_training_does_not_begin_again(tmp_path):
-    for path in save(tmp_path, 3, 12):
-        _cut_data(path)
-    (tmp_path / "checkpoint").unlink()
-    before = sorted(path.name for path in tmp_path.iterdir())
-    with pytest.raises(errors.DataError, match=r"-12' is damaged .*-3' is damaged .*no other in"):
-        checkpoint_files.repair(str(tmp_path))
-    assert sorted(path.name for path in tmp_path.iterdir()) == before
-
-
-def _interrupt_first_save(folder: pathlib.Path) -> str:
-    """Leaves what a save does before TensorFlow writes the list, and then `.meta`."""
-    (path,) = save(folder, 0)
-    (folder / "checkpoint").unlink()
-    (folder / "model.ckpt-0.meta").unlink()
-    return path
-
-
-def test_a_first_save_that_was_cut_off_before_the_list_is_continued(tmp_path):
-    path = _interrupt_first_save(tmp_path)
-    assert checkpoint_files.repair(str(tmp_path)) == (
-        f"the list of checkpoints in '{tmp_path}' was missing; continuing from step 0"
-    )
-    assert checkpoint_files.find_newest(str(tmp_path)) == path
-
-
-def test_after_a_first_save_that_was_cut_off_training_begins_again(tmp_path):
-    """Nothing is lost with it."""
-    path = _interrupt_first_save(tmp_path)
-    _cut(pathlib.Path(f"{path}.index"), 50)
-    note = checkpoint_files.repair(str(tmp_path))
-    assert note.startswith(f"checkpoint '{path}' is damaged (")
-    assert note.endswith(
-        f", and was moved to '{tmp_path}/damaged/model.ckpt-0'; starting from step 0"
-    )
-    assert checkpoint_files.read_current_step(str(tmp_path)) == 0
-    assert checkpoint_files.repair(str(tmp_path)) is None, "told once"
-
-
 def test_a_pinned_one_stays_when_its_writer_deletes_it(tmp_path):
     (prefix,) = save(tmp_path, 7)
     with checkpoint_files.pin(prefix) as copy:
-        _remove(prefix)
+        remove(prefix)
         assert checkpoint_files.read_step(copy) == 7
     assert not (tmp_path / "pinned").exists()
     with pytest.raises(FileNotFoundError), checkpoint_files.pin(prefix):
@@ -343,7 +221,7 @@ def test_a_kept_one_is_whole_and_stays_when_its_writer_deletes_it(tmp_path):
     for prefix in (first, second, second):  # again: what is there may be half a copy
         kept = checkpoint_files.keep(prefix, folder)
         assert kept == prefix.replace("model", "kept/model")
-    _remove(second)
+    remove(second)
     assert checkpoint_files.read_step(kept) == 12
     checkpoint_files.keep_only(kept, folder)
     assert sorted(path.name for path in (tmp_path / "kept").iterdir()) == [
@@ -361,7 +239,7 @@ def test_the_best_is_chosen_unless_it_is_damaged(tmp_path, damage):
     (prefix,) = save(tmp_path, 7)
     kept = checkpoint_files.keep(prefix, str(tmp_path / "best"))
     RunFolder(str(tmp_path)).write("best.json", {"checkpoint": "best/model.ckpt-7"})
-    _remove(prefix)
+    remove(prefix)
     assert checkpoint_files.find_intact(str(tmp_path), "best") == [kept]
     damage(kept)
     with pytest.raises(errors.DataError, match=r"best/model\.ckpt-7': is damaged"):
@@ -374,6 +252,25 @@ def test_a_kept_one_does_not_change_with_its_step_saved_again(tmp_path):
     for path in tmp_path.glob("model.ckpt-7.*"):
         path.write_bytes(b"of another save")
     assert checkpoint_files.read_step(kept) == 7
+
+
+def test_the_best_is_that_of_the_result_if_its_own_file_is_gone(tmp_path):
+    (prefix,) = save(tmp_path, 7)
+    kept = checkpoint_files.keep(prefix, str(tmp_path / "best"))
+    result = {"final_step": 7, "best": {"checkpoint": "best/model.ckpt-7"}}
+    RunFolder(str(tmp_path)).write("RESULT.json", result)
+    assert checkpoint_files.find_intact(str(tmp_path), "best") == [kept]
+    remove(kept)
+    text = "has ended, and its best checkpoint 'best/model.ckpt-7' is gone; take another$"
+    with pytest.raises(errors.UsageError, match=text):
+        checkpoint_files.find_intact(str(tmp_path), "best")
+
+
+def test_if_no_other_is_whole_none_is_offered(tmp_path):
+    (prefix,) = save(tmp_path, 7)
+    flip_data(prefix)
+    with pytest.raises(errors.DataError, match=r"No other is whole; choose a new RUN=$"):
+        checkpoint_files.find_intact(str(tmp_path), "7")
 
 
 @pytest.mark.parametrize("content", [None, {"step": 12, "export": "export/best/12"}])
