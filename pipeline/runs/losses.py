@@ -12,24 +12,30 @@ from collections.abc import Iterable, Mapping
 from pipeline.cluster import topology
 from pipeline.config.strategy_table import STRATEGIES
 from pipeline.runs.accounts import Account
+from pipeline.runs.fallbacks import Fallback
 from pipeline.runs.launches import list_launches
 from pipeline.runs.run_record import RunRecord
 
 
 @dataclasses.dataclass(frozen=True)
 class Losses:
-    """Of launches that may have been asynchronous: `restarts` of lost processes, and earlier
-    launches that were `cut_off`. `unrecorded` is true if there were launches that the record does
-    not tell of."""
+    """Of launches that may have been asynchronous: `restarts` of lost processes that train or hold
+    parameters, earlier launches that were `cut_off`, and how often training `fell_back` to a
+    checkpoint that is not the newest. `unrecorded` is true if there were launches that the record
+    does not tell of."""
 
     restarts: int = 0
     cut_off: int = 0
     unrecorded: bool = False
+    fell_back: int = 0
 
 
-def find_losses(record: RunRecord | None, known: Iterable[Account]) -> Losses:
-    """Returns the losses of a run by its record, `None` if it cannot be read, and by the
-    accounts of its processes. What is not recorded counts as the worst that it can be."""
+def find_losses(
+    record: RunRecord | None, known: Iterable[Account], fallbacks: Iterable[Fallback] = ()
+) -> Losses:
+    """Returns the losses of a run by its record, `None` if it cannot be read, by the accounts of
+    its processes, and by its fall-backs. What is not recorded counts as the worst that it can be.
+    """
     known = list(known)
     if record is None:
         return Losses(unrecorded=True)
@@ -43,12 +49,20 @@ def find_losses(record: RunRecord | None, known: Iterable[Account]) -> Losses:
     any_risk = unknown > 0 or any(risky)
     restarts = 0
     for restart in record.restarts:
+        if restart.role == topology.EVALUATOR:
+            continue  # it applies nothing
         begun = [] if restart.time is None else [s for s in spans if s.began <= restart.time]
         restarts += risky[len(begun) - 1] if begun else any_risk
     # A lost record begins again; the accounts of its processes are still there.
     trained = [one for one in known if "step" in one.seconds]
     before = any(one.until < spans[0].began for one in trained) if spans else False
-    return Losses(restarts, unknown + cut_off, before and not unknown)
+    fell_back = set()
+    for one in fallbacks:
+        # The launch that it was in has saved nothing yet.
+        begun = [s for s in spans if s.began <= one.time]
+        at_risk = unknown > 0 or before or any(risky[: len(begun) - 1])
+        fell_back |= {one.newest} if at_risk or not begun else set()
+    return Losses(restarts, unknown + cut_off, before and not unknown, len(fell_back))
 
 
 def _may_be_asynchronous(strategy: str | None, counts: Mapping[str, int]) -> bool:

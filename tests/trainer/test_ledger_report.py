@@ -11,6 +11,7 @@ from pipeline import storage
 from pipeline.config import config_file
 from pipeline.runs import accounts, run_record
 from tests.trainer.commands import error_line
+from trainer.checkpoints import repairing
 
 REPORT = "trainer.ledger_report"
 
@@ -78,6 +79,38 @@ def test_a_run_that_was_launched_again(commands, finished, small_records, status
     title, *_, verdict = output.splitlines()
     assert title == f"run {run.name}, step 300, launch 2: records of split train"
     assert verdict.startswith(last)
+
+
+def test_a_run_that_continued_from_an_older_checkpoint(commands, finished, small_records):
+    """Of an asynchronous launch that ended in order; the one that falls back has no other."""
+    run = finished.copy(finished.path.parent / "older", 200, 300)
+    for strategy in ("parameter_server", "none"):
+        job = small_records.config(f"cluster.strategy={strategy}")
+        storage.write_text(run.config_path, config_file.dump(job))
+        record = run_record.begin(job, run)
+        record.status = "done"
+        run_record.write(run, record)
+    (finished.path.parent / "older" / "model.ckpt-300.index").unlink()
+    assert "continuing from step 200" in repairing.repair(run.path)
+    flags = (f"--storage={small_records.storage}", f"--run={run.name}")
+    *_, exact, caveat = commands.run(REPORT, *flags).splitlines()
+    assert exact == EXACT
+    assert caveat.startswith("training fell back to an older checkpoint once: one that was saved")
+
+
+def test_checkpoints_that_are_damaged_are_passed_over(commands, finished, small_records):
+    """As training would: one without its data is seen at once, others where they are read."""
+    folder = finished.path.parent / "passed-over"
+    run = finished.copy(folder, 200, 300)
+    data = folder / "model.ckpt-300.data-00000-of-00001"
+    data.write_bytes(bytes(data.stat().st_size))
+    flags = (f"--storage={small_records.storage}", f"--run={run.name}")
+    for problem in ("the checksum of ", f"{data} is missing"):
+        output = commands.run(REPORT, *flags)
+        assert "run passed-over, step 200: records of split train" in output
+        (line,) = re.findall(r"^warning: .*", output, re.MULTILINE)
+        assert problem in line and line.endswith(f"taking '{folder}/model.ckpt-200'")
+        data.unlink(missing_ok=True)
 
 
 def test_a_run_whose_record_was_damaged(commands, finished, small_records):

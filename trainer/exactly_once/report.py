@@ -143,6 +143,12 @@ def list_not_counted(found: losses.Losses) -> Iterator[str]:
             f"{' and '.join(what)}: a process that was killed may have applied its batch in flight "
             "without counting it, and then that was applied twice"
         )
+    if found.fell_back:
+        often = "once" if found.fell_back == 1 else f"{found.fell_back:,} times"
+        yield (
+            f"training fell back to an older checkpoint {often}: one that was saved while others "
+            "stepped may hold batches that it does not count, and then these were applied twice"
+        )
 
 
 def find_troubles(

@@ -8,6 +8,7 @@ from pipeline.config import config_file
 from pipeline.config.strategy_table import STRATEGIES
 from pipeline.runs import run_record
 from pipeline.runs.accounts import Account
+from pipeline.runs.fallbacks import Fallback
 from pipeline.runs.losses import Losses, find_losses
 from pipeline.runs.run_folder import RunFolder
 from pipeline.runs.run_record import Launch, Restart
@@ -40,8 +41,12 @@ def account(task="chief-0", after=5.0, *, seconds=None, ended=True):
     return Account(task=task, began=began, until=began + 32, seconds=seconds, ended=ended)
 
 
-def lost(time):
-    return Restart(role="worker", index=0, cause="killed", time=time)
+def lost(time, role="worker"):
+    return Restart(role=role, index=0, cause="killed", time=time)
+
+
+def fell_back(time, newest=20):
+    return Fallback(step=newest - 5, newest=newest, time=time)
 
 
 def test_a_launch_that_was_stopped_is_not_cut_off(tmp_path):
@@ -119,3 +124,32 @@ def test_a_record_that_was_lost_is_known_by_the_accounts_from_before(tmp_path):
     by_hand = account(after=8990.0)  # it began before the chief did
     assert find_losses(record, [by_hand]) == Losses()
     assert find_losses(None, []) == Losses(unrecorded=True)
+
+
+def test_an_evaluator_that_is_started_again_has_applied_nothing(tmp_path):
+    roles = ("evaluator", "worker", "evaluator", "ps", "chief")
+    record = make(tmp_path, restarts=[lost(BEGAN + 5, role) for role in roles])
+    assert find_losses(record, []) == Losses(restarts=3)
+    record.restarts = [lost(None, "evaluator")]
+    assert find_losses(record, []) == Losses()
+
+
+def test_a_fall_back_counts_if_an_earlier_launch_may_have_saved_it_while_others_stepped(tmp_path):
+    def find(*earlier, at=(BEGAN + 5,), **values):
+        record = make(tmp_path, *earlier, **values)
+        return find_losses(record, [], [fell_back(time) for time in at])
+
+    assert find(left("stopped"), strategy="none") == Losses(fell_back=1)
+    assert find(left("stopped")) == Losses(fell_back=1)
+    assert find(left("stopped", "parameter_server_sync")) == Losses()
+    assert find(left("stopped", "none", ALONE)) == Losses()
+    assert find(left("stopped", None)) == Losses(fell_back=1)
+    assert find(launches=2, strategy="none").fell_back == 1
+    moved = left("stopped").model_copy(update={"started": FIRST + 100})
+    assert find(left("stopped", "none", ALONE), moved, at=(FIRST + 105,)) == Losses()
+
+
+def test_fall_backs_that_are_told_of_twice_count_once(tmp_path):
+    record = make(tmp_path, left("stopped"))
+    found = [fell_back(BEGAN + 5), fell_back(BEGAN + 6), fell_back(BEGAN + 7, newest=30)]
+    assert find_losses(record, [], found) == Losses(fell_back=2)

@@ -297,6 +297,13 @@ def test_what_no_ledger_can_show_is_reported(found, what):
     assert line.startswith(f"{what}: a process that was killed may have applied its batch")
 
 
+@pytest.mark.parametrize(("times", "told"), [(1, "once"), (2, "2 times")])
+def test_fall_backs_are_reported(times, told):
+    first, last = report.list_not_counted(Losses(1, fell_back=times))
+    assert first.startswith("1 restart: ")
+    assert last.startswith(f"training fell back to an older checkpoint {told}: one that was saved")
+
+
 def test_nothing_is_reported_where_all_is_counted():
     assert not list(report.list_not_counted(Losses()))
 
