@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator
 
 from pipeline import errors, storage
-from pipeline.runs import resuming, run_folder
+from pipeline.runs import fallbacks, resuming, run_folder
 from pipeline.runs.run_folder import RunFolder
 from pipeline.storage import scratch
 from trainer.checkpoints import bundle, checkpoint_list, traces
@@ -63,17 +63,18 @@ def find_whole(model_dir: str, *, contents: bool = True) -> str:
 
     Raises `UsageError` if the run has not saved any, and `DataError` if none is whole.
     """
-    listed = checkpoint_list.read(model_dir)
+    listed, newest = checkpoint_list.read(model_dir), traces.find_saved(model_dir)
     kept, damaged = choose(model_dir, contents=contents)
     if damaged and checkpoint_list.read(model_dir) != listed:
         return find_whole(model_dir, contents=contents)  # a newer one was saved meanwhile
     if not kept:
         raise build_lost_error(model_dir, damaged) or build_missing_error(RunFolder(model_dir))
-    for path, problem in damaged.items():
-        print(
-            f"warning: checkpoint {path!r} is damaged ({problem}); taking {kept[0]!r}",
-            file=sys.stderr,
-        )
+    passed = [f"checkpoint {path!r} is damaged ({damaged[path]})" for path in damaged]
+    given_up = [one.newest for one in fallbacks.read(RunFolder(model_dir))]
+    if not passed and traces.read_step(kept[0]) < newest and newest not in given_up:
+        passed = [f"the checkpoint of step {newest:,} in {model_dir!r} is gone"]
+    for line in passed:
+        print(f"warning: {line}; taking {kept[0]!r}", file=sys.stderr)
     return kept[0]
 
 

@@ -102,6 +102,19 @@ def test_without_a_list_of_use_the_newest_there_is_is_taken(tmp_path, text):
     assert checkpoint_files.find_intact(folder, None) == paths[:1]
 
 
+def test_that_the_newest_is_gone_is_told_until_training_continues(tmp_path, capsys):
+    folder, paths = str(tmp_path), save(tmp_path, 3, 12)
+    RunFolder(folder).write("saved.json", {"steps": [3, 12]})
+    (tmp_path / "checkpoint").unlink()
+    remove(paths[1])
+    assert checkpoint_files.find_whole(folder) == paths[0]
+    line = f"warning: the checkpoint of step 12 in '{folder}' is gone; taking '{paths[0]}'\n"
+    assert capsys.readouterr().err == line
+    repairing.repair(folder)
+    assert checkpoint_files.find_whole(folder) == paths[0]
+    assert capsys.readouterr().err == ""
+
+
 def test_of_a_run_whose_checkpoints_are_lost_it_is_not_said_that_it_has_none_yet(tmp_path):
     paths = save(tmp_path, 3, 12)
     for path in paths:
