@@ -17,6 +17,7 @@ from pipeline.config.splits import SplitName
 from preprocessing.arrow import arrow_types, cast, image_values, lists
 from preprocessing.rows import rules
 from preprocessing.rows.split import assign
+from preprocessing.sources import csv_numbers
 from preprocessing.sources.base import Letter, Rows
 
 # Characters of a value that a letter shows, and of one that a row may be corrected with.
@@ -139,6 +140,8 @@ def _write_letter(rows: Rows, row: int, name: str, *, reason: str, data: config.
     if column.type == "image" and isinstance(raw, bytes):
         raw = image_values.describe(raw)
     shown: object = _to_json(raw) if isinstance(raw, bytes | list) else raw
+    if data.source == "csv" and isinstance(raw, bytes):
+        shown = csv_numbers.restore_marks(str(shown), column, data.csv)
     shown = _abbreviate(shown) if isinstance(shown, str | list) else shown
     if column.sensitive and reason != "missing":
         shown = REDACTED

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline import config
+from pipeline.config.column_config import JSON
 from preprocessing.arrow import lists, number_texts
 
 # Decimal marks and what stands between groups, the plainest first; of those that read as much, in
@@ -49,6 +50,15 @@ def normalize(array: pa.Array, rules: config.Csv) -> pa.Array:
     for old, new in ((".", "\0"), (rules.decimal, "."), ("\0", rules.decimal)):
         array = pc.replace_substring(array, old, new)
     return array
+
+
+def restore_marks(text: str, column: config.Column, rules: config.Csv) -> str:
+    """Returns a text of a column as the file has it: with the marks that `normalize` and
+    `normalize_lists` have exchanged, without separators between groups of digits."""
+    separator = column.separator if column.list else None
+    if column.type not in ("int64", "float32") or separator in (JSON, ".", rules.decimal):
+        return text
+    return text.translate(str.maketrans(f".{rules.decimal}", f"{rules.decimal}."))
 
 
 def normalize_lists(array: pa.Array, rules: config.Csv, separator: str) -> pa.Array:

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from preprocessing import sources
 from preprocessing.rows import validate
 from preprocessing.sources import base
 from tests.preprocessing import tables
@@ -286,3 +287,32 @@ def test_what_is_no_list_of_the_type_is_named():
         (3, "type", "is '[1.5]', not a list of int64"),
         (4, "json", "is '7', no JSON array of single values, such as [1, 2]"),
     ]
+
+
+def test_letters_show_numbers_with_the_marks_of_the_file(tmp_path):
+    """A text with a point, which is no number of a file with a decimal comma, and others."""
+    prices = {"type": "float32", "list": True, "max_items": 3, "separator": "|"}
+    columns = {
+        "count": {"type": "int64"},
+        "size": {"type": "float32", "max": 9},
+        "prices": prices,
+        "name": {"type": "string", "max_length": 2},
+    }
+    rows = (
+        "1.5;1,5;1;a",
+        "1,5;1,5;1;a",
+        "1;1.5;1;a",
+        "1;1.009,5;1;a",
+        "1;1;1,5|2.5;a",
+        "1;1;1;1.5",
+    )
+    (tmp_path / "in.csv").write_text("\n".join(["count;size;prices;name", *rows, ""]))
+    rules = {"delimiter": ";", "decimal": ",", "thousands": "."}
+    data = tables.make_config(tmp_path / "in.csv", columns, label="count", csv=rules).data
+    source = sources.choose(data)
+    [found] = [part for chunk in source.plan("train") for part in source.read(chunk)]
+    letters = validate.enforce(found, data, "train").letters
+    values = ["1.5", "1,5", "1.5", "1009,5", "1,5|2.5", "1.5"]
+    assert [letter.value for letter in letters] == values
+    assert letters[0].problem == "is '1.5', not int64"
+    assert letters[3].problem == "is 1009,5, allowed is 9 or less"
