@@ -110,6 +110,8 @@ def print_what_is_read(data: config.Data, chunks: list[Chunk], source: Source) -
         print(f"reading {rows}{split} {'in place,' if data.in_place else 'from'} {paths}")
     size = sum(storage.size(file.path) for file in source.files())
     print(f"{figures.size(size)} in all", flush=True)
+    for remark in source.remarks:
+        print(f"warning: {remark}", flush=True)
 
 
 def print_up_to_date(found: manifest.Manifest, folder: str) -> None:

@@ -126,6 +126,11 @@ class Corrected(base.Source):
         """Returns the raw files and the file of corrections."""
         return [*self._source.files(), base.RawFile(FILE_NAME, self._path)]
 
+    @property
+    def remarks(self) -> list[str]:
+        """Returns those of the source."""
+        return self._source.remarks
+
     def hash_changes(self) -> str:
         """Returns a hash of the corrections as they were read."""
         return self._changes

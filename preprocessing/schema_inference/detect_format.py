@@ -84,10 +84,7 @@ def sniff(path: str, *, has_header: bool | None = None) -> Guess:
     if SOURCES[guess.source].in_folders:
         for name in partitions.find_common(found):
             if name in guess.kinds:
-                guess.remarks.append(
-                    f"{name!r} is in the names of folders and in the files: that of the files is "
-                    "read. Rename one of the two to have both"
-                )
+                guess.remarks.append(partitions.describe_both(name))
             elif name not in guess.left_out:
                 guess.kinds[name] = KINDS
     for name in [name for name in guess.kinds if len(name) > _NAME]:

@@ -222,6 +222,11 @@ class Source(abc.ABC):
         and lacks what it does not have."""
         return None
 
+    @property
+    def remarks(self) -> list[str]:
+        """Returns what may be wrong with the files, each to follow "warning: "."""
+        return []
+
     def hash_changes(self) -> str:
         """Returns a hash of what was changed in the rows of the files as they are read, if any."""
         return ""

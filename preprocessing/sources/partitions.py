@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -69,23 +69,64 @@ def wrap(make: Callable[[config.Data], base.Source], data: config.Data) -> base.
         found = [file for split in sorted(data.inputs) for file in files.find(data, split)]
     except errors.DataError:  # which the source will say when it reads
         return make(data)
-    named = [name for name in find_common(file.path for file in found) if name in data.columns]
-    if named and (data.source != "csv" or data.csv.header):
-        own = make(data).read_names(found[0]) or ()
-        named = [name for name in named if name not in own]
-    rest = {name: column for name, column in data.columns.items() if name not in named}
-    if not named or not rest:
+    paths = [file.path for file in found]
+    somewhere = {name for path in paths for name in read_columns(path) if name in data.columns}
+    if not somewhere:
         return make(data)
-    return Partitioned(make(data.model_copy(update={"columns": rest})), data, tuple(named))
+    own: tuple[str, ...] = ()
+    if data.source != "csv" or data.csv.header:
+        own = make(data).read_names(found[0]) or ()
+    named = [name for name in find_common(paths) if name in somewhere and name not in own]
+    rest = {name: column for name, column in data.columns.items() if name not in named}
+    if not rest:
+        return make(data)
+    source = make(data.model_copy(update={"columns": rest}))
+    return Partitioned(source, data, tuple(named), paths=paths, own=somewhere.intersection(own))
+
+
+def describe_both(name: str) -> str:
+    """Returns a remark on a column that is in the names of folders and in the files."""
+    return (
+        f"{name!r} is in the names of folders and in the files: that of the files is read. Rename "
+        "one of the two to have both"
+    )
 
 
 class Partitioned(base.Source):
-    """A source whose files have some `columns` in their paths."""
+    """A source whose files have some `columns` in their `paths`. Of the columns that only some
+    paths have, and of `own` ones, which the first file has itself, the files are read."""
 
-    def __init__(self, source: base.Source, data: config.Data, columns: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        source: base.Source,
+        data: config.Data,
+        columns: tuple[str, ...],
+        *,
+        paths: Sequence[str],
+        own: Collection[str],
+    ) -> None:
         super().__init__(data)
         self.sizes = source.sizes
         self._source, self._columns = source, columns
+        self._first, self._own = paths[0], sorted(own)
+        # Of each column that only some paths have: the first that has it, and the first without.
+        self._partly: dict[str, tuple[str, str]] = {}
+        every = [(path, read_columns(path)) for path in paths]
+        for name in dict.fromkeys(name for _, found in every for name in found):
+            lacking = next((path for path, found in every if name not in found), None)
+            if name in data.columns and name not in own and lacking is not None:
+                path = next(path for path, found in every if name in found)
+                self._partly[name] = path, lacking
+
+    @property
+    def remarks(self) -> list[str]:
+        """Returns what is read from the files although folders are called like it."""
+        partly = (
+            f"{name!r} is in the names of folders, as of {path!r}, but not of {lacking!r}: that of "
+            "the files is read"
+            for name, (path, lacking) in self._partly.items()
+        )
+        return [*map(describe_both, self._own), *partly]
 
     def files(self) -> list[base.RawFile]:
         """Returns the files of the source."""
@@ -97,8 +138,38 @@ class Partitioned(base.Source):
         return None if own is None else (*own, *self._columns)
 
     def plan(self, split: SplitName) -> list[base.Chunk]:
-        """Cuts as the source does."""
-        return self._source.plan(split)
+        """Cuts as the source does. Raises `MissingColumn`, which says if folders have it."""
+        try:
+            return self._source.plan(split)
+        except base.MissingColumn as error:
+            raise self._explain(error) from None
+
+    def _explain(self, error: base.MissingColumn) -> base.MissingColumn:
+        """Returns the error of a file that lacks a column, in terms of the folders if they have
+        it."""
+        name = error.name
+        owner = self._first if name in self._own else None
+        if name in self._partly:
+            path, lacking = self._partly[name]
+            if name not in (self._source.read_names(base.RawFile(lacking, lacking)) or ()):
+                hint = (
+                    f": no folder of its path is {name}=..., as of {path!r}. Move it, or leave it"
+                )
+                return base.MissingColumn(lacking, name, f"{hint} out")
+            owner = lacking
+        if owner is None:
+            return error
+        hint = (
+            f" in the file. {owner!r} has it itself, and then the folder {name}=... of no file "
+            "counts: remove or rename it in one of the two"
+        )
+        return base.MissingColumn(error.path, name, hint)
+
+    def read_rest(self, letter: base.Letter, changed: Collection[str]) -> base.Rows:
+        """Returns what the source does, unless columns of the path would be missing."""
+        if self._columns:
+            return super().read_rest(letter, changed)
+        return self._source.read_rest(letter, changed)
 
     def read(self, chunk: base.Chunk) -> Iterator[base.Rows]:
         """Yields rows as the source does, with text in the columns of the path."""

@@ -37,6 +37,11 @@ class Together(base.Source):
         """Returns the columns that a file says it has."""
         return self._source.read_names(file)
 
+    @property
+    def remarks(self) -> list[str]:
+        """Returns those of the source."""
+        return self._source.remarks
+
     def hash_changes(self) -> str:
         """Returns what the source does."""
         return self._source.hash_changes()

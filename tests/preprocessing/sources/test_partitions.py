@@ -9,6 +9,7 @@ import pytest
 from pipeline import errors
 from pipeline.source_table import SOURCES
 from preprocessing import sources
+from preprocessing.build import job as preprocessing
 from preprocessing.rows import validate
 from preprocessing.schema_inference import detect_format, profile
 from preprocessing.sources import partitions
@@ -88,6 +89,7 @@ def test_what_a_file_has_itself_is_read_from_there(tmp_path):
     source = sources.choose(_config(folder / "a.csv", "csv").data)
     (rows,) = source.read(source.plan("train")[0])
     assert rows.batch["day"].to_pylist() == [b"file"]
+    assert source.remarks == [partitions.describe_both("day")]
     (said,) = detect_format.sniff(str(folder / "a.csv")).remarks
     assert said.startswith("'day' is in the names of folders and in the files: that of the files")
 
@@ -97,8 +99,44 @@ def test_a_column_that_not_all_paths_have_is_missing(tmp_path):
     (tmp_path / "lake" / "day=x").mkdir()
     (tmp_path / "lake" / "day=x" / "b.csv").write_text("id,label\n1,0\n")
     source = sources.choose(_config(tmp_path / "lake" / "**" / "*.csv", "csv").data)
-    with pytest.raises(errors.DataError, match="column 'hour' of the config is missing"):
+    line = r"'[^']*day=x/b\.csv': column 'hour' of the config is missing: no folder of its path is "
+    with pytest.raises(errors.DataError, match=line + r"hour=\.\.\., as of '[^']*hour=\S+\.csv'"):
         source.plan("train")
+
+
+def test_rows_that_have_no_column_for_some_folders_are_remarked(tmp_path):
+    """Where each row says which columns it has, the folders of some files count for none."""
+    _write(tmp_path / "lake", "jsonl")
+    (tmp_path / "lake" / "day=x").mkdir()
+    (tmp_path / "lake" / "day=x" / "b.jsonl").write_text('{"id": 1, "label": 0}\n')
+    source = sources.choose(_config(tmp_path / "lake" / "**" / "*.jsonl", "jsonl").data)
+    [remark] = source.remarks
+    assert remark.startswith("'hour' is in the names of folders, as of ")
+    assert remark.endswith("day=x/b.jsonl': that of the files is read")
+
+
+@pytest.mark.parametrize("owner", ["h=7", "x"])
+def test_a_column_that_one_file_has_itself_is_named_with_that_file(tmp_path, owner):
+    for name, header, row in ((owner, "id,label,h", "1,0,9"), ("h=8", "id,label", "2,1")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a.csv").write_text(f"{header}\n{row}\n")
+    columns = {name: {"type": "int64"} for name in ("id", "label", "h")}
+    source = sources.choose(tables.make_config(tmp_path / "*" / "a.csv", columns).data)
+    with pytest.raises(errors.DataError) as found:
+        source.plan("train")
+    assert str(found.value) == (
+        f"'{tmp_path}/h=8/a.csv': column 'h' of the config is missing in the file. "
+        f"'{tmp_path}/{owner}/a.csv' has it itself, and then the folder h=... of no file counts: "
+        "remove or rename it in one of the two"
+    )
+
+
+def test_preprocessing_warns_of_a_column_that_folders_and_files_have(tmp_path, capsys):
+    (tmp_path / "day=folder").mkdir()
+    rows = "".join(f"{n},file,2,{n % 2}\n" for n in range(60))
+    (tmp_path / "day=folder" / "a.csv").write_text("id,day,hour,label\n" + rows)
+    preprocessing.run(_config(tmp_path / "*" / "a.csv", "csv"), str(tmp_path))
+    assert f"warning: {partitions.describe_both('day')}\n" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("kind", KINDS)
