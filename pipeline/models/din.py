@@ -27,6 +27,13 @@ class Din(Layers):
     attention_units: Annotated[tuple[Positive, ...], pydantic.Field(min_length=1)] = (36,)
     """Units of each hidden layer of that small network. Only for `attention`."""
 
+    @pydantic.model_validator(mode="after")
+    def _check_attention(self) -> Din:
+        units = type(self).model_fields["attention_units"].default
+        if self.reduction != "attention" and self.attention_units != units:
+            raise ValueError(f"attention_units are for reduction: attention, not {self.reduction}")
+        return self
+
     def item_width(self, size: int) -> int:
         """The vector, and what stands next to each other for `attention`, or the gates of `gru`."""
         return size * {"attention": 1 + 4, "gru": 1 + 3}.get(self.reduction, 1)
