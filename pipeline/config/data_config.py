@@ -30,7 +30,8 @@ class Csv(Section):
     """Unquoted texts that stand for a missing value."""
     quoted_missing: bool = False
     """Whether they do in quotes, too, as pandas and readr have it; the empty text does so among
-    numbers and dates anyway. `make schema` sets it where all values are in quotes."""
+    numbers and dates anyway. In a column of lists `""` is an empty list. `make schema` sets it
+    where all values are in quotes."""
     decimal: Literal[".", ","] = "."
     """Decimal mark of numbers."""
     thousands: Literal["", ".", ",", "'", " "] = ""
@@ -117,9 +118,10 @@ class Data(Section):
     columns: dict[str, Column]
     """The columns of a record, by name. Other columns of the raw data are not read."""
     label: str
-    """The column to predict. With [`labels`](#labelsname), the first; may be left out."""
+    """The column to predict. With [`labels`](#labelsname), one of these. Not set: the first."""
     labels: tuple[str, ...] = ()
-    """All columns to predict. Do not write it: it follows from [`labels`](#labelsname)."""
+    """All columns to predict. Do not write it: it follows from [`labels`](#labelsname), and is
+    nothing else."""
     key: tuple[str, ...] = ()
     """Columns that identify a row together; a second row with the same key becomes a dead letter.
     The key decides the row's place in the records. Empty: the content of the row does."""

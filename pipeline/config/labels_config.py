@@ -66,7 +66,7 @@ def with_labels_in_data(tree: Any) -> Any:
     if not isinstance(labels, dict) or not labels:
         return tree
     names = [str(name) for name in labels]
-    return {**tree, "data": {"label": names[0], **tree["data"], "labels": names}}
+    return {**tree, "data": {"label": names[0], "labels": names, **tree["data"]}}
 
 
 def view(job: Any, name: str) -> Any:
@@ -94,6 +94,11 @@ def check(job: Any) -> None:
         raise ValueError(
             f"data.label: {job.data.label!r} is not one of labels: {', '.join(job.labels)}; leave "
             "it out, and it is the first"
+        )
+    if job.data.labels != tuple(job.labels):
+        raise ValueError(
+            f"data.labels: [{', '.join(job.data.labels)}] is not what labels has: "
+            f"{', '.join(job.labels)}; leave it out, and it follows from labels"
         )
     if len(job.labels) < 2:
         raise ValueError(f"labels: has one column only; write data.label: {job.data.label} instead")

@@ -53,6 +53,12 @@ def test_a_config_that_was_written_is_read_again():
     assert config_file.validate(job.model_dump(mode="json"), where="again") == job
 
 
+def test_labels_of_data_that_differ_from_labels_are_refused():
+    line = r"data\.labels: \[dwell\] is not what labels has: clicked, bought, dwell; leave it out"
+    with pytest.raises(errors.UsageError, match=line):
+        _job(data={"labels": ["dwell"]})
+
+
 def test_a_job_of_one_label_is_as_before():
     tree = _job().model_dump(mode="json")
     tree |= {"labels": {}, "eval": {}, "model": {"name": "linear"}}
