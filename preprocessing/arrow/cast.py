@@ -38,7 +38,7 @@ def convert(array: pa.Array, column: config.Column) -> tuple[pa.Array, list[Faul
     become the texts that are allowed, or true and false. A list is
     null if one of its items is at fault; its faults may also be `quotes` (a separator is inside
     quotes), `json` (a text is no array of single values) and `item` (one that is equal to what
-    stands for none).
+    stands for none). An item that `on_longer` will cut off is not at fault, and may be null here.
     """
     target = arrow_types.arrow_type(column)
     if pa.types.is_dictionary(array.type):
@@ -115,12 +115,16 @@ def _convert_lists(array: pa.Array, column: config.Column) -> tuple[pa.Array, li
     if column.type == "float32":
         found.append(("finite", _find_not_finite(items)))
     found.append(("item", _find_stand_ins(items, column)))
+    if column.on_longer != "reject" and sizes.max(initial=0) > (column.max_items or 0):
+        last = column.on_longer == "keep_last"
+        kept = lists.find_kept(sizes, column.max_items or 0, last=last)
+        found = [(reason, bad & kept) for reason, bad in found]
     faults += [(reason, lists.find_rows_with(bad, sizes)) for reason, bad in found]
     faults = [(reason, bad) for reason, bad in faults if bad.any()]
     for _, bad in faults:
         there = there & ~bad
-    kept = items.filter(pa.array(np.repeat(there, sizes)))
-    return lists.build(kept, np.where(there, sizes, 0), there), faults
+    items = items.filter(pa.array(np.repeat(there, sizes)))
+    return lists.build(items, np.where(there, sizes, 0), there), faults
 
 
 def _drop_views(array: pa.Array) -> pa.Array:

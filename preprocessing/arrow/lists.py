@@ -168,8 +168,14 @@ def shorten(
     longer = sizes > most
     if not longer.any():
         return array, longer
+    kept = array.flatten().filter(pa.array(find_kept(sizes, most, last=last)))
+    return build(kept, np.minimum(sizes, most), is_there(array)), longer
+
+
+def find_kept(sizes: np.ndarray, most: int, *, last: bool = False) -> np.ndarray:
+    """Returns `[items]` bool, which items of lists of `sizes` `[rows]` are among the first `most`
+    of their row, or the last."""
     places = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     if last:
         places = np.repeat(sizes, sizes) - 1 - places
-    kept = array.flatten().filter(pa.array(places < most))
-    return build(kept, np.minimum(sizes, most), is_there(array)), longer
+    return np.asarray(places < most)

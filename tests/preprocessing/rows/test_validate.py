@@ -253,6 +253,33 @@ def test_rules_are_held_to_each_item():
     assert good.truncated == {"seen": 1}  # what is cut off breaks no rule
 
 
+@pytest.mark.parametrize("cut", [-1, None, 2**63, "x", ""])
+def test_an_item_that_is_cut_off_need_not_be_one(cut):
+    """Whether the file has arrays or texts; a kept one must be one."""
+    items = [7, 2, cut]
+    if isinstance(cut, str) or cut == 2**63:
+        items = [item if item is None else str(item) for item in items]
+    good = _listed((["a"], items, 0))
+    assert good.batch["seen"].to_pylist() == [[7, 2]] and good.truncated == {"seen": 1}
+    good = _listed((["a"], items[::-1], 0), on_longer="keep_last")
+    assert good.batch["seen"].to_pylist() == [[2, 7]]
+    [letter] = _listed((["a"], items[::-1], 0)).letters
+    assert letter.column == "seen"
+
+
+def test_texts_that_are_cut_off_need_not_be_items():
+    declared = {
+        **LISTS,
+        "tags": {"type": "string", "list": True, "max_items": 2, "on_longer": "truncate"},
+    }
+    data = tables.make_config("x", declared).data
+    texts = pa.array(["a|b|", "a|b|c\0", "a||b"])
+    batch = pa.record_batch([texts, pa.array([[1]] * 3), pa.array([0] * 3)], list(LISTS))
+    good = validate.enforce(base.Rows(batch), data, "train")
+    assert good.batch["tags"].to_pylist() == [["a", "b"]] * 2
+    assert [(letter.row, letter.reason) for letter in good.letters] == [(2, "item")]
+
+
 def test_a_row_that_is_rejected_is_not_counted_as_truncated():
     assert _listed((["a", "b", "c"], [1, 2, 3], 0), (["a"], [1], 0)).truncated == {"seen": 0}
 
