@@ -63,7 +63,7 @@ class Display:
         self._stream = sys.stdout if stream is None else stream
         self._make_progress = progress
         self._progress: Progress | None = None
-        self._first_step = 0
+        self._first_step, self._is_measured = 0, False
         self._area = LiveArea(self._stream)
         self._roles = RoleLines(self._area)
         self._evaluated: float | None = None
@@ -95,6 +95,8 @@ class Display:
 
     def _show_training(self, training: list[Status]) -> None:
         step = max(status.step or 0 for status in training)
+        making_steps = [status for status in training if status.state not in _BETWEEN_STEPS]
+        measured = bool(_list_rates(making_steps))
         known = [status.max_steps for status in training if status.max_steps is not None]
         self._max_steps = max(known, default=self._max_steps)
         if self._max_steps is None and not self._is_script:
@@ -107,11 +109,13 @@ class Display:
                 stream=self._stream,
                 area=self._area,
             )
-            self._first_step = step
+            self._first_step, self._is_measured = step, False
             self._progress.begin_at(step)
-        elif self._progress.done == self._first_step < step:
-            # How long it takes until there is a first step says nothing of the others.
+        elif self._progress.done == self._first_step < step or (measured and not self._is_measured):
+            # How long it takes until there is a first step says nothing of the others; nor do the
+            # steps before the first that processes have measured, in examples/s.
             self._progress.begin_at(step)
+        self._is_measured |= measured
         if self._is_script:
             over = all(s.state in run_folder.ENDED for s in training)
         else:  # before its last step, too: it was asked to stop, or found a reason
@@ -186,6 +190,10 @@ def _trains(task_name: str) -> bool:
     return task_name.rpartition("-")[0] in topology.TRAINING_ROLES
 
 
+def _list_rates(training: list[Status]) -> list[float]:
+    return [s.examples_per_second for s in training if s.examples_per_second is not None]
+
+
 def _list_notes(training: list[Status]) -> list[str]:
     newest = max(training, key=lambda status: status.time)
     if newest.state in _BETWEEN_STEPS:
@@ -193,8 +201,7 @@ def _list_notes(training: list[Status]) -> list[str]:
     parts = []
     if newest.loss is not None:
         parts.append(f"loss {figure(newest.loss)}")
-    rates = [s.examples_per_second for s in training if s.examples_per_second is not None]
-    if rates:
+    if rates := _list_rates(training):
         parts.append(f"{sum(rates):,.0f} examples/s")
     return parts
 

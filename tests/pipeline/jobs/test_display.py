@@ -49,6 +49,7 @@ def status(task, **values):
 def test_without_a_terminal_there_is_a_plain_line_now_and_then(shown, stream):
     shown.show(status("chief-0", step=0))
     shown.show(status("chief-0", step=1))
+    shown.show(status("chief-0", step=2, examples_per_second=900.0))
     both = {
         **status("chief-0", step=40, loss=0.5, examples_per_second=1000.0, time=2.0),
         **status("worker-0", step=41, loss=0.25, examples_per_second=500.0, time=3.0),
@@ -96,6 +97,24 @@ def test_a_run_without_progress_has_no_time_left(stream):
         "training: 41 of 100 steps, 0.3/s, 3 min 10 s left, loss 0.5000",
         "training: 41 of 100 steps, no progress for 2 min 59 s",
         "training: 42 of 100 steps, 0.2/s, 5 min 52 s left, loss 0.5000",
+    ]
+
+
+def test_steps_per_second_are_of_the_steps_that_examples_per_second_are_of(stream):
+    """Processes measure neither the first step, which they prepare, nor the one after it."""
+    now = [0.0]
+
+    def progress(*args, **options):
+        return Progress(*args, **options, clock=lambda: now[0])
+
+    with Display(100, stream=stream, progress=progress) as shown:
+        for seconds, step, rate in ((0, 0, None), (60, 1, None), (10, 3, 64.0), (5, 23, 64.0)):
+            now[0] += seconds
+            shown.show(status("chief-0", step=step, loss=0.5, examples_per_second=rate))
+    assert stream.getvalue().splitlines() == [
+        "training: 1 of 100 steps, loss 0.5000",
+        "training: 3 of 100 steps, loss 0.5000, 64 examples/s",
+        "training: 23 of 100 steps, 4.0/s, 19 s left, loss 0.5000, 64 examples/s",
     ]
 
 
