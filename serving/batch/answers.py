@@ -162,8 +162,8 @@ def render(found: pa.Table, rows: int) -> str:
         if name not in (*where, *chances):
             cells[name] = [_format_cell(value) for value in values[name]]
     if chances:
-        rows = zip(*(values[name] for name in chances), strict=True)
-        best = (None if None in row else max(row) for row in rows)
+        every = zip(*(values[name] for name in chances), strict=True)
+        best = (None if None in row else max(row) for row in every)
         cells["probability"] = [_format_cell(value) for value in best]
     marks = [""] * head.num_rows
     if chances and LABEL in values and PREDICTION in values:
