@@ -292,6 +292,16 @@ class _Binary(means.OfSome, tf.estimator.BinaryClassHead):
         ours = {self._summary_key(name): metric for name, metric in ours.items()}
         return {**super().metrics(regularization_losses), **ours}
 
+    def predictions(self, logits: Any, keys: Any = None) -> dict[str, Any]:
+        """Returns what is predicted: of equal logits, equal probabilities
+        (docs/tensorflow-pitfalls.md#equal-logits)."""
+        found: dict[str, Any] = super().predictions(logits, keys)
+        if "probabilities" in found:
+            exact = tf.cast(logits, tf.float64)
+            chances = tf.concat([tf.sigmoid(-exact), tf.sigmoid(exact)], axis=-1)
+            found["probabilities"] = tf.cast(chances, logits.dtype, name="probabilities")
+        return found
+
     def _update_accuracy_baseline(self, eval_metrics: dict[str, Any]) -> None:
         """Adds nothing: it is one of `RESULTS`."""
 

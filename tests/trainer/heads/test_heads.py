@@ -50,6 +50,20 @@ def test_two_logits_and_one_are_the_same():
     assert "auc" in one
 
 
+def test_equal_logits_have_equal_probabilities_wherever_they_are_in_a_batch():
+    """A softmax of float32 rounds the last rows of a batch in other ways than the others."""
+    with tf.Graph().as_default(), v1.Session() as session:
+        logits = v1.placeholder(tf.float32, [None, 1])
+        head = heads.build_head(2, weight=None, scaled=(0.0, 1.0))
+        chances = head.predictions(logits)["probabilities"]
+        for size in range(1, 70):
+            for logit in (-7.3, -0.61, 1.9, 4.77):
+                found = session.run(chances, {logits: np.full([size, 1], logit)})
+                assert len(np.unique(found, axis=0)) == 1, (size, logit)
+                right = 1 / (1 + np.exp(-float(np.float32(logit))))
+                np.testing.assert_array_equal(found[0], np.float32([1 - right, right]))
+
+
 @pytest.mark.parametrize("features", [{}, {WEIGHT: [1.0, 1.0, 1.0, 1.0]}])
 def test_precision_and_recall_have_one_area(features):
     """That of thresholds is a half for these scores, which are in perfect order."""
