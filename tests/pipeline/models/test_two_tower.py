@@ -9,7 +9,7 @@ from tests.pipeline.feature_tables import make
 
 COLUMNS = {
     "user": {"type": "int64"},
-    "item": {"type": "int64"},
+    "item": {"type": "int64", "vocabulary": {}},
     "tags": {"type": "int64", "list": True, "max_items": 3},
     "late": {"type": "int64", "missing": "drop"},
 }
@@ -98,6 +98,14 @@ def test_how_often_an_id_is_there_must_be_known():
     ):
         _job(params, features)
     assert _job({"item_id": "item"}, features)
+
+
+def test_ids_are_counted_only_where_the_config_says_so(monkeypatch):
+    monkeypatch.setitem(COLUMNS, "item", {"type": "int64"})
+    wanted = r"log_q: needs counts of the values of 'item'; write vocabulary: {} in data\.columns"
+    with pytest.raises(errors.UsageError, match=wanted):
+        _job({"item_id": "item", "log_q": True})
+    assert _job({"item_id": "item"})
 
 
 @pytest.mark.parametrize(

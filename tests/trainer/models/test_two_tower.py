@@ -21,7 +21,7 @@ v1 = tf.compat.v1
 USERS, ITEMS = 40, 30
 COLUMNS = {
     "user": {"type": "int64"},
-    "item": {"type": "int64"},
+    "item": {"type": "int64", "vocabulary": {}},
     "seen": {"type": "int64", "list": True, "max_items": 3},
 }
 FEATURES = {
