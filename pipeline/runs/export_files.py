@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from typing import Any
 
 from pipeline import errors, storage
 from pipeline.console import work
+from pipeline.runs import run_folder
+from pipeline.runs.run_folder import RunFolder
 
 # The file that makes a folder a SavedModel, to all that read it.
 LAST = "saved_model.pb"
@@ -16,6 +19,19 @@ _CHUNK = 8 << 20
 def is_published(folder: str) -> bool:
     """True if there is a whole model in a folder."""
     return storage.exists(storage.join(folder, LAST))
+
+
+def are_published(run: RunFolder, result: Mapping[str, Any]) -> bool:
+    """True if the models of a finished run are there, by its `RESULT.json`, and the record of the
+    best one, without which nobody finds it."""
+    exports: Mapping[str, str | None] = result.get("exports", {})
+    paths = [path for path in exports.values() if path]
+    if not all(is_published(storage.join(run.path, path)) for path in paths):
+        return False
+    try:
+        return not exports.get("best") or run.read(run_folder.BEST) is not None
+    except errors.DataError:
+        return False
 
 
 def digests(folder: str) -> dict[str, str]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 import pydantic
 
-from pipeline import errors, redaction, storage, versions
+from pipeline import errors, redaction, versions
 from pipeline.runs import accounts, export_files, record_parts, run_folder, server_loads
 from pipeline.runs.run_folder import RunFolder, Status
 from pipeline.runs.server_loads import ServerLoad
@@ -385,8 +385,7 @@ def find_finished(job: config.Config, run: RunFolder) -> RunRecord | None:
     record, result = read(run), run.read(run_folder.RESULT)
     if record is None or result is None or record.status != "done":
         return None
-    published = [path for path in result.get("exports", {}).values() if path]
-    if not all(export_files.is_published(storage.join(run.path, path)) for path in published):
+    if not export_files.are_published(run, result):
         return None
     if job.train.steps is not None and result["final_step"] >= job.train.steps:
         return record

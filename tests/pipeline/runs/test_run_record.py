@@ -221,6 +221,17 @@ def test_a_model_that_was_removed_is_something_left_to_do(run, job, published):
     assert run_record.find_finished(job, run) is None
 
 
+@pytest.mark.parametrize(("content", "finished"), [(None, False), ("{", False), ("{}", True)])
+def test_the_record_of_the_best_is_something_left_to_do(run, job, published, content, finished):
+    """Without it, or with half of it, no command finds the best model."""
+    run_record.write(run, run_record.begin(job, run).model_copy(update={"status": "done"}))
+    exports = {"final": "export/final/1500", "best": "export/final/1500"}
+    run.write(run_folder.RESULT, {**RESULT, "exports": exports})
+    if content is not None:
+        storage.write_text(f"{run.path}/{run_folder.BEST}", content)
+    assert (run_record.find_finished(job, run) is not None) is finished
+
+
 def test_a_launcher_gives_a_sign_of_life_now_and_then(run, job):
     now, passed = [1000.0], [50.0]
     beat = run_record.Heartbeat(
