@@ -234,8 +234,8 @@ RESULT = "RESULT.json"
 DIVERGENCE = "divergence"
 # The best model of a run so far: {"step": int, "metric": str, "value": float, "checkpoint": path
 # prefix, "interval": the ends of that of the value, or why there is none, "export": path, "sha256":
-# {file: digest}}; while a better one is kept and exported, also "replacement", the same of that one
-# with its "metrics" and the digest of its "index".
+# {file: digest}}; while an export is replaced by another of its step, also "replacement", the same
+# of that one.
 BEST = "best.json"
 
 

@@ -20,6 +20,8 @@ from pipeline.runs.run_folder import RunFolder
 from pipeline.storage import scratch
 from trainer.checkpoints import bundle, checkpoint_list, traces
 
+# In the run folder: a copy of the checkpoint that is being evaluated.
+_PINNED = "pinned"
 _GLOBAL_STEP = "global_step"  # GraphKeys.GLOBAL_STEP
 _LACKING = re.compile(r"\bKey (\S+) not found in checkpoint")
 _POLL, _PATIENCE = 0.5, 30.0  # seconds
@@ -313,9 +315,9 @@ def pin(checkpoint: str) -> Iterator[str]:
     """
     folder, _, name = checkpoint.rpartition("/")
     if storage.is_remote(folder):
-        place = scratch.folder("pinned")
+        place = scratch.folder(_PINNED)
     else:
-        place = _make_folder(storage.join(folder, "pinned"))
+        place = _make_folder(storage.join(folder, _PINNED))
     with place as target:
         files = _list_files(checkpoint)
         before = _read_versions(folder, files)
@@ -324,6 +326,11 @@ def pin(checkpoint: str) -> Iterator[str]:
         if _read_versions(folder, files) != before:
             raise FileNotFoundError(checkpoint)
         yield storage.join(target, name)
+
+
+def unpin(model_dir: str) -> None:
+    """Removes the copy that `pin` has left if its process was killed."""
+    storage.remove(storage.join(model_dir, _PINNED))
 
 
 @contextlib.contextmanager

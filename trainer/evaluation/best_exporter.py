@@ -1,32 +1,28 @@
 """Whether an evaluation is the best so far, and whether training should stop.
 
 `tf.estimator.BestExporter` forgets its best at every restart and lets a worse model replace it
-(docs/tensorflow-pitfalls.md#bestexporter); here the best is a file, `best.json`.
+(docs/tensorflow-pitfalls.md#bestexporter); here the best is a file, `best.json`. When it is lost,
+or says nothing of the metric of now, the best is found again from the checkpoints in `best/`.
 """
 
 from __future__ import annotations
 
-import contextlib
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from pipeline import config, errors, storage
+from pipeline.console.figures import figure
 from pipeline.models.base import SUCCESSORS
-from pipeline.runs import export_files, run_folder
+from pipeline.runs import run_folder
 from pipeline.runs.run_folder import RunFolder
 from trainer.checkpoints import checkpoint_files
-from trainer.evaluation import best, early_stopping, skipped
+from trainer.evaluation import best, best_files, early_stopping, skipped
 from trainer.export import exporters
 from trainer.input.own_input import Source
 from trainer.monitoring.status_reporter import Reporter
-
-# Holds the checkpoint of the best, which training would delete when it has saved others.
-_KEPT = "best"
-# A model that fails with these is no longer to be the best; after any other error it still is.
-_REFUSED = (errors.ModelError, errors.DataError, errors.UsageError, FileNotFoundError)
 
 
 class BestExporter(tf.estimator.Exporter):
@@ -50,6 +46,7 @@ class BestExporter(tf.estimator.Exporter):
         self._publisher = publisher
         self._run = run
         self._reporter = reporter
+        self._files = best_files.BestFiles(job, run, records)
         self._newest: tuple[str, dict[str, float]] | None = None
 
     @property
@@ -73,70 +70,105 @@ class BestExporter(tf.estimator.Exporter):
         self._reporter.watch.enter("between")
         return exported
 
+    def settle_best(
+        self, estimator: Any, measure: Callable[[str], dict[str, float]], *others: str
+    ) -> str | None:
+        """Finds the best again if a kill, a person or another `eval.metric` has come in between;
+        returns one line on it for people. What is kept and cannot be compared is evaluated again,
+        next to `others`; the best of them is exported.
+
+        `measure` returns the metrics of a checkpoint, or raises `Unusable`.
+        """
+        files = self._files
+        trouble = files.read()
+        candidates = [path for path in files.list_kept() if trouble or path != files.checkpoint]
+        lost = []
+        if trouble and files.checkpoint not in (None, *candidates):
+            lost.append(f"checkpoint {files.checkpoint!r} is missing")
+        candidates.sort(key=lambda path: path != files.checkpoint)  # of two equals the older stays
+        if trouble or files.record is None:
+            known = {checkpoint_files.compute_digest(path) for path in candidates}
+            new = [path for path in others if checkpoint_files.compute_digest(path) not in known]
+            candidates += new
+        measured = {}
+        for path in candidates:
+            try:
+                measured[path] = self._measure(path, measure)
+            except best_files.Unusable as error:
+                lost.append(str(error))
+        reference = None if trouble else files.value
+        found = False
+        for path in self._rank(measured, reference):
+            if path != list(measured)[-1]:
+                self._measure(path, measure)  # what it is exported with is known of the last only
+            try:
+                self.publish(estimator, files.keep(path), measured[path])
+            except errors.ModelError as error:
+                lost.append(str(error))
+            else:
+                found = True
+                break
+        return self._tidy(trouble, lost, found=found)
+
+    def _measure(
+        self, checkpoint: str, measure: Callable[[str], dict[str, float]]
+    ) -> dict[str, float]:
+        self._newest = None  # its results are forgotten
+        metrics = measure(checkpoint)
+        check_metric(self._job.eval.metric, metrics)
+        if not self.has_judged(checkpoint):
+            self._note(metrics, checkpoint)
+        self._reporter.watch.enter("between")
+        return metrics
+
+    def _rank(
+        self, measured: Mapping[str, Mapping[str, float]], reference: float | None
+    ) -> list[str]:
+        """Returns the checkpoints that are better than the `reference`, the best first."""
+        how = self._job.eval
+        values = {path: metrics[how.metric] for path, metrics in measured.items()}
+        better = [
+            path
+            for path, value in values.items()
+            if best.is_better(value, reference, higher_is_better=how.higher_is_better)
+        ]
+        return sorted(better, key=lambda path: values[path], reverse=how.higher_is_better)
+
+    def _tidy(self, trouble: str | None, lost: Sequence[str], *, found: bool) -> str | None:
+        """Removes what is not of the best; returns the line that says what has come of it."""
+        files = self._files
+        if found or not trouble:
+            files.clean()
+        elif not files.has_export:
+            files.forget()
+        clauses = [*([trouble] if trouble else []), *lost]
+        if found and not clauses:
+            clauses = ["an evaluation was interrupted before its export"]
+        if not clauses:
+            return None
+        if files.record is None or (trouble and not found):
+            return f"{'; '.join(clauses)}; the best begins anew with the next evaluation"
+        record = files.record
+        return (
+            f"{'; '.join(clauses)}; the best is that of step {record['step']} "
+            f"({record['metric']} {figure(record['value'])})"
+        )
+
     def _take(self, estimator: Any, checkpoint_path: str, metrics: dict[str, float]) -> str | None:
         self._newest = checkpoint_files.compute_digest(checkpoint_path), metrics
-        step = int(metrics["global_step"])
+        step, metric = int(metrics["global_step"]), self._job.eval.metric
         self._reporter.report("evaluating", step=step, evaluation={"step": step, **metrics})
-        metric = self._job.eval.metric
         check_metric(metric, metrics)
-        old = self._read_best(estimator)
-        # An export that was removed does not count; one by another metric, or on other records,
-        # cannot be compared.
-        there = (
-            old
-            and old.get("metric") == metric
-            and old.get("meaning") == best.describe_metric(metric)
-            and old.get("records") == self._evaluated_on
-            and export_files.is_published(storage.join(self._run.path, old["export"]))
-        )
-        reference = float(old["value"]) if old and there else None
-        better = best.is_better(
-            metrics[metric], reference, higher_is_better=self._job.eval.higher_is_better
-        )
-        if not better:
+        if not self._rank({checkpoint_path: metrics}, self._files.value):
             self._note(metrics, checkpoint_path)
             return None
         # Evaluating has its own limit of silence.
         self._reporter.report("exporting")
-        new = self._describe(checkpoint_path, metrics)
         # Before anybody hears of the evaluation: a kill must not lose the best that is known.
-        self._announce(old, {**new, "metrics": metrics, "index": self._newest[0]})
+        with self._reporter.count_progress("copying the checkpoint"):
+            kept = self._files.keep(checkpoint_path)
         self._note(metrics, checkpoint_path)
-        try:
-            with self._reporter.count_progress("copying the checkpoint"):
-                kept = checkpoint_files.keep(checkpoint_path, self._kept)
-            new["checkpoint"] = self._run.make_relative(kept)
-            path = self.publish(estimator, checkpoint_path, metrics, old=old, new=new)
-        except _REFUSED:
-            self._restore(old)
-            raise
-        self._reporter.report("evaluating")
-        return path
-
-    def _describe(self, checkpoint: str, metrics: dict[str, float]) -> dict[str, Any]:
-        """Returns the record of a new best, which is not kept yet."""
-        metric = self._job.eval.metric
-        intervals = self._publisher.compute_intervals(checkpoint, {"eval": metrics})["eval"]
-        meaning = best.describe_metric(metric)
-        return {
-            "step": int(metrics["global_step"]),
-            "metric": metric,
-            "value": metrics[metric],
-            "records": self._evaluated_on,
-            "checkpoint": checkpoint.rpartition("/")[2],
-            "interval": intervals[metric],
-            **({} if meaning is None else {"meaning": meaning}),
-        }
-
-    def _announce(self, old: dict[str, Any] | None, pending: dict[str, Any]) -> None:
-        self._run.write(run_folder.BEST, {**(old or {}), "replacement": pending})
-
-    def _restore(self, old: dict[str, Any] | None) -> None:
-        """Records that nothing is to replace the best so far."""
-        if old:
-            self._run.write(run_folder.BEST, old)
-        else:
-            self._run.remove(run_folder.BEST)
+        return self.publish(estimator, kept, metrics)
 
     def get_metrics(self, checkpoint: str) -> dict[str, float] | None:
         """Returns the metrics of `checkpoint` if it is the newest that was looked at."""
@@ -144,85 +176,58 @@ class BestExporter(tf.estimator.Exporter):
             return None
         return self._newest[1]
 
-    def _read_best(self, estimator: Any) -> dict[str, Any] | None:
-        """Returns the record of the best so far. Finishes a replacement first that a kill has
-        interrupted: either model may be the one that is there."""
-        old = self._run.read(run_folder.BEST)
-        pending = (old or {}).pop("replacement", None)
-        if pending is None:
-            return old
-        self._reporter.report("exporting")
-        kept = self._keep_pending(pending)
-        if kept is None:
-            self._restore(old)
-            return old or None
-        metrics, _ = pending.pop("metrics"), pending.pop("index", None)
-        pending["checkpoint"] = self._run.make_relative(kept)
-        try:
-            self.publish(estimator, kept, metrics, old=old, new=pending)
-        except _REFUSED:
-            self._restore(old)
-            raise
-        return self._run.read(run_folder.BEST)
-
-    def _keep_pending(self, pending: dict[str, Any]) -> str | None:
-        """Returns where the checkpoint of a replacement is kept; `None` if it has been deleted."""
-        name, index = pending["checkpoint"].rpartition("/")[2], pending.get("index")
-        below = [storage.join(self._kept, index[:12])] if index else []
-        places = (storage.join(place, name) for place in (self._run.path, self._kept, *below))
-        announced = storage.join(self._run.path, pending["checkpoint"])
-        for path in dict.fromkeys([announced, *places]):
-            with contextlib.suppress(FileNotFoundError):
-                if index in (None, checkpoint_files.compute_digest(path)):
-                    is_kept = path.startswith(f"{self._kept}/")
-                    return path if is_kept else checkpoint_files.keep(path, self._kept)
-        return None
-
-    def publish(
-        self,
-        estimator: Any,
-        checkpoint: str,
-        metrics: dict[str, float],
-        *,
-        old: dict[str, Any] | None,
-        new: dict[str, Any],
-    ) -> str:
-        """Exports `checkpoint` as the best, and records it: `new` in place of `old`."""
+    def publish(self, estimator: Any, kept: str, metrics: dict[str, float]) -> str:
+        """Exports a checkpoint in `best/` as the best, and records it; returns the folder of the
+        export."""
+        files, described = self._files, self._describe(kept, metrics)
 
         def build_record(export: exporters.PublishedModel) -> dict[str, Any]:
-            return {**new, "export": self._run.make_relative(export.path), "sha256": export.sha256}
+            path = self._run.make_relative(export.path)
+            return {**described, "export": path, "sha256": export.sha256}
 
         def announce(export: exporters.PublishedModel) -> None:
-            self._announce(old, {**build_record(export), "metrics": metrics})
+            files.write({**(files.record or {}), "replacement": build_record(export)})
 
+        self._reporter.report("exporting")
+        if files.record is None:  # nothing says that an export of this step is as published
+            storage.remove(storage.join(self._run.exports, "best", str(described["step"])))
         export = self._publisher.publish(
             estimator,
             "best",
-            checkpoint,
-            step=new["step"],
+            kept,
+            step=described["step"],
             metrics={"eval": metrics},
             before_replacing=announce,
         )
-        self._run.write(run_folder.BEST, build_record(export))
-        checkpoint_files.keep_only(storage.join(self._run.path, new["checkpoint"]), self._kept)
-        folder = storage.parent(export.path)
-        for name in storage.listdir(folder):
-            if (path := storage.join(folder, name)) != export.path:
-                storage.remove(path)
+        files.write(build_record(export))
+        files.clean()
+        self._reporter.report("evaluating")
         return export.path
 
-    @property
-    def _kept(self) -> str:
-        return storage.join(self._run.path, _KEPT)
+    def _describe(self, kept: str, metrics: dict[str, float]) -> dict[str, Any]:
+        """Returns the record of a new best, which is not exported yet."""
+        metric = self._job.eval.metric
+        intervals = self._publisher.compute_intervals(kept, {"eval": metrics})["eval"]
+        meaning = best.describe_metric(metric)
+        return {
+            "step": int(metrics["global_step"]),
+            "metric": metric,
+            "value": metrics[metric],
+            "records": self._files.evaluated_on,
+            "checkpoint": self._run.make_relative(kept),
+            "interval": intervals[metric],
+            **({} if meaning is None else {"meaning": meaning}),
+        }
 
-    @functools.cached_property
-    def _evaluated_on(self) -> str:
-        return self._records.identify("eval")
+    def has_judged(self, checkpoint: str) -> bool:
+        """Tells if an earlier start has evaluated a checkpoint of this step."""
+        found = self._run.read(early_stopping.EVALUATIONS) or {}
+        return int(checkpoint.rpartition("-")[2]) in found.get("judged", [])
 
     @functools.cached_property
     def _settings(self) -> str:
         return early_stopping.describe_settings(
-            self._job, [self._records.identify("train"), self._evaluated_on]
+            self._job, [self._records.identify("train"), self._files.evaluated_on]
         )
 
     def _note(self, metrics: dict[str, float], checkpoint: str) -> None:

@@ -16,11 +16,12 @@ import tensorflow as tf
 
 from pipeline import config, errors, storage
 from pipeline.config import model_config
+from pipeline.console import work
 from pipeline.records import epochs
 from pipeline.runs import run_folder
 from pipeline.runs.run_folder import RunFolder
 from trainer.checkpoints import checkpoint_files, saving
-from trainer.evaluation import baseline, best_exporter, early_stopping, skipped
+from trainer.evaluation import baseline, best_exporter, best_files, early_stopping, skipped
 from trainer.exactly_once import report
 from trainer.export import exporters, own_exports
 from trainer.heads import means
@@ -155,17 +156,46 @@ class RunEvaluator:
         (docs/tensorflow-pitfalls.md#first-save-not-evaluated)."""
         checkpoint = checkpoint_files.find_newest(self._run.path)
         if checkpoint is None or self._read_step(checkpoint) == 0:
-            return
-        judged = (self._run.read(early_stopping.EVALUATIONS) or {}).get("judged", [])
-        if int(checkpoint.rpartition("-")[2]) not in judged:
+            self.settle_best()
+        elif self.best_exporter.has_judged(checkpoint):
+            self.settle_best(checkpoint)
+        else:
+            self.settle_best()
             found, checkpoint = self.evaluate("eval", checkpoint)
             self.best_exporter.export(self._estimator, "", checkpoint, found, False)
+
+    def settle_best(self, *others: str) -> None:
+        """Removes what a kill has left, and finds the best again, also of `others`, if that is not
+        as it was recorded."""
+        checkpoint_files.unpin(self._run.path)
+        line = self.best_exporter.settle_best(self._estimator, self._measure_kept, *others)
+        if line is not None:
+            self._warn(line)
+
+    def _measure_kept(self, checkpoint: str) -> dict[str, float]:
+        """Returns the metrics of a checkpoint of an earlier start on the eval split. Raises
+        `Unusable` if it is damaged, or of another model."""
+        what = f"checkpoint {checkpoint!r}"
+        self._reporter.report("evaluating")
+        with self._reporter.count_progress("checking the checkpoint"):
+            problem = checkpoint_files.find_problem(checkpoint, progress=work.advance)
+        if problem is not None:
+            raise best_files.Unusable(f"{what} is damaged ({problem})")
+        try:
+            return self.measure("eval", checkpoint)
+        except (tf.errors.NotFoundError, tf.errors.InvalidArgumentError) as error:
+            lacking = checkpoint_files.find_missing_variable(error)
+            if lacking is None and "Restoring from checkpoint failed" not in str(error):
+                raise
+            why = "other shapes" if lacking is None else f"no {lacking}"
+            raise best_files.Unusable(f"{what} is of another model: it has {why}") from None
 
     def follow(self, sleep: Callable[[float], None] = time.sleep) -> None:
         """Evaluates each new checkpoint until the final one, then `finish`es.
 
         Ends when `TRAINING_DONE.json` is there and its checkpoint has been evaluated.
         """
+        self.settle_best()
         self._reporter.report("waiting")
         evaluated: Version | None = None
         next_start = 0.0
@@ -227,14 +257,7 @@ class RunEvaluator:
         """Returns the metrics on a split, and the checkpoint they are of."""
         for attempt in range(_ATTEMPTS):
             try:
-                metrics = self._estimator.evaluate(
-                    self._records.build_eval_input_fn(split),
-                    hooks=self.build_hooks(split),
-                    checkpoint_path=checkpoint,
-                    name=split,
-                )
-                self._publisher.keep_results(split, checkpoint)
-                return best_exporter.convert_to_floats(metrics), checkpoint
+                return self.measure(split, checkpoint), checkpoint
             except (tf.errors.NotFoundError, tf.errors.DataLossError, ValueError) as error:
                 newer = checkpoint_files.find_newest(self._run.path)
                 is_whole = isinstance(error, ValueError) and newer == checkpoint
@@ -248,6 +271,18 @@ class RunEvaluator:
                 time.sleep(1)
         raise AssertionError("unreachable")
 
+    def measure(self, split: str, checkpoint: str) -> dict[str, float]:
+        """Returns the metrics of a checkpoint on a split. Raises what TensorFlow does if it cannot
+        be read."""
+        metrics = self._estimator.evaluate(
+            self._records.build_eval_input_fn(split),
+            hooks=self.build_hooks(split),
+            checkpoint_path=checkpoint,
+            name=split,
+        )
+        self._publisher.keep_results(split, checkpoint)
+        return best_exporter.convert_to_floats(metrics)
+
     def finish(self) -> None:
         """Evaluates the final checkpoint on the eval and test splits and exports it.
 
@@ -257,6 +292,7 @@ class RunEvaluator:
         if checkpoint is None:
             raise errors.ModelError(f"{self._run.path!r}: training ended without a checkpoint")
         step = checkpoint_files.read_step(checkpoint)
+        self.settle_best()
         found = self.best_exporter.get_metrics(checkpoint)
         if found is None:
             found, checkpoint = self.evaluate("eval", checkpoint)

@@ -14,7 +14,7 @@ from pipeline.runs import export_files, exported, run_folder
 from tests.trainer.saved_again import parameters, save_again
 from tests.trainer.scene import Scene
 from trainer.checkpoints import checkpoint_files, cleanup
-from trainer.evaluation import best, best_exporter
+from trainer.evaluation import best, best_exporter, best_files
 from trainer.metrics import reported
 
 pytestmark = pytest.mark.usefixtures("unchecked")
@@ -70,33 +70,142 @@ def test_only_the_checkpoint_of_the_best_is_kept(scene):
     assert {path.name.split(".")[1] for path in kept.iterdir()} == {"ckpt-200"}
 
 
-def test_a_removed_best_is_replaced_by_the_best_that_exists(scene):
-    shutil.rmtree(scene.evaluated(100, 0.9))
+LOST = {
+    "the export": "export '{run}/export/best/100' is missing",
+    "the record": "'{run}/best.json' is missing",
+    "half of the record": "'{run}/best.json': not JSON (Unterminated string starting at: ",
+    "most of the record": "'{run}/best.json' lacks export, metric, value",
+    "all but the checkpoint": "'{run}/best.json' is missing",
+}
+
+
+def _lose(scene, what):
+    folder = pathlib.Path(scene.run.path)
+    if what in ("the export", "all but the checkpoint"):
+        shutil.rmtree(folder / "export" / "best")
+    if what in ("the record", "all but the checkpoint"):
+        (folder / "best.json").unlink()
+    elif what == "half of the record":
+        (folder / "best.json").write_text('{"step": 100, "met')
+    elif what == "most of the record":
+        (folder / "best.json").write_text('{"step": 100}')
+
+
+@pytest.mark.parametrize("what", LOST)
+def test_the_best_is_found_again_from_its_checkpoint(scene, what):
+    """A worse one must not replace it."""
+    scene.evaluated(100, 0.9)
+    before = scene.best
+    _lose(scene, what)
+    assert scene.evaluated(200, 0.5) is None
+    record = {name: value for name, value in scene.best.items() if name != "sha256"}
+    assert record == {name: value for name, value in before.items() if name != "sha256"}
+    exported.find(scene.run, "best").verify()
+    kept = f"{scene.run.path}/best/model.ckpt-100"
+    assert parameters(f"{scene.run.path}/export/best/100/variables/variables") == parameters(kept)
+    assert scene.note.startswith(LOST[what].format(run=scene.run.path))
+    assert scene.note.endswith("; the best is that of step 100 (accuracy 0.9000)")
+    assert (scene.exported, scene.leftovers) == (["100"], [])
+
+
+@pytest.mark.parametrize("what", ["the export", "half of the record"])
+def test_a_best_that_cannot_be_found_again_is_named(scene, what):
+    scene.evaluated(100, 0.9)
+    kept = pathlib.Path(scene.run.path, "best", "model.ckpt-100.index")
+    kept.write_bytes(kept.read_bytes()[:100])
+    _lose(scene, what)
+    scene.started()
+    assert f"; checkpoint '{scene.run.path}/best/model.ckpt-100' is damaged (" in scene.note
+    assert scene.note.endswith("; the best begins anew with the next evaluation")
+    assert scene.best is None
     scene.evaluated(200, 0.5)
     assert (scene.best["step"], scene.exported) == (200, ["200"])
 
 
-def test_the_best_by_another_metric_is_not_compared(scene):
-    """An accuracy of 0.9 is no loss that one of 1 would have to beat."""
-    lower = ("eval.metric=loss", "eval.higher_is_better=false")
+def test_a_removed_checkpoint_and_export_of_the_best_are_named(scene):
     scene.evaluated(100, 0.9)
-    scene.evaluated(200, 0.5, *lower)
-    assert (scene.best["metric"], scene.best["value"], scene.best["step"]) == ("loss", 1.0, 200)
-    assert scene.exported == ["200"]
+    shutil.rmtree(f"{scene.run.path}/best")
+    _lose(scene, "the export")
+    scene.started()
+    assert scene.note == (
+        f"export '{scene.run.path}/export/best/100' is missing; checkpoint "
+        f"'{scene.run.path}/best/model.ckpt-100' is missing; the best begins anew with the next "
+        "evaluation"
+    )
+
+
+def test_an_export_that_nobody_vouches_for_is_made_again(scene):
+    """With the record the digests are lost, too."""
+    path = scene.evaluated(100, 0.9)
+    before = parameters(f"{path}/variables/variables")
+    (data,) = pathlib.Path(path, "variables").glob("variables.data-*")
+    data.write_bytes(bytes(len(data.read_bytes())))
+    _lose(scene, "the record")
+    scene.started()
+    assert parameters(f"{path}/variables/variables") == before
+
+
+def test_the_best_stays_while_its_export_is_gone(scene):
+    """Removed by a person while it trains; at the end it is exported again."""
+    scene.evaluated(100, 0.9)
+    side = scene.started()
+    _lose(scene, "all but the checkpoint")
+    checkpoint = f"{scene.run.path}/model.ckpt-200"
+    worse = {"accuracy": 0.5, "loss": 1.0, "global_step": 200}
+    export = side.evaluation.best_exporter.export
+    assert export(side.estimator, "", checkpoint, worse, False) is None
+    side.evaluation.settle_best()
+    assert (scene.best["step"], scene.exported) == (100, ["100"])
+
+
+LOWER = ("eval.metric=loss", "eval.higher_is_better=false")
+
+
+@pytest.mark.parametrize(("loss", "step"), [(0.5, 100), (2.0, 200)])
+def test_the_best_by_another_metric_is_compared_by_the_new_one(scene, loss, step):
+    """An accuracy of 0.9 is no loss that one of 1 would have to beat."""
+    scene.evaluated(100, 0.9, loss=loss)
+    scene.evaluated(200, 0.5, *LOWER)
+    assert (scene.best["metric"], scene.best["step"]) == ("loss", step)
+    assert scene.exported == [str(step)]
+    assert "the best of step 100 was chosen by accuracy, not by loss; the best is" in scene.note
+
+
+def test_what_training_continues_from_is_compared_by_the_new_metric(scene):
+    scene.evaluated(100, 0.9, loss=0.9)
+    scene.evaluated(300, 0.5, loss=0.1)
+    scene.started(*LOWER, settle=False).evaluation.catch_up()
+    assert (scene.best["step"], scene.best["value"]) == (300, pytest.approx(0.1))
+    assert scene.best["checkpoint"] == "best/model.ckpt-300"
+    assert (scene.exported, scene.steps) == (["300"], [100, 300])
+
+
+def test_a_best_of_another_metric_that_is_damaged_is_named(scene):
+    scene.evaluated(100, 0.9, loss=0.1)
+    kept = pathlib.Path(scene.run.path, "best", "model.ckpt-100.index")
+    kept.write_bytes(b"")
+    scene.evaluated(200, 0.5, *LOWER)
+    assert scene.note.startswith(
+        "the best of step 100 was chosen by accuracy, not by loss; checkpoint "
+        f"'{scene.run.path}/best/model.ckpt-100' is damaged ("
+    )
+    assert scene.note.endswith("; the best begins anew with the next evaluation")
+    assert (scene.best["step"], scene.exported) == (200, ["200"])
 
 
 LOSS = ("eval.metric=loss", "eval.higher_is_better=false", "eval.early_stopping={patience: 1}")
 
 
-def test_a_loss_of_an_earlier_version_is_not_compared(scene):
+def test_a_best_loss_of_an_earlier_version_is_evaluated_again(scene):
     """It was the mean of the batches, and of a regression in units of the label: what is smaller
     now need not be better, and what is larger not worse."""
     scene.evaluated(100, 0.9, *LOSS)
     old = {key: value for key, value in scene.best.items() if key != "meaning"}
     scene.run.write(run_folder.BEST, {**old, "value": 0.01})
-    assert scene.evaluated(200, 0.9, *LOSS) is not None
-    assert (scene.best["step"], scene.best["value"]) == (200, 1.0)
-    assert scene.evaluated(300, 0.9, *LOSS) is None  # the same loss
+    assert scene.evaluated(200, 0.9, *LOSS, loss=0.5) is not None
+    assert (scene.best["step"], scene.best["value"]) == (200, 0.5)
+    assert "was chosen by another loss, of an earlier version; the best is that" in scene.note
+    assert scene.evaluated(300, 0.9, *LOSS, loss=0.5) is None
 
 
 def test_patience_begins_again_after_losses_of_an_earlier_version(scene, monkeypatch):
@@ -123,13 +232,17 @@ def swapped(contents, split, other):
     return contents.model_copy(update={"splits": splits})
 
 
-def test_the_best_on_other_eval_records_is_not_compared(scene, small_records):
+def test_the_best_on_other_eval_records_is_compared_on_the_new_ones(scene, small_records):
     """0.9 on an easy split says nothing of 0.5 on another."""
     scene.evaluated(100, 0.9)
     other = swapped(small_records.contents, "eval", "test")
+    scene.change(100, 0.4)
     scene.evaluated(200, 0.5, contents=other)
     assert (scene.best["step"], scene.exported) == (200, ["200"])
     assert scene.evaluated(300, 0.4, contents=other) is None
+    scene.change(200, 0.7)
+    assert scene.evaluated(100, 0.6) is None
+    assert (scene.best["value"], scene.exported) == (pytest.approx(0.7), ["200"])
 
 
 def test_the_best_is_compared_after_other_records_to_train_on(scene, small_records):
@@ -287,25 +400,30 @@ def test_a_kill_while_the_best_is_replaced_loses_neither(scene, monkeypatch, mom
 
 
 KILLED = {
-    "before anybody hears of it": (best_exporter.BestExporter, "_note"),
     "while it is copied": (storage, "copy"),
+    "before anybody hears of it": (best_exporter.BestExporter, "_note"),
     "before it is exported": (best_exporter.BestExporter, "publish"),
+    "before it is recorded": (best_files.BestFiles, "write"),
 }
 
 
-@pytest.mark.parametrize("moment", KILLED)
+@pytest.mark.parametrize("moment", [moment for moment in KILLED if "copied" not in moment])
 @pytest.mark.parametrize("first", [None, 100])
 def test_a_kill_between_the_evaluation_and_its_export_loses_no_best(
     scene, monkeypatch, moment, first
 ):
-    """A restart makes a better one the best although its newest checkpoint is worse."""
+    """A restart makes a better one the best although its newest checkpoint is worse, and training
+    has deleted it."""
     if first:
         scene.evaluated(first, 0.5)
     _kill(scene, monkeypatch, moment)
-    assert (scene.best.get("step"), scene.best["replacement"]["step"]) == (first, 200)
+    assert (scene.best or {}).get("step") == first
+    for path in pathlib.Path(scene.run.path).glob("model.ckpt-200.*"):
+        path.unlink()
     assert scene.evaluated(300, 0.7) is None
+    assert scene.steps == [*([first] if first else []), 200, 300]
     assert (scene.best["step"], scene.best["value"]) == (200, pytest.approx(0.9))
-    assert not {"replacement", "index", "metrics"} & {*scene.best}
+    assert "replacement" not in scene.best
     assert scene.best["checkpoint"] == "best/model.ckpt-200"
     exported.find(scene.run, "best").verify()
     assert (scene.exported, scene.leftovers) == (["200"], [])
@@ -339,34 +457,57 @@ def test_an_export_that_may_be_tried_again_loses_no_best(scene, monkeypatch):
     assert (scene.best["step"], scene.exported) == (200, ["200"])
 
 
-def test_a_copy_that_is_whole_is_enough_for_the_best(scene, monkeypatch):
-    """Training deletes its own."""
-    _kill(scene, monkeypatch, "before it is exported")
-    for path in pathlib.Path(scene.run.path).glob("model.ckpt-200.*"):
-        path.unlink()
-    scene.evaluated(300, 0.7)
-    assert (scene.best["step"], scene.exported) == (200, ["200"])
-
-
 @pytest.mark.parametrize("first", [None, 100])
-def test_a_better_one_that_was_deleted_before_it_was_kept_is_forgotten(scene, monkeypatch, first):
+def test_a_better_one_is_not_heard_of_before_it_is_kept(scene, monkeypatch, first):
+    """Training may have deleted it when the evaluator comes back."""
     if first:
         scene.evaluated(first, 0.8)
     _kill(scene, monkeypatch, "while it is copied")
-    save_again(scene.run, 200)  # other parameters under its name
+    assert scene.steps == ([first] if first else [])
     scene.evaluated(300, 0.7)
     assert (scene.best["step"], "replacement" in scene.best) == (first or 300, False)
 
 
-def test_exports_that_a_kill_has_left_are_removed_with_the_next(scene, monkeypatch):
+def test_what_a_kill_has_left_is_removed_at_the_next_start(scene, monkeypatch):
     scene.evaluated(100, 0.5)
+    clean = best_files.BestFiles.clean
+
+    def killed(files):
+        if files.record["step"] == 200:
+            raise KeyboardInterrupt
+        clean(files)
+
     with monkeypatch.context() as patch:
-        patch.setattr(checkpoint_files, "keep_only", _raise)
+        patch.setattr(best_files.BestFiles, "clean", killed)
         with pytest.raises(KeyboardInterrupt):
             scene.evaluated(200, 0.9)
+    pinned = pathlib.Path(scene.run.path, "pinned")
+    pinned.mkdir()
     assert scene.exported == ["100", "200"]
-    scene.evaluated(300, 0.95)
-    assert scene.exported == ["300"]
+    scene.started()
+    assert (scene.best["step"], scene.exported, pinned.exists()) == (200, ["200"], False)
+    kept = pathlib.Path(scene.run.path, "best")
+    assert {path.name.split(".")[1] for path in kept.iterdir()} == {"ckpt-200"}
+    assert scene.note is None
+
+
+def test_a_best_that_is_no_longer_exported_makes_room_for_the_next_one(scene, monkeypatch):
+    """Its export was removed, and a new one does not answer as the Estimator does."""
+    scene.evaluated(100, 0.5)
+    with monkeypatch.context() as patch:
+        patch.setattr(best_exporter.BestExporter, "publish", _raise)
+        with pytest.raises(KeyboardInterrupt):
+            scene.evaluated(200, 0.9)
+    _lose(scene, "the export")
+
+    def differs(_, estimator, checkpoint, folder):
+        if checkpoint.endswith("200"):
+            raise errors.ModelError("differs")
+
+    monkeypatch.setattr("trainer.export.parity.Gate.check", differs)
+    scene.started()
+    assert (scene.best["step"], scene.exported) == (100, ["100"])
+    assert "is missing; differs; the best is that of step 100 (accuracy 0.5000)" in scene.note
 
 
 def test_a_replacement_must_pass_the_check_too(scene, monkeypatch):

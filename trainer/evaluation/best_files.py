@@ -1,0 +1,137 @@
+"""The best of a run, as its files have it: `best.json`, the checkpoints in `best/`, `export/best`.
+
+The evaluating process alone writes them. A kill, or a person who removes one of them, may come
+between any two: a checkpoint is in `best/` before anybody hears of its evaluation, and stays until
+a better one is exported, so from there the others can be made again.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from pipeline import config, errors, storage
+from pipeline.runs import export_files, run_folder
+from pipeline.runs.run_folder import RunFolder
+from trainer.checkpoints import checkpoint_files
+from trainer.evaluation import best
+from trainer.input.own_input import Source
+
+# Holds the checkpoint of the best, which training would delete when it has saved others.
+_KEPT = "best"
+_FIELDS = {"step", "metric", "value", "export"}
+
+
+class Unusable(errors.DataError):
+    """A kept checkpoint is damaged, or is not of the model of now; the text says which and why."""
+
+
+class BestFiles:
+    """What is known of the best of a run, and what is there of it."""
+
+    def __init__(self, job: config.Config, run: RunFolder, records: Source) -> None:
+        self._job, self._run, self._records = job, run, records
+        # What `best.json` said when it was read or written last.
+        self.record: dict[str, Any] | None = None
+
+    def read(self) -> str | None:
+        """Reads the record. Returns a clause that says why the best has to be found again; `None`
+        if it is as recorded, or if there is none yet."""
+        self.record, path = None, storage.join(self._run.path, run_folder.BEST)
+        try:
+            found = self._run.read(run_folder.BEST)
+        except errors.DataError as error:
+            return str(error).removesuffix("; remove it and run again")
+        if found is None:
+            return f"{path!r} is missing" if self.list_kept() else None
+        if missing := sorted(_FIELDS - found.keys()):
+            return f"{path!r} lacks {', '.join(missing)}"
+        self.record = found
+        if not self.is_comparable:
+            return f"the best of step {found['step']} was chosen by {self._describe_choice()}"
+        return None if self.has_export else f"export {self.export!r} is missing"
+
+    def _describe_choice(self) -> str:
+        assert self.record is not None
+        metric = self.record["metric"]
+        if metric != self._job.eval.metric:
+            return f"{metric}, not by {self._job.eval.metric}"
+        if self.record.get("meaning") != best.describe_metric(metric):
+            return f"another {metric}, of an earlier version"
+        return f"{metric} on other records"
+
+    @property
+    def is_comparable(self) -> bool:
+        """True if there is a best whose value is of the metric and the records of now."""
+        metric, old = self._job.eval.metric, self.record or {}
+        return (
+            old.get("metric") == metric
+            and old.get("meaning") == best.describe_metric(metric)
+            and old.get("records") == self.evaluated_on
+        )
+
+    @property
+    def value(self) -> float | None:
+        """What a better one has to beat; `None` if nothing can be compared."""
+        return float(self.record["value"]) if self.record and self.is_comparable else None
+
+    @property
+    def export(self) -> str:
+        """The folder of the export of the best."""
+        assert self.record is not None
+        return storage.join(self._run.exports, "best", self.record["export"].rpartition("/")[2])
+
+    @property
+    def has_export(self) -> bool:
+        """True if the model of the best is there, and not the one that was about to replace it."""
+        if self.record is None or not export_files.is_published(self.export):
+            return False
+        is_settled = "replacement" not in self.record
+        return is_settled or export_files.digests(self.export) == self.record["sha256"]
+
+    @property
+    def checkpoint(self) -> str | None:
+        """The path prefix of the kept checkpoint of the best; it may have been removed."""
+        path = (self.record or {}).get("checkpoint")
+        return None if path is None else storage.join(self._run.path, path)
+
+    def keep(self, checkpoint: str) -> str:
+        """Copies a checkpoint to `best/`, unless it is there; returns its path prefix there."""
+        if checkpoint in self.list_kept():
+            return checkpoint
+        return checkpoint_files.keep(checkpoint, self._kept)
+
+    def list_kept(self) -> list[str]:
+        """Returns the path prefixes of the checkpoints in `best/`: more than one after a kill."""
+        found = storage.glob(storage.join(self._kept, "**", "*.index"))
+        return [path.removesuffix(".index") for path in found]
+
+    def write(self, record: dict[str, Any]) -> None:
+        """Records another best, or that it is about to be replaced."""
+        self._run.write(run_folder.BEST, record)
+        self.record = record
+
+    def forget(self) -> None:
+        """Records that there is no best."""
+        self._run.remove(run_folder.BEST)
+        self.record = None
+
+    def clean(self) -> None:
+        """Removes the checkpoints and exports of all but the best, if there is one."""
+        if self.record is None:
+            return
+        if self.checkpoint is not None:
+            checkpoint_files.keep_only(self.checkpoint, self._kept)
+        folder = storage.parent(self.export)
+        for name in storage.listdir(folder):
+            if (path := storage.join(folder, name)) != self.export:
+                storage.remove(path)
+
+    @property
+    def _kept(self) -> str:
+        return storage.join(self._run.path, _KEPT)
+
+    @functools.cached_property
+    def evaluated_on(self) -> str:
+        """The identity of the records of the eval split."""
+        return self._records.identify("eval")
