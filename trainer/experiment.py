@@ -15,7 +15,7 @@ from pipeline.config import model_config, strategy_table
 from pipeline.runs import run_folder
 from pipeline.runs.run_folder import RunFolder
 from trainer import model_function, models, optimizers
-from trainer.checkpoints import checkpoint_files, save_pace, saving
+from trainer.checkpoints import checkpoint_files, save_pace, saving, shapes
 from trainer.checkpoints.cleanup import Janitor
 from trainer.distribution import placement, sessions, strategies
 from trainer.evaluation import skipped
@@ -318,6 +318,7 @@ def _build_instruments(
     found: list[Any] = []
     if task.is_chief:
         how = process.job.train.optimizer.name
+        found.append(shapes.ShapesHook(lambda: checkpoint_files.find_newest(run.path)))
         found.append(variables_hook.VariablesHook(run, task, reporter, how=how, needed=needed))
     if strategy_table.STRATEGIES[process.job.cluster.strategy].asynchronous and task.cluster:
         found.append(staleness.StalenessHook(run, task, reporter))

@@ -94,6 +94,11 @@ class Bundle:
     def __contains__(self, name: str) -> bool:
         return name.encode() in self._tensors
 
+    def get_shape(self, name: str) -> tuple[int, ...]:
+        """Returns the shape of a variable; of one that is partitioned, of the whole. Raises
+        `KeyError` if there is none of that name."""
+        return tuple(dim.size for dim in self._tensors[name.encode()].shape.dim)
+
     def read(self, name: str) -> np.ndarray:
         """Returns the value of a variable of numbers that is not partitioned.
 
@@ -104,7 +109,7 @@ class Bundle:
         content = b"".join(self._read_chunks(name, entry))
         self.close()
         dtype = messages.DTYPES[entry.dtype]
-        return np.frombuffer(content, dtype).reshape([dim.size for dim in entry.shape.dim]).copy()
+        return np.frombuffer(content, dtype).reshape(self.get_shape(name)).copy()
 
     def check(
         self,

@@ -20,7 +20,7 @@ from pipeline.console import work
 from pipeline.records import epochs
 from pipeline.runs import run_folder
 from pipeline.runs.run_folder import RunFolder
-from trainer.checkpoints import checkpoint_files, saving
+from trainer.checkpoints import checkpoint_files, saving, shapes
 from trainer.evaluation import baseline, best_exporter, best_files, early_stopping, skipped
 from trainer.exactly_once import report
 from trainer.export import exporters, own_exports
@@ -183,6 +183,8 @@ class RunEvaluator:
             raise best_files.Unusable(f"{what} is damaged ({problem})")
         try:
             return self.measure("eval", checkpoint)
+        except shapes.OtherShapes as error:
+            raise best_files.Unusable(str(error).partition(". Change")[0]) from None
         except (tf.errors.NotFoundError, tf.errors.InvalidArgumentError) as error:
             lacking = checkpoint_files.find_missing_variable(error)
             if lacking is None and "Restoring from checkpoint failed" not in str(error):
@@ -276,7 +278,7 @@ class RunEvaluator:
         be read."""
         metrics = self._estimator.evaluate(
             self._records.build_eval_input_fn(split),
-            hooks=self.build_hooks(split),
+            hooks=[shapes.ShapesHook(lambda: checkpoint), *self.build_hooks(split)],
             checkpoint_path=checkpoint,
             name=split,
         )
