@@ -232,10 +232,10 @@ RESULT = "RESULT.json"
 # A folder, if the loss became no number: `<task>.json`, `<task>.npz`, `<task>.tfrecord`, and the
 # last finite checkpoint.
 DIVERGENCE = "divergence"
-# The best model of a run so far: {"step": int, "metric": str, "value": float, "checkpoint": path
-# prefix, "interval": the ends of that of the value, or why there is none, "export": path, "sha256":
-# {file: digest}}; while an export is replaced by another of its step, also "replacement", the same
-# of that one.
+# The best model of a run so far: {"step": int, "metric": str, "value": float, "higher_is_better":
+# bool, "checkpoint": path prefix, "interval": the ends of that of the value, or why there is none,
+# "export": path, "sha256": {file: digest}}; while an export is replaced by another of its step,
+# also "replacement", the same of that one.
 BEST = "best.json"
 
 

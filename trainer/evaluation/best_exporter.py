@@ -143,7 +143,7 @@ class BestExporter(tf.estimator.Exporter):
             files.forget()
         clauses = [*([trouble] if trouble else []), *lost]
         if found and not clauses:
-            clauses = ["an evaluation was interrupted before its export"]
+            clauses = ["a better checkpoint was not exported yet"]
         if not clauses:
             return None
         if files.record is None or (trouble and not found):
@@ -213,6 +213,7 @@ class BestExporter(tf.estimator.Exporter):
             "step": int(metrics["global_step"]),
             "metric": metric,
             "value": metrics[metric],
+            "higher_is_better": self._job.eval.higher_is_better,
             "records": self._files.evaluated_on,
             "checkpoint": self._run.make_relative(kept),
             "interval": intervals[metric],

@@ -56,6 +56,8 @@ class BestFiles:
         metric = self.record["metric"]
         if metric != self._job.eval.metric:
             return f"{metric}, not by {self._job.eval.metric}"
+        if self._is_turned_round:
+            return f"another higher_is_better of {metric}"
         if self.record.get("meaning") != best.describe_metric(metric):
             return f"another {metric}, of an earlier version"
         return f"{metric} on other records"
@@ -66,9 +68,15 @@ class BestFiles:
         metric, old = self._job.eval.metric, self.record or {}
         return (
             old.get("metric") == metric
+            and not self._is_turned_round
             and old.get("meaning") == best.describe_metric(metric)
             and old.get("records") == self.evaluated_on
         )
+
+    @property
+    def _is_turned_round(self) -> bool:
+        now = self._job.eval.higher_is_better
+        return bool((self.record or {}).get("higher_is_better", now) != now)
 
     @property
     def value(self) -> float | None:

@@ -33,6 +33,7 @@ def test_the_best_survives_a_restart_with_a_worse_evaluation(scene):
         "step": 100,
         "metric": "accuracy",
         "value": pytest.approx(0.9),
+        "higher_is_better": True,
         "interval": reported.OWN,
         "records": scene.records.identify("eval"),
         "checkpoint": "best/model.ckpt-100",
@@ -169,6 +170,19 @@ def test_the_best_by_another_metric_is_compared_by_the_new_one(scene, loss, step
     assert (scene.best["metric"], scene.best["step"]) == ("loss", step)
     assert scene.exported == [str(step)]
     assert "the best of step 100 was chosen by accuracy, not by loss; the best is" in scene.note
+
+
+def test_a_best_that_was_chosen_by_the_other_end_is_chosen_again(scene):
+    """The highest of a metric is no bar for the lowest."""
+    scene.evaluated(100, 0.9)
+    scene.evaluated(300, 0.2)
+    turned = "eval.higher_is_better=false"
+    scene.started(turned, settle=False).evaluation.catch_up()
+    assert (scene.best["step"], scene.exported) == (300, ["300"])
+    scene.started(turned, settle=False).evaluation.catch_up()
+    assert scene.evaluated(200, 0.5, turned) is None
+    scene.started()
+    assert "was chosen by another higher_is_better of accuracy; the best is that" in scene.note
 
 
 def test_what_training_continues_from_is_compared_by_the_new_metric(scene):
