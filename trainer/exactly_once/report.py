@@ -141,7 +141,8 @@ def list_not_counted(found: losses.Losses) -> Iterator[str]:
     if what:
         yield (
             f"{' and '.join(what)}: a process that was killed may have applied its batch in flight "
-            "without counting it, and then that was applied twice"
+            "without counting it; a chief or ps, those of all processes since a save began. Then "
+            "these were applied twice"
         )
     if found.fell_back:
         often = "once" if found.fell_back == 1 else f"{found.fell_back:,} times"
