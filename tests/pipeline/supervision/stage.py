@@ -91,7 +91,9 @@ class Stage:
             assert left == [], "processes outlive the supervisor"
 
     def names(self):
-        return [p.name.removeprefix("attempts-") for p in self.path.glob("attempts-*")]
+        # A process may be killed before its first line is in its file.
+        begun = [path for path in self.path.glob("attempts-*") if path.stat().st_size]
+        return [path.name.removeprefix("attempts-") for path in begun]
 
     def attempts(self, name):
         notes = self.path / f"attempts-{name}"
