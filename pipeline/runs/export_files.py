@@ -23,7 +23,7 @@ def is_published(folder: str) -> bool:
 
 def are_published(run: RunFolder, result: Mapping[str, Any]) -> bool:
     """True if the models of a finished run are there, by its `RESULT.json`, and the record of the
-    best one, without which nobody finds it."""
+    best one, by which commands find it."""
     exports: Mapping[str, str | None] = result.get("exports", {})
     paths = [path for path in exports.values() if path]
     if not all(is_published(storage.join(run.path, path)) for path in paths):

@@ -37,7 +37,7 @@ def read(run: RunFolder) -> list[Fallback]:
 
 
 def add(run: RunFolder, fallback: Fallback) -> None:
-    """Notes one more. What is left of the branch that was given up is told of once."""
+    """Adds a fall-back, unless one from the same newest checkpoint has been noted."""
     known = read(run)
     if any(one.newest == fallback.newest for one in known):
         return

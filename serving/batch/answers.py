@@ -86,7 +86,7 @@ def find_undefined(found: Mapping[str, np.ndarray]) -> np.ndarray:
 
 def _find_unanswered(found: Mapping[str, np.ndarray]) -> np.ndarray:
     """Returns the rows for which the number, or a probability, is not finite: the class of such a
-    row is none that the model chose."""
+    row means nothing."""
     unanswered = np.zeros(len(next(iter(found.values()), ())), bool)
     for name in (NUMBER, _CHANCES):
         if name in found and np.issubdtype(found[name].dtype, np.floating):

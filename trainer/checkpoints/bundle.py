@@ -96,7 +96,7 @@ class Bundle:
 
     def get_shape(self, name: str) -> tuple[int, ...]:
         """Returns the shape of a variable; of one that is partitioned, of the whole. Raises
-        `KeyError` if there is none of that name."""
+        `KeyError` if the checkpoint lacks it."""
         return tuple(dim.size for dim in self._tensors[name.encode()].shape.dim)
 
     def read(self, name: str) -> np.ndarray:

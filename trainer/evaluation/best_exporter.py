@@ -147,7 +147,7 @@ class BestExporter(tf.estimator.Exporter):
         if not clauses:
             return None
         if files.record is None or (trouble and not found):
-            return f"{'; '.join(clauses)}; the best begins anew with the next evaluation"
+            return f"{'; '.join(clauses)}; the next evaluation sets a new best"
         record = files.record
         return (
             f"{'; '.join(clauses)}; the best is that of step {record['step']} "

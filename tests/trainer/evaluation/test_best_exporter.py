@@ -117,7 +117,7 @@ def test_a_best_that_cannot_be_found_again_is_named(scene, what):
     _lose(scene, what)
     scene.started()
     assert f"; checkpoint '{scene.run.path}/best/model.ckpt-100' is damaged (" in scene.note
-    assert scene.note.endswith("; the best begins anew with the next evaluation")
+    assert scene.note.endswith("; the next evaluation sets a new best")
     assert scene.best is None
     scene.evaluated(200, 0.5)
     assert (scene.best["step"], scene.exported) == (200, ["200"])
@@ -130,8 +130,8 @@ def test_a_removed_checkpoint_and_export_of_the_best_are_named(scene):
     scene.started()
     assert scene.note == (
         f"export '{scene.run.path}/export/best/100' is missing; checkpoint "
-        f"'{scene.run.path}/best/model.ckpt-100' is missing; the best begins anew with the next "
-        "evaluation"
+        f"'{scene.run.path}/best/model.ckpt-100' is missing; the next evaluation "
+        "sets a new best"
     )
 
 
@@ -203,7 +203,7 @@ def test_a_best_of_another_metric_that_is_damaged_is_named(scene):
         "the best of step 100 was chosen by accuracy, not by loss; checkpoint "
         f"'{scene.run.path}/best/model.ckpt-100' is damaged ("
     )
-    assert scene.note.endswith("; the best begins anew with the next evaluation")
+    assert scene.note.endswith("; the next evaluation sets a new best")
     assert (scene.best["step"], scene.exported) == (200, ["200"])
 
 
