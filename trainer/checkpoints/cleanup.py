@@ -12,9 +12,8 @@ from __future__ import annotations
 import re
 
 from pipeline import storage
-from trainer.checkpoints import checkpoint_list
+from trainer.checkpoints import checkpoint_list, traces
 
-_PART = re.compile(r"(model\.ckpt-(\d+))\.(?:index|meta|data-\d+-of-\d+)")
 # What is being written: `model.ckpt-7_temp/` of a save, `….index.tempstate…` of its last moments.
 _HALF = re.compile(r"model\.ckpt-\d+_temp\S*|\S+\.tempstate\d+")
 _OF_WORKER = re.compile(r"tmp_(?:chief|worker|evaluator)_\d+|tmp")
@@ -45,9 +44,10 @@ class Janitor:
         """Removes checkpoints that no list names any more, after a save."""
         self._remove(_HALF)
         kept = {path.rpartition("/")[2] for path in checkpoint_list.read(self._model_dir)}
-        newest = max((_parse_step(name) for name in kept), default=-1)
+        steps = [traces.read_step(name) for name in kept if name.startswith("model.ckpt-")]
+        newest = max(steps, default=0)
         for name in storage.listdir(self._model_dir):
-            part = _PART.fullmatch(name)
+            part = traces.PART.fullmatch(name)
             if part and part[1] not in kept and int(part[2]) < newest:
                 storage.remove(storage.join(self._model_dir, name))
 
@@ -55,7 +55,3 @@ class Janitor:
         for name in storage.listdir(self._model_dir):
             if pattern.fullmatch(name):
                 storage.remove(storage.join(self._model_dir, name))
-
-
-def _parse_step(name: str) -> int:
-    return int(name.rpartition("-")[2]) if re.fullmatch(r"model\.ckpt-\d+", name) else -1

@@ -17,7 +17,8 @@ from trainer.checkpoints import checkpoint_list
 
 # What the chief lists each save in, for the evaluator: {"steps": [int]}.
 _SAVED = "saved.json"
-_PART = re.compile(r"model\.ckpt-(\d+)\.(?:index|(meta)|data-\d+-of-\d+)")
+# A file of a checkpoint: the checkpoint's name, its step, and whether it is the last to be written.
+PART = re.compile(r"(model\.ckpt-(\d+))\.(?:index|(meta)|data-\d+-of-\d+)")
 
 
 def read_step(checkpoint: str) -> int:
@@ -45,14 +46,14 @@ def _list_saved(model_dir: str) -> Iterator[tuple[int, str]]:
     for step in _read(model_dir, _SAVED).get("steps", []):
         yield step, _SAVED
     for name in storage.listdir(model_dir):
-        if (part := _PART.fullmatch(name)) and part[2]:
-            yield int(part[1]), name
+        if (part := PART.fullmatch(name)) and part[3]:
+            yield int(part[2]), name
 
 
 def _list_trained(model_dir: str) -> Iterator[tuple[int, str]]:
     for name in storage.listdir(model_dir):
-        if part := _PART.fullmatch(name):
-            yield int(part[1]), name
+        if part := PART.fullmatch(name):
+            yield int(part[2]), name
     for name, key in (
         (run_folder.BEST, "step"),
         (run_folder.TRAINING_DONE, "final_step"),
