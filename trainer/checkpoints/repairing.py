@@ -5,13 +5,15 @@ from __future__ import annotations
 
 import itertools
 import time
+from collections.abc import Mapping
 
 from pipeline import storage
 from pipeline.runs import fallbacks
 from pipeline.runs.run_folder import RunFolder
 from trainer.checkpoints import bundle, checkpoint_files, checkpoint_list, traces
 
-# In the run folder: checkpoints that could not be restored. Nothing deletes them.
+# In the run folder: checkpoints that could not be restored, and exports of which nothing tells how
+# good they are. Nothing deletes them.
 DAMAGED = "damaged"
 
 
@@ -73,10 +75,19 @@ def _set_aside(checkpoint: str) -> str:
     files = [file for file in storage.listdir(folder) if file.startswith(f"{name}.")]
     if not files:
         return ""
-    used = storage.listdir(storage.join(folder, DAMAGED))
-    free = next(n for n in itertools.count() if (f"{name}.{n}" if n else name) not in used)
-    kept = storage.join(folder, DAMAGED, f"{name}.{free}" if free else name)
-    storage.makedirs(kept)
-    for file in sorted(files, key=lambda file: not file.endswith(".index")):
-        storage.move(storage.join(folder, file), storage.join(kept, file))
+    files.sort(key=lambda file: not file.endswith(".index"))
+    kept = set_aside(folder, name, {storage.join(folder, file): file for file in files})
     return f", and was moved to {kept!r}"
+
+
+def set_aside(model_dir: str, name: str, files: Mapping[str, str]) -> str:
+    """Moves `files` in order, by where each comes below, to a new folder `name` in `damaged/` of a
+    run; returns its path."""
+    used = storage.listdir(storage.join(model_dir, DAMAGED))
+    free = next(n for n in itertools.count() if (f"{name}.{n}" if n else name) not in used)
+    kept = storage.join(model_dir, DAMAGED, f"{name}.{free}" if free else name)
+    for source, below in files.items():
+        target = storage.join(kept, below)
+        storage.makedirs(storage.parent(target))
+        storage.move(source, target)
+    return kept

@@ -191,6 +191,9 @@ class BestExporter(tf.estimator.Exporter):
         self._reporter.report("exporting")
         if files.record is None:  # nothing says that an export of this step is as published
             storage.remove(storage.join(self._run.exports, "best", str(described["step"])))
+            for line in files.set_aside():
+                tf.get_logger().warning(line)
+                self._reporter.add_note(line)
         export = self._publisher.publish(
             estimator,
             "best",

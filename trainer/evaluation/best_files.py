@@ -13,7 +13,7 @@ from typing import Any
 from pipeline import config, errors, storage
 from pipeline.runs import export_files, run_folder
 from pipeline.runs.run_folder import RunFolder
-from trainer.checkpoints import checkpoint_files
+from trainer.checkpoints import checkpoint_files, repairing
 from trainer.evaluation import best
 from trainer.input.own_input import Source
 
@@ -123,6 +123,22 @@ class BestFiles:
         """Records that there is no best."""
         self._run.remove(run_folder.BEST)
         self.record = None
+
+    def set_aside(self) -> list[str]:
+        """Moves exports of which nothing is recorded to `damaged/`, before another takes their
+        place; returns a line about each."""
+        folder, lines = storage.join(self._run.exports, "best"), []
+        for name in storage.listdir(folder):
+            path = storage.join(folder, name)
+            if not name.isdecimal() or not export_files.is_published(path):
+                continue
+            files = storage.glob(storage.join(path, "**"))
+            files.sort(key=lambda file: not file.endswith(f"/{export_files.LAST}"))
+            below = {file: file.removeprefix(f"{path}/") for file in files}
+            kept = repairing.set_aside(self._run.path, f"export-best-{name}", below)
+            storage.remove(path)
+            lines.append(f"nothing tells how good export {path!r} is; it was moved to {kept!r}")
+        return lines
 
     def clean(self) -> None:
         """Removes the checkpoints and exports of all but the best, if there is one."""

@@ -123,6 +123,21 @@ def test_a_best_that_cannot_be_found_again_is_named(scene, what):
     assert (scene.best["step"], scene.exported) == (200, ["200"])
 
 
+@pytest.mark.parametrize("what", ["the record", "half of the record"])
+def test_an_export_of_which_nothing_is_known_is_kept(scene, what):
+    """It may be better than what replaces it."""
+    scene.evaluated(100, 0.9)
+    before = scene.best["sha256"]
+    _lose(scene, what)
+    shutil.rmtree(f"{scene.run.path}/best")
+    scene.evaluated(200, 0.5)
+    assert (scene.best["step"], scene.exported) == (200, ["200"])
+    kept = f"{scene.run.path}/damaged/export-best-100"
+    assert export_files.digests(kept) == before
+    export = f"{scene.run.path}/export/best/100"
+    assert f"nothing tells how good export {export!r} is; it was moved to {kept!r}" in scene.note
+
+
 def test_a_removed_checkpoint_and_export_of_the_best_are_named(scene):
     scene.evaluated(100, 0.9)
     shutil.rmtree(f"{scene.run.path}/best")
