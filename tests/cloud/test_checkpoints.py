@@ -31,6 +31,7 @@ with tf1.Graph().as_default(), tf1.Session() as session:
         saver.save(session, folder + "/model.ckpt", global_step=2)
         pinned = checkpoint_files.read_step(copy)
         kept = checkpoint_files.keep(copy, folder + "/best")
+        loaded = tf.train.load_variable(kept, "global_step")  # by a listing, at once
     run_folder.RunFolder(folder).write("best.json", {"checkpoint": "best/model.ckpt-1"})
     best = checkpoint_files.find_intact(folder, "best")
     other = checkpoint_files.keep(checkpoint_files.find_newest(folder), folder + "/best")
@@ -40,6 +41,7 @@ with tf1.Graph().as_default(), tf1.Session() as session:
         "newest": newest, "step": found, "pinned": pinned, "local": not storage.is_remote(copy),
         "removed": not os.path.exists(copy + ".index"),
         "then": checkpoint_files.find_newest(folder),
+        "loaded": int(loaded),
         "best": [*best, checkpoint_files.read_step(kept)],
         "other": [copied, storage.exists(other + ".index")],
     }))
@@ -61,6 +63,7 @@ def test_one_that_no_listing_has_yet_is_found_and_pinned_and_kept_ones_stay(clou
         "step": 1,
         "pinned": 1,
         "local": True,
+        "loaded": 1,
         "removed": True,
         "then": f"{cloud.root}/model.ckpt-2",
         "best": [f"{cloud.root}/best/model.ckpt-1", 1],

@@ -202,18 +202,20 @@ def compute_digest(checkpoint: str) -> str:
 
 def keep(checkpoint: str, folder: str) -> str:
     """Copies a checkpoint to `folder`, where nothing deletes it
-    (docs/tensorflow-pitfalls.md#checkpoints-deleted-while-read); returns its path prefix there.
-    Never overwrites another checkpoint of that name: the copy is in a folder below then. Raises
-    `FileNotFoundError` if it is gone."""
+    (docs/tensorflow-pitfalls.md#checkpoints-deleted-while-read); returns its path prefix there,
+    where TensorFlow finds it. Never overwrites another checkpoint of that name: the copy is in a
+    folder below then. Raises `FileNotFoundError` if it is gone."""
     source, _, name = checkpoint.rpartition("/")
     if storage.exists(storage.join(folder, f"{name}.index")):
         made = compute_digest(checkpoint)
         if compute_digest(storage.join(folder, name)) == made:
+            _await_listing(storage.join(folder, name))
             return storage.join(folder, name)
         folder = storage.join(folder, made[:12])
     storage.makedirs(folder)
     for file in _list_files(checkpoint):
         storage.copy(storage.join(source, file), storage.join(folder, file))
+    _await_listing(storage.join(folder, name))
     return storage.join(folder, name)
 
 
