@@ -21,7 +21,10 @@ class Scene:
 
     def evaluated(self, step, value, *overrides, loss=1.0, **records):
         """Starts again, as after a restart, with one evaluation."""
-        side = self.started(*overrides, **records)
+        return self.evaluate(self.started(*overrides, **records), step, value, loss=loss)
+
+    def evaluate(self, side, step, value, *, loss=1.0):
+        """Makes up an evaluation while it trains."""
         checkpoint = f"{self.run.path}/model.ckpt-{step}"
         metrics = {"accuracy": np.float32(value), "loss": loss, "global_step": np.int64(step)}
         self._made_up[checkpoint_files.compute_digest(checkpoint)] = metrics

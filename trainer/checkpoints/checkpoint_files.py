@@ -51,7 +51,7 @@ def find_intact(model_dir: str, wanted: str | None) -> list[str]:
         if problem is not None and wanted == "all" and not storage.exists(f"{path}.index"):
             return find_intact(model_dir, wanted)  # deleted meanwhile, for a newer one
         if problem is not None:
-            others = _find_existing(model_dir).items()
+            others = find_existing(model_dir).items()
             whole = [step for step, other in others if other != path and not find_problem(other)]
             instead = f"Take another with --checkpoint: {', '.join(whole)}"
             instead = instead if whole else "No other is whole; choose a new RUN="
@@ -88,7 +88,7 @@ def find(model_dir: str, wanted: str | None) -> list[str]:
     """
     if wanted == "best":
         return [_find_best(model_dir)]
-    kept = _find_existing(model_dir)
+    kept = find_existing(model_dir)
     if not kept:
         raise build_lost_error(model_dir, {}) or build_missing_error(RunFolder(model_dir))
     if wanted is None:
@@ -111,7 +111,7 @@ def build_missing_error(run: RunFolder) -> errors.UsageError:
     )
 
 
-def _find_existing(model_dir: str) -> dict[str, str]:
+def find_existing(model_dir: str) -> dict[str, str]:
     """Returns the checkpoints that are still there by the step in their name, the oldest first: of
     the list, or if it names none of those that are there, all."""
     listed = [p for p in checkpoint_list.read(model_dir) if storage.exists(f"{p}.index")]

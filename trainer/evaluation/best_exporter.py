@@ -8,7 +8,7 @@ or says nothing of the metric of now, the best is found again from the checkpoin
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any
 
 import tensorflow as tf
@@ -71,44 +71,67 @@ class BestExporter(tf.estimator.Exporter):
         return exported
 
     def settle_best(
-        self, estimator: Any, measure: Callable[[str], dict[str, float]], *others: str
+        self,
+        estimator: Any,
+        measure: Callable[[str], dict[str, float]],
+        list_others: Callable[[], Sequence[str]],
     ) -> str | None:
         """Finds the best again if a kill, a person or another `eval.metric` has come in between;
-        returns one line on it for people. What is kept and cannot be compared is evaluated again,
-        next to `others`; the best of them is exported.
+        returns one line on it for people. What is kept and cannot be compared is evaluated again;
+        so are others that training has left, if there is no best; the best of them is exported.
 
         `measure` returns the metrics of a checkpoint, or raises `Unusable`.
         """
         files = self._files
         trouble = files.read()
-        candidates = [path for path in files.list_kept() if trouble or path != files.checkpoint]
+        kept = [path for path in files.list_kept() if trouble or path != files.checkpoint]
         lost = []
-        if trouble and files.checkpoint not in (None, *candidates):
+        if trouble and files.checkpoint not in (None, *kept):
             lost.append(f"checkpoint {files.checkpoint!r} is missing")
-        candidates.sort(key=lambda path: path != files.checkpoint)  # of two equals the older stays
-        if trouble or files.record is None:
-            known = {checkpoint_files.compute_digest(path) for path in candidates}
-            new = [path for path in others if checkpoint_files.compute_digest(path) not in known]
-            candidates += new
-        measured = {}
-        for path in candidates:
-            try:
-                measured[path] = self._measure(path, measure)
-            except best_files.Unusable as error:
-                lost.append(str(error))
+        kept.sort(key=lambda path: path != files.checkpoint)  # of two equals the older stays
+        measured, failed = self._measure_all(kept, measure)
+        if files.record is None or (trouble and not (measured and files.is_comparable)):
+            copied = {checkpoint_files.compute_digest(path) for path in measured}
+            others, others_failed = self._measure_all(list_others(), measure, without=copied)
+            measured, failed = {**measured, **others}, [*failed, *others_failed]
+        lost += failed
         reference = None if trouble else files.value
         found = False
         for path in self._rank(measured, reference):
-            if path != list(measured)[-1]:
-                self._measure(path, measure)  # what it is exported with is known of the last only
             try:
+                if path != list(measured)[-1]:
+                    self._measure(path, measure)  # its results are known of the last only
                 self.publish(estimator, files.keep(path), measured[path])
-            except errors.ModelError as error:
+            except FileNotFoundError as error:
+                lost.append(_say_gone(path, error))
+            except (errors.ModelError, best_files.Unusable) as error:
                 lost.append(str(error))
             else:
                 found = True
                 break
+        if found and not trouble and reference is None:
+            trouble = files.missing
         return self._tidy(trouble, lost, found=found)
+
+    def _measure_all(
+        self,
+        checkpoints: Iterable[str],
+        measure: Callable[[str], dict[str, float]],
+        *,
+        without: Set[str] = frozenset(),
+    ) -> tuple[dict[str, dict[str, float]], list[str]]:
+        """Returns the metrics of those that can be measured, except copies of the ones whose
+        digests are in `without`; and why the rest cannot."""
+        measured, failed = {}, []
+        for path in checkpoints:
+            try:
+                if checkpoint_files.compute_digest(path) not in without:
+                    measured[path] = self._measure(path, measure)
+            except FileNotFoundError as error:
+                failed.append(_say_gone(path, error))
+            except best_files.Unusable as error:
+                failed.append(str(error))
+        return measured, failed
 
     def _measure(
         self, checkpoint: str, measure: Callable[[str], dict[str, float]]
@@ -258,6 +281,14 @@ class BestExporter(tf.estimator.Exporter):
         reason = early_stopping.find_reason_to_stop(alike, self._job.eval)
         if reason is not None:
             self._run.write(run_folder.STOP, {"reason": reason, "final": True})
+
+
+def _say_gone(checkpoint: str, error: FileNotFoundError) -> str:
+    """Returns a clause on a checkpoint that training has deleted. Raises an `error` of another
+    file."""
+    if storage.exists(f"{checkpoint}.index"):
+        raise error
+    return f"checkpoint {checkpoint!r} is gone"
 
 
 def check_metric(metric: str, reported: Iterable[str]) -> None:

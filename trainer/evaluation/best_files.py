@@ -37,19 +37,28 @@ class BestFiles:
     def read(self) -> str | None:
         """Reads the record. Returns a clause that says why the best has to be found again; `None`
         if it is as recorded, or if there is none yet."""
-        self.record, path = None, storage.join(self._run.path, run_folder.BEST)
+        self.record = None
         try:
             found = self._run.read(run_folder.BEST)
         except errors.DataError as error:
             return str(error).removesuffix("; remove it and run again")
         if found is None:
-            return f"{path!r} is missing" if self.list_kept() else None
-        if missing := sorted(_FIELDS - found.keys()):
-            return f"{path!r} lacks {', '.join(missing)}"
+            return self.missing if self.list_kept() else None
+        if lacking := sorted(_FIELDS - found.keys()):
+            return f"{self._path!r} lacks {', '.join(lacking)}"
         self.record = found
         if not self.is_comparable:
             return f"the best of step {found['step']} was chosen by {self._describe_choice()}"
         return None if self.has_export else f"export {self.export!r} is missing"
+
+    @property
+    def missing(self) -> str:
+        """A clause that says that there is no record."""
+        return f"{self._path!r} is missing"
+
+    @property
+    def _path(self) -> str:
+        return storage.join(self._run.path, run_folder.BEST)
 
     def _describe_choice(self) -> str:
         assert self.record is not None

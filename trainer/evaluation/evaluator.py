@@ -154,23 +154,27 @@ class RunEvaluator:
     def catch_up(self) -> None:
         """Evaluates the checkpoint that training continues from, if an earlier start has not
         (docs/tensorflow-pitfalls.md#first-save-not-evaluated)."""
+        self.settle_best()
         checkpoint = checkpoint_files.find_newest(self._run.path)
         if checkpoint is None or self._read_step(checkpoint) == 0:
-            self.settle_best()
-        elif self.best_exporter.has_judged(checkpoint):
-            self.settle_best(checkpoint)
-        else:
-            self.settle_best()
+            return
+        if not self.best_exporter.has_judged(checkpoint):
             found, checkpoint = self.evaluate("eval", checkpoint)
             self.best_exporter.export(self._estimator, "", checkpoint, found, False)
 
-    def settle_best(self, *others: str) -> None:
-        """Removes what a kill has left, and finds the best again, also of `others`, if that is not
-        as it was recorded."""
+    def settle_best(self) -> None:
+        """Removes what a kill has left, and finds the best again if that is not as recorded."""
         checkpoint_files.unpin(self._run.path)
-        line = self.best_exporter.settle_best(self._estimator, self._measure_kept, *others)
+        line = self.best_exporter.settle_best(
+            self._estimator, self._measure_kept, self._list_judged
+        )
         if line is not None:
             self._warn(line)
+
+    def _list_judged(self) -> list[str]:
+        """Returns the checkpoints training has left that have been evaluated, the oldest first."""
+        found = checkpoint_files.find_existing(self._run.path).values()
+        return [path for path in found if self.best_exporter.has_judged(path)]
 
     def _measure_kept(self, checkpoint: str) -> dict[str, float]:
         """Returns the metrics of a checkpoint of an earlier start on the eval split. Raises
@@ -185,7 +189,9 @@ class RunEvaluator:
             return self.measure("eval", checkpoint)
         except shapes.OtherShapes as error:
             raise best_files.Unusable(str(error).partition(". Change")[0]) from None
-        except (tf.errors.NotFoundError, tf.errors.InvalidArgumentError) as error:
+        except (tf.errors.OpError, ValueError) as error:
+            if not storage.exists(f"{checkpoint}.index"):  # deleted by training meanwhile
+                raise best_files.Unusable(f"{what} is gone") from None
             lacking = checkpoint_files.find_missing_variable(error)
             if lacking is None and "Restoring from checkpoint failed" not in str(error):
                 raise

@@ -6,6 +6,7 @@ import abc
 import contextlib
 import dataclasses
 import functools
+import pathlib
 import tempfile
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -116,7 +117,7 @@ class Publishing(abc.ABC):
         for left in storage.listdir(self._run.exports):
             if left.startswith(_STAGING):  # by a process that was killed
                 storage.remove(storage.join(self._run.exports, left))
-        beside = choose_staging_folder(self._run.exports)
+        beside = make_staging_folder(self._run.exports)
         try:
             folder = self._copy_model(like, made_from, storage.join(beside, "copy"))
             folder = folder or self._write_model(estimator, checkpoint, beside)
@@ -359,9 +360,8 @@ class PublishedModel:
 def name_signatures(folder: str) -> None:
     """Gives the signature that takes Examples a name of its own: Estimator calls it after two.
     One that is called like an output has that alone, and takes only the columns it needs."""
-    path = storage.join(folder, export_files.LAST)
-    with open(path, "rb") as file:
-        model = saved_model_pb2.SavedModel.FromString(file.read())
+    path = pathlib.Path(folder, export_files.LAST)
+    model = saved_model_pb2.SavedModel.FromString(path.read_bytes())
     for graph in model.meta_graphs:
         long = f"{parity_worker.EXAMPLES}:{heads.SERVING}"
         if long in graph.signature_def:
@@ -370,8 +370,7 @@ def name_signatures(folder: str) -> None:
         for name in graph.signature_def[heads.SERVING].outputs:
             if name in graph.signature_def and list(graph.signature_def[name].outputs) == [name]:
                 _keep_needed(graph.signature_def[name], graph.graph_def)
-    with open(path, "wb") as file:
-        file.write(model.SerializeToString(deterministic=True))
+    path.write_bytes(model.SerializeToString(deterministic=True))
 
 
 def _keep_needed(signature: Any, graph: Any) -> None:
@@ -392,9 +391,10 @@ def _keep_needed(signature: Any, graph: Any) -> None:
             del signature.inputs[name]
 
 
-def choose_staging_folder(folder: str) -> str:
-    """Returns a folder to write a model to that is published below `folder`: on gs:// nothing can
-    be renamed, so it is elsewhere."""
+def make_staging_folder(folder: str) -> str:
+    """Makes a folder for a model that is published below `folder` then; on this machine for gs://,
+    where nothing can be renamed. Raises `UsageError` if it cannot be made."""
     if storage.is_remote(folder):
         return tempfile.mkdtemp(prefix="estimator-pipeline-export-")
-    return storage.join(folder, f"{_STAGING}{uuid.uuid4().hex}")
+    storage.makedirs(beside := storage.join(folder, f"{_STAGING}{uuid.uuid4().hex}"))
+    return beside

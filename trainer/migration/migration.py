@@ -57,8 +57,7 @@ class Migration:
         """
         step = checkpoint_files.read_step(checkpoint)
         target = migrated.get_folder(self._run, step)
-        beside = exporters.choose_staging_folder(storage.parent(target))
-        storage.makedirs(beside)
+        beside = exporters.make_staging_folder(storage.parent(target))
         try:
             parity_client.get_shared_server()  # is started while the model is made
             model = self._build_model(checkpoint)

@@ -109,11 +109,37 @@ def test_the_best_is_found_again_from_its_checkpoint(scene, what):
     assert (scene.exported, scene.leftovers) == (["100"], [])
 
 
+@pytest.mark.parametrize("what", ["the record", "half of the record", "all but the checkpoint"])
+def test_a_best_that_is_not_kept_any_more_is_looked_for_in_what_training_has_left(scene, what):
+    for step, value in ((100, 0.9), (200, 0.95), (300, 0.5)):
+        scene.evaluated(step, value)
+    shutil.rmtree(f"{scene.run.path}/best")
+    _lose(scene, what)
+    _remove_checkpoint(scene, 200)
+    scene.started()
+    assert (scene.best["step"], scene.best["value"]) == (100, pytest.approx(0.9))
+    assert scene.exported == ["100"]
+    assert LOST[what].format(run=scene.run.path) in scene.note
+    assert scene.note.endswith("; the best is that of step 100 (accuracy 0.9000)")
+
+
+@pytest.mark.parametrize("what", ["the export", "half of the record"])
+def test_a_damaged_best_is_taken_from_what_training_has_left(scene, what):
+    scene.evaluated(100, 0.9)
+    scene.evaluated(200, 0.5)
+    _cut_kept_index(scene)
+    _lose(scene, what)
+    scene.started()
+    assert f"; checkpoint '{scene.run.path}/best/model.ckpt-100' is damaged (" in scene.note
+    assert scene.note.endswith("; the best is that of step 100 (accuracy 0.9000)")
+    assert scene.exported == ["100"]
+
+
 @pytest.mark.parametrize("what", ["the export", "half of the record"])
 def test_a_best_that_cannot_be_found_again_is_named(scene, what):
     scene.evaluated(100, 0.9)
-    kept = pathlib.Path(scene.run.path, "best", "model.ckpt-100.index")
-    kept.write_bytes(kept.read_bytes()[:100])
+    _cut_kept_index(scene)
+    _remove_checkpoint(scene, 100)
     _lose(scene, what)
     scene.started()
     assert f"; checkpoint '{scene.run.path}/best/model.ckpt-100' is damaged (" in scene.note
@@ -123,6 +149,37 @@ def test_a_best_that_cannot_be_found_again_is_named(scene, what):
     assert (scene.best["step"], scene.exported) == (200, ["200"])
 
 
+def test_a_checkpoint_that_training_deletes_while_the_best_is_looked_for_is_passed_over(scene):
+    scene.evaluated(100, 0.9)
+    scene.evaluated(200, 0.5)
+    shutil.rmtree(f"{scene.run.path}/best")
+    _lose(scene, "all but the checkpoint")
+    side = scene.started(settle=False)
+    made_up = side.evaluation.measure
+
+    def measure(split, checkpoint):
+        _remove_checkpoint(scene, 100)
+        if checkpoint.endswith("-100"):
+            raise ValueError("The passed save_path is not a valid checkpoint")
+        return made_up(split, checkpoint)
+
+    side.evaluation.measure = measure
+    side.evaluation.settle_best()
+    side.reporter.report("waiting")
+    assert (scene.best["step"], scene.exported) == (200, ["200"])
+    assert f"checkpoint '{scene.run.path}/model.ckpt-100' is gone" in scene.note
+
+
+def _cut_kept_index(scene):
+    kept = pathlib.Path(scene.run.path, "best", "model.ckpt-100.index")
+    kept.write_bytes(kept.read_bytes()[:100])
+
+
+def _remove_checkpoint(scene, step):
+    for file in pathlib.Path(scene.run.path).glob(f"model.ckpt-{step}.*"):
+        file.unlink()
+
+
 @pytest.mark.parametrize("what", ["the record", "half of the record"])
 def test_an_export_of_which_nothing_is_known_is_kept(scene, what):
     """It may be better than what replaces it."""
@@ -130,6 +187,7 @@ def test_an_export_of_which_nothing_is_known_is_kept(scene, what):
     before = scene.best["sha256"]
     _lose(scene, what)
     shutil.rmtree(f"{scene.run.path}/best")
+    _remove_checkpoint(scene, 100)
     scene.evaluated(200, 0.5)
     assert (scene.best["step"], scene.exported) == (200, ["200"])
     kept = f"{scene.run.path}/damaged/export-best-100"
@@ -141,6 +199,7 @@ def test_an_export_of_which_nothing_is_known_is_kept(scene, what):
 def test_a_removed_checkpoint_and_export_of_the_best_are_named(scene):
     scene.evaluated(100, 0.9)
     shutil.rmtree(f"{scene.run.path}/best")
+    _remove_checkpoint(scene, 100)
     _lose(scene, "the export")
     scene.started()
     assert scene.note == (
@@ -166,10 +225,7 @@ def test_the_best_stays_while_its_export_is_gone(scene):
     scene.evaluated(100, 0.9)
     side = scene.started()
     _lose(scene, "all but the checkpoint")
-    checkpoint = f"{scene.run.path}/model.ckpt-200"
-    worse = {"accuracy": 0.5, "loss": 1.0, "global_step": 200}
-    export = side.evaluation.best_exporter.export
-    assert export(side.estimator, "", checkpoint, worse, False) is None
+    assert scene.evaluate(side, 200, 0.5) is None
     side.evaluation.settle_best()
     assert (scene.best["step"], scene.exported) == (100, ["100"])
 
@@ -213,6 +269,7 @@ def test_a_best_of_another_metric_that_is_damaged_is_named(scene):
     scene.evaluated(100, 0.9, loss=0.1)
     kept = pathlib.Path(scene.run.path, "best", "model.ckpt-100.index")
     kept.write_bytes(b"")
+    _remove_checkpoint(scene, 100)
     scene.evaluated(200, 0.5, *LOWER)
     assert scene.note.startswith(
         "the best of step 100 was chosen by accuracy, not by loss; checkpoint "

@@ -125,6 +125,15 @@ def test_a_failed_export_leaves_nothing(scene, side_of):
 
 # In `make test`, the gate of each export compares the same (tests/trainer/export/test_parity.py).
 @pytest.mark.slow
+def test_where_no_export_can_be_written_is_named(scene, side_of):
+    pathlib.Path(scene.run.exports).write_text("in the way")
+    side = side_of(scene.run)
+    said = f"cannot create folder '{scene.run.exports}/.staging-.*': .*Choose a place you can write"
+    with pytest.raises(errors.UsageError, match=said):
+        checkpoint = f"{scene.run.path}/model.ckpt-100"
+        side.publisher.publish(side.estimator, "final", checkpoint, step=100, metrics={})
+
+
 def test_a_fresh_process_serves_what_the_estimator_predicts(
     finished, small_records, transforms, tmp_path
 ):
