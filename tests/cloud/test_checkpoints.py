@@ -49,7 +49,7 @@ with tf1.Graph().as_default(), tf1.Session() as session:
 
 
 def test_one_that_no_listing_has_yet_is_found_and_pinned_and_kept_ones_stay(cloud):
-    cloud.api.buckets.lag(r"model\.ckpt-\d+\.index$", listings=4)
+    cloud.api.buckets.lag(r"model\.ckpt-\d+\.(index|data-.*)$", listings=4)
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, cloud.root],
         cwd=ROOT,

@@ -87,6 +87,12 @@ class Bundle:
         self._tensors = {key: _parse(messages.BundleEntry, value) for key, value in table.items()}
 
     @property
+    def parts(self) -> list[str]:
+        """The names of its data files."""
+        name = self._prefix.rpartition("/")[2]
+        return [f"{name}.data-{part:05d}-of-{self._shards:05d}" for part in range(self._shards)]
+
+    @property
     def size(self) -> int:
         """How many bytes of data there should be."""
         return sum(entry.size for entry in self._tensors.values())

@@ -206,22 +206,29 @@ def keep(checkpoint: str, folder: str) -> str:
     where TensorFlow finds it. Never overwrites another checkpoint of that name: the copy is in a
     folder below then. Raises `FileNotFoundError` if it is gone."""
     source, _, name = checkpoint.rpartition("/")
-    if storage.exists(storage.join(folder, f"{name}.index")):
+    kept = storage.join(folder, name)
+    if storage.exists(f"{kept}.index"):
         made = compute_digest(checkpoint)
-        if compute_digest(storage.join(folder, name)) == made:
-            _await_listing(storage.join(folder, name))
-            return storage.join(folder, name)
-        folder = storage.join(folder, made[:12])
+        if compute_digest(kept) != made:
+            folder = storage.join(folder, made[:12])
+        elif find_problem(kept) is None:
+            _await_listing(kept)
+            return kept
+    kept = storage.join(folder, name)
+    storage.remove(f"{kept}.index")  # of a copy that is damaged
     storage.makedirs(folder)
     for file in _list_files(checkpoint):
         storage.copy(storage.join(source, file), storage.join(folder, file))
-    _await_listing(storage.join(folder, name))
-    return storage.join(folder, name)
+    _await_listing(kept)
+    return kept
 
 
 def keep_only(checkpoint: str, folder: str) -> None:
     """Removes all other checkpoints from `folder`, in which or below which this one is kept."""
     own, _, name = checkpoint.rpartition("/")
+    for index in storage.glob(storage.join(folder, "**", "*.index")):
+        if index != f"{checkpoint}.index":  # first: without it the rest is not a checkpoint
+            storage.remove(index)
     for file in storage.listdir(folder):
         path = storage.join(folder, file)
         if path != own and not (own == folder and file.startswith(f"{name}.")):
@@ -349,13 +356,13 @@ def _make_folder(folder: str) -> Iterator[str]:
 def _list_files(checkpoint: str) -> list[str]:
     """Returns the names of a checkpoint's files, the index last: with it a copy is whole."""
     folder, _, name = checkpoint.rpartition("/")
-    files = [file for file in storage.listdir(folder) if file.startswith(f"{name}.")]
-    if (index := f"{name}.index") not in files:
-        # A listing may be older than a file; the index is written last, so the parts are there.
-        if not files or not storage.exists(storage.join(folder, index)):
-            raise FileNotFoundError(checkpoint)
-        files.append(index)
-    return sorted(files, key=lambda file: file.endswith(".index"))
+    listed = [file for file in storage.listdir(folder) if file.startswith(f"{name}.")]
+    index = f"{name}.index"
+    if not storage.exists(storage.join(folder, index)):
+        raise FileNotFoundError(checkpoint)
+    # A listing of gs:// may be older than a file; the index is written last, and names the parts.
+    parts = bundle.Bundle(checkpoint).parts if storage.is_remote(folder) else []
+    return [*sorted({*listed, *parts} - {index}), index]
 
 
 def _read_versions(folder: str, files: list[str]) -> list[tuple[int, float]]:
@@ -366,7 +373,7 @@ def _read_versions(folder: str, files: list[str]) -> list[tuple[int, float]]:
 def hold(source: str, target: str) -> None:
     """Data is linked if that can be: its writer replaces the file. An index is written in place."""
     if ".data-" in source and not storage.is_remote(source):
-        with contextlib.suppress(PermissionError, NotImplementedError):
+        with contextlib.suppress(OSError, NotImplementedError):
             os.link(source, target)
             return
     storage.copy(source, target)

@@ -18,11 +18,14 @@ from pipeline.console.figures import figure
 from pipeline.models.base import SUCCESSORS
 from pipeline.runs import run_folder
 from pipeline.runs.run_folder import RunFolder
-from trainer.checkpoints import checkpoint_files
+from trainer.checkpoints import checkpoint_files, traces
 from trainer.evaluation import best, best_files, early_stopping, skipped
 from trainer.export import exporters
 from trainer.input.own_input import Source
 from trainer.monitoring.status_reporter import Reporter
+
+# Of how many of the last checkpoints that were evaluated the digests are remembered.
+_DIGESTS = 100
 
 
 class BestExporter(tf.estimator.Exporter):
@@ -89,12 +92,11 @@ class BestExporter(tf.estimator.Exporter):
         if trouble and files.checkpoint not in (None, *kept):
             lost.append(f"checkpoint {files.checkpoint!r} is missing")
         kept.sort(key=lambda path: path != files.checkpoint)  # of two equals the older stays
-        measured, failed = self._measure_all(kept, measure)
+        measured: dict[str, dict[str, float]] = {}
+        lost += self._measure_all(kept, measure, measured)
         if files.record is None or (trouble and not (measured and files.is_comparable)):
             copied = {checkpoint_files.compute_digest(path) for path in measured}
-            others, others_failed = self._measure_all(list_others(), measure, without=copied)
-            measured, failed = {**measured, **others}, [*failed, *others_failed]
-        lost += failed
+            lost += self._measure_all(list_others(), measure, measured, without=copied)
         reference = None if trouble else files.value
         found = False
         for path in self._rank(measured, reference):
@@ -117,21 +119,26 @@ class BestExporter(tf.estimator.Exporter):
         self,
         checkpoints: Iterable[str],
         measure: Callable[[str], dict[str, float]],
+        measured: dict[str, dict[str, float]],
         *,
         without: Set[str] = frozenset(),
-    ) -> tuple[dict[str, dict[str, float]], list[str]]:
-        """Returns the metrics of those that can be measured, except copies of the ones whose
-        digests are in `without`; and why the rest cannot."""
-        measured, failed = {}, []
+    ) -> list[str]:
+        """Adds the metrics of those that can be measured to `measured`, except copies of the ones
+        whose digests are in `without`; returns why the rest cannot. The best so far is kept before
+        the next one is measured, as training may delete it meanwhile."""
+        failed = []
         for path in checkpoints:
             try:
-                if checkpoint_files.compute_digest(path) not in without:
-                    measured[path] = self._measure(path, measure)
+                if checkpoint_files.compute_digest(path) in without:
+                    continue
+                metrics = self._measure(path, measure)
+                is_best = self._rank({**measured, path: metrics}, None)[:1] == [path]
+                measured[self._files.keep(path) if is_best else path] = metrics
             except FileNotFoundError as error:
                 failed.append(_say_gone(path, error))
             except best_files.Unusable as error:
                 failed.append(str(error))
-        return measured, failed
+        return failed
 
     def _measure(
         self, checkpoint: str, measure: Callable[[str], dict[str, float]]
@@ -241,15 +248,21 @@ class BestExporter(tf.estimator.Exporter):
             "value": metrics[metric],
             "higher_is_better": self._job.eval.higher_is_better,
             "records": self._files.evaluated_on,
+            "goal": self._files.goal,
             "checkpoint": self._run.make_relative(kept),
             "interval": intervals[metric],
             **({} if meaning is None else {"meaning": meaning}),
         }
 
     def has_judged(self, checkpoint: str) -> bool:
-        """Tells if an earlier start has evaluated a checkpoint of this step."""
+        """Tells if this checkpoint has been evaluated: after a fall-back the same step is saved
+        again with other parameters. Raises `FileNotFoundError` if it is gone."""
         found = self._run.read(early_stopping.EVALUATIONS) or {}
-        return int(checkpoint.rpartition("-")[2]) in found.get("judged", [])
+        step = traces.read_step(checkpoint)
+        if step not in found.get("judged", []):
+            return False
+        made = checkpoint_files.compute_digest(checkpoint)
+        return bool(found.get("digests", {}).get(str(step), made) == made)
 
     @functools.cached_property
     def _settings(self) -> str:
@@ -264,7 +277,10 @@ class BestExporter(tf.estimator.Exporter):
         """
         content = self._run.read(early_stopping.EVALUATIONS) or {}
         known = content.get("evaluations", [])
-        evaluated = sorted({*content.get("judged", []), int(checkpoint.rpartition("-")[2])})
+        step = traces.read_step(checkpoint)
+        evaluated = sorted({*content.get("judged", []), step})
+        made = checkpoint_files.compute_digest(checkpoint)
+        digests = {**content.get("digests", {}), str(step): made}
         others = [m for m in known if m["global_step"] != metrics["global_step"]]
         noted = {**metrics, "settings": self._settings}
         every = sorted([*others, noted], key=lambda m: float(m["global_step"]))
@@ -274,6 +290,7 @@ class BestExporter(tf.estimator.Exporter):
             {
                 "evaluations": evaluations,
                 "judged": evaluated,
+                "digests": {key: digests[key] for key in sorted(digests, key=int)[-_DIGESTS:]},
                 "skipped": skipped.list_steps(self._run, evaluated),
             },
         )

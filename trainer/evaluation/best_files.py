@@ -69,6 +69,8 @@ class BestFiles:
             return f"another higher_is_better of {metric}"
         if self.record.get("meaning") != best.describe_metric(metric):
             return f"another {metric}, of an earlier version"
+        if self._has_other_goal:
+            return f"{metric} of other labels, weights or groups"
         return f"{metric} on other records"
 
     @property
@@ -79,6 +81,7 @@ class BestFiles:
             old.get("metric") == metric
             and not self._is_turned_round
             and old.get("meaning") == best.describe_metric(metric)
+            and not self._has_other_goal
             and old.get("records") == self.evaluated_on
         )
 
@@ -86,6 +89,18 @@ class BestFiles:
     def _is_turned_round(self) -> bool:
         now = self._job.eval.higher_is_better
         return bool((self.record or {}).get("higher_is_better", now) != now)
+
+    @property
+    def _has_other_goal(self) -> bool:
+        return bool((self.record or {}).get("goal", self.goal) != self.goal)
+
+    @functools.cached_property
+    def goal(self) -> str:
+        """Names what metrics compare predictions with: equal for the same labels and weights, and
+        the same groups of records."""
+        job = self._job
+        of_labels = job.model_dump(mode="json", include={"label", "labels"}, exclude_defaults=True)
+        return config.digest({**of_labels, "group": job.eval.group})[:16]
 
     @property
     def value(self) -> float | None:

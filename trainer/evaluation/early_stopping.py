@@ -14,13 +14,13 @@ from typing import Any
 from pipeline import config
 from trainer.evaluation import best
 
-# {"evaluations": [metrics], "judged": [int], "skipped": [int]}: steps that checkpoints are named
-# after, those evaluated and those not evaluated. Each evaluation also has "settings",
-# see below.
+# {"evaluations": [metrics], "judged": [int], "digests": {step: sha256}, "skipped": [int]}: steps
+# that checkpoints are named after, those evaluated, with what they were, and those not evaluated.
+# Each evaluation also has "settings", see below.
 EVALUATIONS = "evaluations.json"
 _REMEMBERED = 1000
 # What decides how good a model can get, and when it is good enough. Not where it trains.
-_SECTIONS = {"features", "label", "model", "train", "eval"}
+_SECTIONS = {"features", "label", "labels", "model", "train", "eval"}
 _PAUSE = {"train": {"pause_step"}}  # the rest of the run is as if there had been none
 
 

@@ -173,8 +173,11 @@ class RunEvaluator:
 
     def _list_judged(self) -> list[str]:
         """Returns the checkpoints training has left that have been evaluated, the oldest first."""
-        found = checkpoint_files.find_existing(self._run.path).values()
-        return [path for path in found if self.best_exporter.has_judged(path)]
+        found = []
+        for path in checkpoint_files.find_existing(self._run.path).values():
+            with contextlib.suppress(FileNotFoundError):  # deleted by training meanwhile
+                found += [path] if self.best_exporter.has_judged(path) else []
+        return found
 
     def _measure_kept(self, checkpoint: str) -> dict[str, float]:
         """Returns the metrics of a checkpoint of an earlier start on the eval split. Raises

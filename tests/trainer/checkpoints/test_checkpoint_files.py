@@ -7,7 +7,7 @@ import pathlib
 import pytest
 import tensorflow as tf
 
-from pipeline import errors
+from pipeline import errors, storage
 from pipeline.runs.run_folder import RunFolder
 from pipeline.storage import patience
 from tests.pipeline.read_faults import faults
@@ -265,6 +265,39 @@ def test_a_kept_one_does_not_change_with_its_step_saved_again(tmp_path):
     for path in tmp_path.glob("model.ckpt-7.*"):
         path.write_bytes(b"of another save")
     assert checkpoint_files.read_step(kept) == 7
+
+
+@damaged
+def test_a_kept_one_that_is_damaged_is_copied_again(tmp_path, damage):
+    (prefix,) = save(tmp_path, 3)
+    folder = str(tmp_path / "best")
+    damage(checkpoint_files.keep(prefix, folder))
+    kept = checkpoint_files.keep(prefix, folder)
+    assert checkpoint_files.find_problem(kept) is None
+    assert checkpoint_files.read_step(kept) == 3
+
+
+def test_what_a_kill_leaves_of_others_is_no_checkpoint(tmp_path, monkeypatch):
+    """Neither in the folder nor below: there an index without its data would be damage."""
+    first, second = save(tmp_path, 3, 12)
+    folder = tmp_path / "best"
+    checkpoint_files.keep(first, str(folder))
+    checkpoint_files.keep(first, str(folder / "other"))
+    kept = checkpoint_files.keep(second, str(folder))
+    killed = []
+    real = storage.remove
+
+    def remove(path):
+        if not path.endswith(".index"):
+            killed.append(path)
+            raise KeyboardInterrupt
+        real(path)
+
+    monkeypatch.setattr(storage, "remove", remove)
+    with pytest.raises(KeyboardInterrupt):
+        checkpoint_files.keep_only(kept, str(folder))
+    assert killed
+    assert [str(path) for path in folder.rglob("*.index")] == [f"{kept}.index"]
 
 
 def test_the_best_is_that_of_the_result_if_its_own_file_is_gone(tmp_path):

@@ -123,11 +123,12 @@ def test_a_best_that_is_not_kept_any_more_is_looked_for_in_what_training_has_lef
     assert scene.note.endswith("; the best is that of step 100 (accuracy 0.9000)")
 
 
+@pytest.mark.parametrize("part", ["index", "data-00000-of-00001"])
 @pytest.mark.parametrize("what", ["the export", "half of the record"])
-def test_a_damaged_best_is_taken_from_what_training_has_left(scene, what):
+def test_a_damaged_best_is_taken_from_what_training_has_left(scene, what, part):
     scene.evaluated(100, 0.9)
     scene.evaluated(200, 0.5)
-    _cut_kept_index(scene)
+    _cut_kept(scene, part)
     _lose(scene, what)
     scene.started()
     assert f"; checkpoint '{scene.run.path}/best/model.ckpt-100' is damaged (" in scene.note
@@ -138,7 +139,7 @@ def test_a_damaged_best_is_taken_from_what_training_has_left(scene, what):
 @pytest.mark.parametrize("what", ["the export", "half of the record"])
 def test_a_best_that_cannot_be_found_again_is_named(scene, what):
     scene.evaluated(100, 0.9)
-    _cut_kept_index(scene)
+    _cut_kept(scene)
     _remove_checkpoint(scene, 100)
     _lose(scene, what)
     scene.started()
@@ -170,8 +171,29 @@ def test_a_checkpoint_that_training_deletes_while_the_best_is_looked_for_is_pass
     assert f"checkpoint '{scene.run.path}/model.ckpt-100' is gone" in scene.note
 
 
-def _cut_kept_index(scene):
-    kept = pathlib.Path(scene.run.path, "best", "model.ckpt-100.index")
+def test_the_best_that_is_found_again_is_kept_before_the_next_is_measured(scene):
+    """Training deletes what it has left while the rest is measured."""
+    for step, value in ((100, 0.9), (200, 0.95), (300, 0.5)):
+        scene.evaluated(step, value)
+    shutil.rmtree(f"{scene.run.path}/best")
+    _lose(scene, "all but the checkpoint")
+    side = scene.started(settle=False)
+    made_up = side.evaluation.measure
+
+    def measure(split, checkpoint):
+        if checkpoint == f"{scene.run.path}/model.ckpt-300":
+            _remove_checkpoint(scene, 200)
+        return made_up(split, checkpoint)
+
+    side.evaluation.measure = measure
+    side.evaluation.settle_best()
+    assert (scene.best["step"], scene.exported) == (200, ["200"])
+    kept = pathlib.Path(scene.run.path, "best").iterdir()
+    assert {path.name.partition(".data")[0].split(".")[1] for path in kept} == {"ckpt-200"}
+
+
+def _cut_kept(scene, part="index"):
+    kept = pathlib.Path(scene.run.path, "best", f"model.ckpt-100.{part}")
     kept.write_bytes(kept.read_bytes()[:100])
 
 
@@ -254,6 +276,25 @@ def test_a_best_that_was_chosen_by_the_other_end_is_chosen_again(scene):
     assert scene.evaluated(200, 0.5, turned) is None
     scene.started()
     assert "was chosen by another higher_is_better of accuracy; the best is that" in scene.note
+
+
+def test_the_best_of_other_labels_is_compared_on_the_new_ones(scene):
+    """A value that is easier to reach must not replace a better model."""
+    scene.evaluated(100, 0.6)
+    scene.change(100, 0.95)
+    scene.evaluated(200, 0.9, "label.threshold=4.5")
+    assert (scene.best["step"], scene.best["value"]) == (100, pytest.approx(0.95))
+    assert "was chosen by accuracy of other labels, weights or groups; the best is" in scene.note
+    scene.started("label.threshold=4.5")
+    assert scene.note == ""
+
+
+def test_the_best_of_an_earlier_version_is_compared_with_those_of_now(scene):
+    """Which labels it was chosen by is not in its record."""
+    scene.evaluated(100, 0.9)
+    scene.run.write("best.json", {k: v for k, v in scene.best.items() if k != "goal"})
+    assert scene.evaluated(200, 0.5) is None
+    assert scene.best["step"] == 100
 
 
 def test_what_training_continues_from_is_compared_by_the_new_metric(scene):

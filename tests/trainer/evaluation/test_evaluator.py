@@ -209,6 +209,21 @@ def test_what_training_continues_from_is_evaluated_unless_it_has_been(
     again.catch_up()
 
 
+def test_what_was_saved_again_after_a_fall_back_is_evaluated_at_the_next_start(
+    finished, evaluation_of, tmp_path
+):
+    """Its step has been evaluated, but with other parameters."""
+    run = finished.copy(tmp_path, 0, 100)
+    evaluation_of(run).catch_up()
+    before = run.read("evaluations.json")
+    save_again(tmp_path / "model.ckpt-100")
+    evaluation_of(run).catch_up()
+    after = run.read("evaluations.json")
+    assert after["judged"] == before["judged"] == [100]
+    assert after["digests"] != before["digests"]
+    assert after["evaluations"] != before["evaluations"]
+
+
 def test_a_step_that_is_saved_again_is_evaluated_again(finished, evaluation_of, tmp_path):
     """A chief that went back to an older checkpoint gets to the same step with other parameters;
     the evaluator stays."""
