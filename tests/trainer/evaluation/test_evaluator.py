@@ -216,7 +216,7 @@ def test_what_was_saved_again_after_a_fall_back_is_evaluated_at_the_next_start(
     run = finished.copy(tmp_path, 0, 100)
     evaluation_of(run).catch_up()
     before = run.read("evaluations.json")
-    save_again(tmp_path / "model.ckpt-100")
+    save_again(run, 100)
     evaluation_of(run).catch_up()
     after = run.read("evaluations.json")
     assert after["judged"] == before["judged"] == [100]
