@@ -45,7 +45,8 @@ class TwoTower(HiddenLayers):
     log_q: bool = False
     """Subtracts from each score, in the loss, the logarithm of the item's share of the rows of
     train: popular items are in more batches, and would be punished for it. Needs `item_id`, made by
-    one step, `vocabulary` or `identity`; with `identity`, its column needs `vocabulary: {}`."""
+    one step, `vocabulary` or `identity`. Its column needs `vocabulary: {}` if it is `int64` or
+    `sensitive`: values of others are counted anyway."""
     positives: Literal["label", "all"] = "label"
     """Which rows teach: those whose label is 1, or `all`, whatever the label is. The items of other
     rows still are among those to choose from."""
@@ -144,11 +145,16 @@ def _check_item_id(
             f"model.params.log_q: how often an id of {name!r} is there is known of a column behind "
             f"one step, {' or '.join(COUNTED)}; write that, or log_q: false"
         )
-    elif settings.log_q and steps[0].step == "identity" and not columns[inputs[0]].vocabulary:
+    elif settings.log_q and not _lists_values(columns[inputs[0]]):
         yield (
             f"model.params.log_q: needs counts of the values of {inputs[0]!r}; write vocabulary: "
             f"{{}} in data.columns.{inputs[0]}, or log_q: false"
         )
+
+
+def _lists_values(column: Any) -> bool:
+    """Tells if the manifest lists the values of a `config.Column` that is no label."""
+    return column.vocabulary is not None or (column.type == "string" and not column.sensitive)
 
 
 def _check_sections(job: Any) -> Iterator[str]:

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from pipeline import errors
+from pipeline.records import item_shares, manifest
+from pipeline.steps.categories import Vocabulary
+from preprocessing.arrow import arrow_types
+from preprocessing.statistics import column_stats
 from tests.pipeline.feature_tables import make
+from tests.preprocessing import tables
 
 COLUMNS = {
     "user": {"type": "int64"},
@@ -100,12 +107,69 @@ def test_how_often_an_id_is_there_must_be_known():
     assert _job({"item_id": "item"}, features)
 
 
-def test_ids_are_counted_only_where_the_config_says_so(monkeypatch):
-    monkeypatch.setitem(COLUMNS, "item", {"type": "int64"})
+NUMBER, TEXT = {"type": "int64"}, {"type": "string"}
+LISTED = {"vocabulary": {"values": [1, 2, 3]}}
+LISTED_TEXTS = {"vocabulary": {"values": ["1", "2", "3"]}}
+
+
+@pytest.mark.parametrize(
+    ("column", "step"),
+    [
+        (NUMBER, {"identity": {"ids": 9}}),
+        (NUMBER, "vocabulary"),
+        (NUMBER, LISTED),
+        (NUMBER, {"vocabulary": {"of": "seats"}}),
+        ({**NUMBER, "allowed": [1, 2, 3]}, "vocabulary"),
+        ({**TEXT, "sensitive": True}, "vocabulary"),
+        ({**TEXT, "sensitive": True}, LISTED_TEXTS),
+        ({**TEXT, "sensitive": True, "allowed": ["1", "2", "3"]}, "vocabulary"),
+        ({**TEXT, "sensitive": True}, {"vocabulary": {"of": "carrier"}}),
+    ],
+)
+def test_ids_are_counted_only_where_the_config_says_so(monkeypatch, column, step):
+    monkeypatch.setitem(COLUMNS, "item", column)
+    monkeypatch.setitem(COLUMNS, "seats", {**NUMBER, "vocabulary": {}})
+    features, params = {"item": {"steps": [step]}}, {"item_id": "item", "log_q": True}
     wanted = r"log_q: needs counts of the values of 'item'; write vocabulary: {} in data\.columns"
     with pytest.raises(errors.UsageError, match=wanted):
-        _job({"item_id": "item", "log_q": True})
-    assert _job({"item_id": "item"})
+        _job(params, features)
+    assert _job({"item_id": "item"}, features)
+    with pytest.raises(errors.UsageError, match="needs counts of the values of 'item'"):
+        _count_items(COLUMNS["item"])
+    monkeypatch.setitem(COLUMNS, "item", {**column, "vocabulary": {}})
+    assert _job(params, features)
+    np.testing.assert_allclose(_count_items(COLUMNS["item"]), [0.5, 0.25, 0.25])
+
+
+@pytest.mark.parametrize("step", ["vocabulary", LISTED_TEXTS, {"vocabulary": {"of": "carrier"}}])
+@pytest.mark.parametrize("more", [{}, {"allowed": ["1", "2", "3"]}])
+def test_texts_are_counted_anyway(monkeypatch, step, more):
+    monkeypatch.setitem(COLUMNS, "item", {**TEXT, **more})
+    assert _job({"item_id": "item", "log_q": True}, {"item": {"steps": [step]}})
+    np.testing.assert_allclose(_count_items(COLUMNS["item"]), [0.5, 0.25, 0.25])
+
+
+def _count_items(column):
+    """Returns the shares of the items 1, 2 and 3 by the statistics that preprocessing makes."""
+    data = tables.make_config("x", {"item": column, "label": NUMBER}).data
+    value = int if column["type"] == "int64" else str
+    wanted = arrow_types.arrow_schema(data.columns)
+    rows = {"item": [value(n) for n in (1, 2, 1, 3)], "label": [0, 1, 0, 1]}
+    batch = pa.record_batch(
+        [pa.array(rows[field.name], field.type) for field in wanted], schema=wanted
+    )
+    found = column_stats.finish(column_stats.count_batch(batch, "train", data), data)
+    contents = manifest.Manifest(
+        fingerprint="",
+        columns=data.columns,
+        label="label",
+        block_records=1,
+        sources=(),
+        splits={},
+        statistics=found,
+    )
+    step = Vocabulary(values=tuple(map(value, (1, 2, 3))))
+    return item_shares.shares("item", contents, [step], ids=4)[:3] * 5 / 4
 
 
 @pytest.mark.parametrize(
