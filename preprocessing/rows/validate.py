@@ -140,8 +140,8 @@ def _write_letter(rows: Rows, row: int, name: str, *, reason: str, data: config.
     if column.type == "image" and isinstance(raw, bytes):
         raw = image_values.describe(raw)
     shown: object = _to_json(raw) if isinstance(raw, bytes | list) else raw
-    if data.source == "csv" and isinstance(raw, bytes):
-        shown = csv_numbers.restore_marks(str(shown), column, data.csv)
+    if name in rows.exchanged and isinstance(raw, bytes):
+        shown = csv_numbers.restore_marks(str(shown), data.csv)
     shown = _abbreviate(shown) if isinstance(shown, str | list) else shown
     if column.sensitive and reason != "missing":
         shown = REDACTED

@@ -117,7 +117,8 @@ class Rows:
     where each column was read, `first_row` which row of these files is the first, `numbers` which
     one each is if they do not follow one another. `letters` are rows that could not even be read.
     `name` is what the manifest calls the file; if every row is a file of its own, `each` has them;
-    if there are rows of several files, `stretches` says which are whose.
+    if there are rows of several files, `stretches` says which are whose. In columns `exchanged` the
+    source has put a point for the decimal mark of the file, and that mark for a point.
     """
 
     batch: pa.RecordBatch
@@ -128,6 +129,7 @@ class Rows:
     name: str = ""
     each: tuple[RawFile, ...] = ()
     stretches: tuple[Stretch, ...] = ()
+    exchanged: frozenset[str] = frozenset()
 
     def file(self, column: str, row: int = 0) -> str:
         """Returns the file that a column of the row at `row` of `batch` was read from."""

@@ -166,6 +166,11 @@ class CsvSource(base.Source):
                 _write_letter(row, part.file.path, first=first + top, rules=self.data.csv)
                 for row in bad
             ),
+            exchanged=frozenset(
+                name
+                for name, column in self.data.columns.items()
+                if csv_numbers.exchanges_marks(column, self.data.csv)
+            ),
         )
 
     def _null_quoted(self, batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -52,12 +52,17 @@ def normalize(array: pa.Array, rules: config.Csv) -> pa.Array:
     return array
 
 
-def restore_marks(text: str, column: config.Column, rules: config.Csv) -> str:
-    """Returns a text of a column as the file has it: with the marks that `normalize` and
-    `normalize_lists` have exchanged, without separators between groups of digits."""
+def exchanges_marks(column: config.Column, rules: config.Csv) -> bool:
+    """Tells if point and decimal mark change places in the numbers of a column of a file, as
+    `normalize` and `normalize_lists` do."""
     separator = column.separator if column.list else None
-    if column.type not in ("int64", "float32") or separator in (JSON, ".", rules.decimal):
-        return text
+    numbers = column.type in ("int64", "float32") and separator not in (JSON, ".", rules.decimal)
+    return numbers and rules.decimal != "."
+
+
+def restore_marks(text: str, rules: config.Csv) -> str:
+    """Returns a text of a column that `exchanges_marks` as the file has it, without separators
+    between groups of digits."""
     return text.translate(str.maketrans(f".{rules.decimal}", f"{rules.decimal}."))
 
 

@@ -343,3 +343,24 @@ def test_letters_show_numbers_with_the_marks_of_the_file(tmp_path):
     assert [letter.value for letter in letters] == values
     assert letters[0].problem == "is '1.5', not int64"
     assert letters[3].problem == "is 1009,5, allowed is 9 or less"
+
+
+@pytest.mark.parametrize(
+    ("kind", "problem"),
+    [
+        ({"type": "int64"}, "is '1.5', not int64"),
+        ({"type": "float32", "max": 1}, "is 1.5, allowed is 1 or less"),
+    ],
+)
+def test_letters_show_values_of_folders_as_their_names_have_them(tmp_path, kind, problem):
+    (tmp_path / "size=1.5").mkdir()
+    path = tmp_path / "size=1.5" / "a.csv"
+    path.write_text("count;label\n1,5;0\n1;0\n")
+    columns = {"count": {"type": "int64"}, "size": kind, "label": {"type": "int64"}}
+    rules = {"delimiter": ";", "decimal": ","}
+    data = tables.make_config(path, columns, csv=rules).data
+    source = sources.choose(data)
+    [found] = [part for chunk in source.plan("train") for part in source.read(chunk)]
+    of_file, of_folder = validate.enforce(found, data, "train").letters
+    assert (of_file.column, of_file.value) == ("count", "1,5")
+    assert (of_folder.column, of_folder.problem) == ("size", problem)
