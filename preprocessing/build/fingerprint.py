@@ -53,7 +53,8 @@ def _choose_format(data: config.Data) -> int:
     the order of their counts in the sample. Those with lists of texts or in JSON are one
     further, as a NaN among numbers was the text nan, and 0x10 in a text a number;
     and those of lists in JSON lines, where true was no item next to a number. Those with texts
-    of files that have numbers are one further, as an infinite one was the text inf."""
+    of files that have numbers are one further, as an infinite one was the text inf; and those of
+    JSON lines, of whose columns that folders are called like those of the folders were read."""
     floats = any(column.type == "float32" for column in data.columns.values())
     texts = data.source in SOURCES and SOURCES[data.source].text
     sampled = data.sample is not None
@@ -65,7 +66,9 @@ def _choose_format(data: config.Data) -> int:
     typed = data.source in SOURCES and SOURCES[data.source].typed
     singles = any(c.type == "string" and not (c.list or c.shape) for c in data.columns.values())
     written = singles and not (texts or typed)
-    return FORMAT + bool(data.csv.thousands) + 3 * texts + floats + sampled + lists + written
+    lines = data.source == "jsonl"
+    marks = bool(data.csv.thousands) + 3 * texts
+    return FORMAT + marks + floats + sampled + lists + written + lines
 
 
 def compute_fingerprint(data: config.Data, found: tuple[manifest.SourceFile, ...]) -> str:

@@ -224,6 +224,10 @@ class Source(abc.ABC):
         and lacks what it does not have."""
         return None
 
+    def find_names(self, file: RawFile) -> tuple[str, ...]:
+        """Returns the columns that a file has: those of `read_names`, or of its first rows."""
+        return self.read_names(file) or ()
+
     @property
     def remarks(self) -> list[str]:
         """Returns what may be wrong with the files, each to follow "warning: "."""

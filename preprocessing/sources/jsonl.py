@@ -34,6 +34,8 @@ _DECIMALS = b"decimals"
 _IN_LIST = re.compile(rb"(?<=[\s,\[])" + _NUMBER + rb"(?=\s*[,\]])")
 _TRUE_IN_LIST = re.compile(rb"(?<=[\s,\[])true(?=\s*[,\]])")
 _FALSE_IN_LIST = re.compile(rb"(?<=[\s,\[])false(?=\s*[,\]])")
+# About so many bytes of rows say which columns a file has.
+_FIRST_BYTES = 1 << 20
 _TYPES = {"int64": pa.int64(), "float32": pa.float64(), "string": pa.string()}
 
 
@@ -59,6 +61,14 @@ class JsonlSource(base.Source):
     def files(self) -> list[base.RawFile]:
         """Returns the files of each split, by the order of their names."""
         return [file for split in sorted(self.data.inputs) for file in files.find(self.data, split)]
+
+    def find_names(self, file: base.RawFile) -> tuple[str, ...]:
+        """Returns the columns that any of the first rows of a file has, about a megabyte of it."""
+        with files.open_unpacked(file.path) as stream:
+            block = next(csv_lines.read_blocks(stream, _FIRST_BYTES, file.path), None)
+        lines = re.split(rb"[\r\n]+", block.data) if block else []
+        rows = (json_types.read_values(line, self.data.columns) or {} for line in lines)
+        return tuple(dict.fromkeys(name for row in rows for name in row))
 
     def plan(self, split: SplitName) -> list[base.Chunk]:
         """Cuts plain files into ranges of whole lines."""

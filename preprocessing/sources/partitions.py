@@ -64,7 +64,7 @@ def list_below(folder: str) -> tuple[str, list[str]]:
 
 def wrap(make: Callable[[config.Data], base.Source], data: config.Data) -> base.Source:
     """Returns the source of `make`, which also reads those columns from the paths of files that
-    stand in all of these, and that the first file does not have itself."""
+    stand in all of these, and that the first file with rows does not have itself."""
     try:
         found = [file for split in sorted(data.inputs) for file in files.find(data, split)]
     except errors.DataError:  # which the source will say when it reads
@@ -75,7 +75,8 @@ def wrap(make: Callable[[config.Data], base.Source], data: config.Data) -> base.
         return make(data)
     own: tuple[str, ...] = ()
     if data.source != "csv" or data.csv.header:
-        own = make(data).read_names(found[0]) or ()
+        # A file of JSON lines may be empty.
+        own = next(filter(None, map(make(data).find_names, found)), ())
     named = [name for name in find_common(paths) if name in somewhere and name not in own]
     rest = {name: column for name, column in data.columns.items() if name not in named}
     if not rest:

@@ -133,6 +133,8 @@ def _answer(
     paths = _list_paths(asked)
     size = figures.size(sum(map(storage.size, paths)))
     print(f"reading {_describe_files(paths)}: {size} of {asked.data.source}", flush=True)
+    for remark in asked.source.remarks:
+        print(f"warning: {remark}", flush=True)
     import_beam(cloud=bool(pipeline_options))
     from preprocessing.runners import beam_options
     from serving.batch import beam_stage

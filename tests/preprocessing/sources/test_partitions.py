@@ -82,16 +82,56 @@ def test_bad_values_are_dead_letters_of_their_file(tmp_path):
     assert str(letters[0]).endswith(expected)
 
 
-def test_what_a_file_has_itself_is_read_from_there(tmp_path):
+def _read_days(data) -> list[str | None]:
+    source = sources.choose(data)
+    parts = [rows for chunk in source.plan("train") for rows in source.read(chunk)]
+    kept = [validate.enforce(rows, data, "train").batch for rows in parts]
+    return [day for batch in kept for day in batch["day"].to_pylist()]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_a_file_has_itself_is_read_from_there(tmp_path, kind):
     folder = tmp_path / "day=folder"
     folder.mkdir()
-    (folder / "a.csv").write_text("id,day,hour,label\n1,file,2,0\n")
-    source = sources.choose(_config(folder / "a.csv", "csv").data)
-    (rows,) = source.read(source.plan("train")[0])
-    assert rows.batch["day"].to_pylist() == [b"file"]
-    assert source.remarks == [partitions.describe_both("day")]
-    (said,) = detect_format.sniff(str(folder / "a.csv")).remarks
+    path = folder / f"a.{kind}"
+    rows = [{"id": 1, "day": "file", "hour": 2, "label": 0}]
+    path.write_bytes(raw_files.content(kind, rows))
+    data = _config(path, kind).data
+    assert _read_days(data) == ["file"]
+    assert sources.choose(data).remarks == [partitions.describe_both("day")]
+    (said,) = detect_format.sniff(str(path)).remarks
     assert said.startswith("'day' is in the names of folders and in the files: that of the files")
+
+
+@pytest.mark.parametrize(
+    ("first", "days"),
+    [
+        ('{"id": 1, "label": 0}\n{"id": 2, "day": "file", "label": 1}\n', [None, "file", None]),
+        ('no row\n{"id": 2, "\\u0064ay": null, "label": 1}\n', [None, None]),
+        ('\n{"id": 1, "label": 0, "other": {"day": 1}}\n', ["folder", "folder"]),
+        ('\n{"id": 1, "label": 0}\n', ["folder", "folder"]),
+        ("\n", ["folder"]),
+        ("", ["folder"]),
+    ],
+)
+def test_the_first_rows_of_json_lines_say_what_the_files_have(tmp_path, first, days):
+    """Any of them may lack what is missing."""
+    (tmp_path / "day=folder").mkdir()
+    (tmp_path / "day=folder" / "a.jsonl").write_text(first)
+    (tmp_path / "day=folder" / "b.jsonl").write_text('{"id": 3, "label": 0}\n')
+    columns = {**COLUMNS, "day": {"type": "string", "missing": "allow"}}
+    pattern = tmp_path / "day=folder" / "*.jsonl"
+    data = tables.make_config(pattern, columns, source="jsonl", error_budget=1).data
+    assert _read_days(data) == days
+    said = [] if "folder" in days else [partitions.describe_both("day")]
+    assert sources.choose(data).remarks == said
+
+
+def test_the_first_file_of_json_lines_with_rows_decides(tmp_path):
+    (tmp_path / "day=folder").mkdir()
+    for name, text in (("a", "\n"), ("b", '{"id": 3, "day": "file", "label": 0}\n')):
+        (tmp_path / "day=folder" / f"{name}.jsonl").write_text(text)
+    assert _read_days(_config(tmp_path / "day=folder" / "*.jsonl", "jsonl").data) == ["file"]
 
 
 def test_a_column_that_not_all_paths_have_is_missing(tmp_path):
@@ -131,11 +171,12 @@ def test_a_column_that_one_file_has_itself_is_named_with_that_file(tmp_path, own
     )
 
 
-def test_preprocessing_warns_of_a_column_that_folders_and_files_have(tmp_path, capsys):
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_preprocessing_warns_of_a_column_that_folders_and_files_have(tmp_path, capsys, kind):
     (tmp_path / "day=folder").mkdir()
-    rows = "".join(f"{n},file,2,{n % 2}\n" for n in range(60))
-    (tmp_path / "day=folder" / "a.csv").write_text("id,day,hour,label\n" + rows)
-    preprocessing.run(_config(tmp_path / "*" / "a.csv", "csv"), str(tmp_path))
+    rows = [{"id": n, "day": "file", "hour": 2, "label": n % 2} for n in range(60)]
+    (tmp_path / "day=folder" / f"a.{kind}").write_bytes(raw_files.content(kind, rows))
+    preprocessing.run(_config(tmp_path / "*" / f"a.{kind}", kind), str(tmp_path))
     assert f"warning: {partitions.describe_both('day')}\n" in capsys.readouterr().out
 
 

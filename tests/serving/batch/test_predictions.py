@@ -62,6 +62,13 @@ def test_values_that_the_step_date_cannot_read_are_reported(classifier, rows, ca
     assert said in capsys.readouterr().out
 
 
+def test_a_column_of_the_files_that_folders_are_called_like_is_reported(classifier, rows, capsys):
+    os.mkdir(os.path.join(os.path.dirname(rows(ROWS)), "carrier=AA"))
+    _predict(classifier, rows(ROWS, "carrier=AA/new.csv"))
+    said = "\nwarning: 'carrier' is in the names of folders and in the files: that of the files is "
+    assert capsys.readouterr().out.count(said) == 1
+
+
 def test_all_formats_say_the_same(classifier, rows, tmp_path):
     path = rows(ROWS, "new.csv.gz")
     for kind in ("csv", "jsonl", "parquet"):
