@@ -1,8 +1,9 @@
-"""A job whose input and model are functions here: it learns y = 3 x by one variable, under any
-strategy."""
+"""A job whose input and model are functions here: it learns y = 3 x by one variable under any
+strategy, or by as many as `OWN_WIDTH` says, as after a change in the code."""
 
 from __future__ import annotations
 
+import os
 import pathlib
 
 import tensorflow as tf
@@ -11,6 +12,7 @@ import yaml
 from trainer import optimizers
 
 STEPS = 60
+WIDTH = int(os.environ.get("OWN_WIDTH", "1"))
 _v1 = tf.compat.v1
 
 
@@ -48,8 +50,8 @@ def rows(mode, params, input_context):
 
 
 def model_fn(features, labels, mode, params):
-    weight = _v1.get_variable("w", initializer=0.0)
-    answer = weight * features["x"]
+    weights = _v1.get_variable("w", [WIDTH], initializer=_v1.zeros_initializer())
+    answer = tf.reduce_sum(weights) * features["x"]
     if mode == tf.estimator.ModeKeys.PREDICT:
         return tf.estimator.EstimatorSpec(mode, predictions={"answer": answer})
     loss = tf.reduce_mean(tf.square(answer - labels))
