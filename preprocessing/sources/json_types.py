@@ -1,11 +1,11 @@
-"""Reads lines of JSON that pyarrow refuses: the values that can be had, and which of them has not
-the type of its column."""
+"""Reads lines of JSON that pyarrow refuses: the values that can be had, which of them has not the
+type of its column, and the line without items that need not have it."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from pipeline import config
@@ -53,6 +53,60 @@ def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         raise ValueError("a key is there twice")
     return found
+
+
+_SPACES = re.compile(r"[ \t\n\r]*")
+_DECODER = json.JSONDecoder(parse_int=str, parse_float=str)
+
+
+def blank_cut_items(line: bytes, columns: Mapping[str, config.Column]) -> bytes:
+    """Returns a line with null for the items of its lists that `on_longer` will cut off, which may
+    be anything. All else stays as it is written, right or wrong."""
+    text = line.decode(errors="surrogateescape")
+    try:
+        spans = list(_find_cut_items(text, columns))
+    except (ValueError, TypeError, IndexError, RecursionError):  # it is no JSON, or ends early
+        return line
+    for start, end in reversed(spans):
+        text = f"{text[:start]}null{text[end:]}"
+    return text.encode(errors="surrogateescape")
+
+
+def _find_cut_items(text: str, columns: Mapping[str, config.Column]) -> Iterator[tuple[int, int]]:
+    """Yields where each of the items begins and ends."""
+    start = _skip_spaces(text, 0)
+    if text[start] != "{":
+        return
+    for name, first, _ in _locate_values(text, start):
+        column = columns.get(name)
+        if column is None or column.on_longer == "reject" or text[first] != "[":
+            continue
+        items = [(begin, end) for _, begin, end in _locate_values(text, first)]
+        most = column.max_items or 0
+        last = column.on_longer == "keep_last"
+        yield from items[: max(0, len(items) - most)] if last else items[most:]
+
+
+def _locate_values(text: str, start: int) -> Iterator[tuple[str, int, int]]:
+    """Yields for each value of the object or array at `start` its name, empty in an array, and
+    where it begins and ends. Raises `ValueError` or `IndexError` if it is not as JSON has it, but
+    does not look at commas and colons."""
+    at, named = _skip_spaces(text, start + 1), text[start] == "{"
+    while text[at] not in "]}":
+        name = ""
+        if named:
+            name, at = _DECODER.raw_decode(text, at)
+            at = _skip_spaces(text, _skip_spaces(text, at) + 1)
+        _, end = _DECODER.raw_decode(text, at)
+        yield name, at, end
+        at = _skip_spaces(text, end)
+        if text[at] == ",":
+            at = _skip_spaces(text, at + 1)
+
+
+def _skip_spaces(text: str, at: int) -> int:
+    found = _SPACES.match(text, at)
+    return found.end() if found else at
 
 
 class _WrittenNumber(str):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -119,7 +119,7 @@ class JsonlSource(base.Source):
             table = _parse(block.data, wanted, block.rows)
         except pa.ArrowInvalid:
             texts = [row for row in re.split(rb"[\r\n]+", block.data) if row]
-            tables = _parse_halves(texts, wanted, 0, bad=bad)
+            tables = _parse_halves(texts, wanted, 0, columns=self.data.columns, bad=bad)
             table = pa.concat_tables([wanted.empty_table(), *tables])
             letters = [
                 self._write_letter(part.file.path, first + 1 + n, texts[n], why=why)
@@ -151,6 +151,7 @@ class JsonlSource(base.Source):
 
     def _describe_line(self, path: str, number: int, text: bytes, *, why: str) -> base.Letter:
         value = text.decode(errors="backslashreplace")
+        text = json_types.blank_cut_items(text, self.data.columns)
         if (place := _COLUMN.search(why)) and (name := self._find_column(place[1])):
             column = self.data.columns[name]
             problem = json_types.describe_fault(text, name, column=column, why=why)
@@ -286,17 +287,26 @@ def _has_null_row(data: bytes) -> bool:
 
 
 def _parse_halves(
-    texts: list[bytes], wanted: pa.Schema, first: int, *, bad: dict[int, str]
+    texts: list[bytes],
+    wanted: pa.Schema,
+    first: int,
+    *,
+    columns: Mapping[str, config.Column],
+    bad: dict[int, str],
 ) -> list[pa.Table]:
-    """Returns what can be parsed, and notes in `bad` why single lines cannot."""
+    """Returns what can be parsed, and notes in `bad` why single lines cannot, also without the
+    items that will be cut off."""
     if not texts:
         return []
     try:
         return [_parse(b"\n".join(texts), wanted, len(texts))]
     except pa.ArrowInvalid as error:
         if len(texts) == 1:
+            blanked = json_types.blank_cut_items(texts[0], columns)
+            if blanked != texts[0]:
+                return _parse_halves([blanked], wanted, first, columns=columns, bad=bad)
             bad[first] = str(error)
             return []
     half = len(texts) // 2
-    tables = _parse_halves(texts[:half], wanted, first, bad=bad)
-    return tables + _parse_halves(texts[half:], wanted, first + half, bad=bad)
+    tables = _parse_halves(texts[:half], wanted, first, columns=columns, bad=bad)
+    return tables + _parse_halves(texts[half:], wanted, first + half, columns=columns, bad=bad)

@@ -400,6 +400,78 @@ def test_letters_say_which_item_has_which_wrong_type(tmp_path, kind, value, prob
     assert [(x.column, x.reason, x.problem) for x in good.letters] == [("v", "type", problem)]
 
 
+CUT_OFF = ['"x"', "1.5", "99999999999999999999", "1e3", "1e400", "NaN", "true", "null", "{}", "[3]"]
+CUT_OFF += ['{"seen": [1, 2, "x"]}', '"\\ud800"', '"[,]}"', "-0.0", f"[{'[' * 9}{']' * 9}]"]
+
+
+@pytest.mark.parametrize("item", CUT_OFF)
+@pytest.mark.parametrize(
+    ("kind", "kept"),
+    [
+        ("int64", ("7", "2.0")),
+        ("float32", ("-0.0", "16777217")),
+        ("string", ('"a"', '"\\u00e9"')),
+        ("string", ("12345678901234567890", "7.0")),
+    ],
+)
+def test_items_that_are_cut_off_may_be_anything(tmp_path, kind, kept, item):
+    """In any line, whatever the others are."""
+    rules = {"type": kind, "list": True, "max_items": 2, "missing": "allow", "default": "9"}
+    rules["default"] = "9" if kind == "string" else 9
+    columns = {
+        "é": {**rules, "on_longer": "truncate"},
+        "last": {**rules, "on_longer": "keep_last"},
+        "other": {**rules, "on_longer": "truncate", "same_length_as": "é"},
+        "label": {"type": "int64"},
+    }
+    one, two = kept
+    plain = f'{{"é": [{one}, {two}], "other": [{one}, {two}], "label": 0}}'
+    long = (
+        f'{{"more": {{"é": [1, 2, "x"]}}, "\\u00e9" :[ {one} ,{two}, {item},{one} ] , '
+        f'"label":1,"last": [{item}, {one},\t{two}], "other": [{one}, {two}, {one}, {two}]}}'
+    )
+    parts = [_enforced(tmp_path, f"{text}\n".encode(), columns) for text in (plain, long)]
+    parts += [_enforced(tmp_path, f"{plain}\n{long}\nnonsense\n{long}\n".encode(), columns)]
+    assert [len(good.letters) for (good,) in parts] == [0, 0, 1]
+    rows = [good.batch.to_pylist() for (good,) in parts]
+    first = rows[0][0]["é"]
+    assert len(first) == 2 and str(first[0]) in one + two + "a"
+    assert rows[1] == [{"é": first, "last": first, "other": first, "label": 1}]
+    assert rows[2] == [*rows[0], *rows[1], *rows[1]]
+    counts = [set(good.truncated.values()) for (good,) in parts]
+    assert counts == [{0}, {1}, {2}]
+
+
+@pytest.mark.parametrize(
+    ("values", "problem"),
+    [
+        ('[7, "y", "x"]', "has a string as item 2, not an int64"),
+        ('[7, 2, "x"], "label": "z"', "has the key 'label' twice"),
+        ('[7, 2, "x"], "seen": [1]', "has the key 'seen' twice"),
+        ('[7, 2, "x"], "last": ["x", 1, 1.5]', "has a number as item 3 that is not an int64"),
+        ('[7, 2, 1.5], "one": 1.5', "has a number that is not an int64"),
+        ('[7, 2, "x",]', "has a string, not an int64"),
+        ('[7, 2 "x"]', "is not one JSON object"),
+        ('[7, 2, "x"} ', "has a string, not an int64"),
+        ("[7, 2, 01]", "is not one JSON object"),
+        ("[7, 2, x]", "is not one JSON object"),
+        ('[7, 2, "x"', "has a string, not an int64"),
+    ],
+)
+def test_what_is_wrong_beside_items_that_are_cut_off_is_said(tmp_path, values, problem):
+    seen = {"type": "int64", "list": True, "max_items": 2, "missing": "allow"}
+    columns = {
+        "seen": {**seen, "on_longer": "truncate"},
+        "last": {**seen, "on_longer": "keep_last"},
+        "one": {"type": "int64", "missing": "allow"},
+        "label": {"type": "int64"},
+    }
+    line = f'{{"label": 1, "seen": {values}}}'
+    (good,) = _enforced(tmp_path, f'{{"label": 1}}\n{line}\n'.encode(), columns)
+    [letter] = good.letters
+    assert (letter.row, letter.problem, letter.value) == (2, problem, line)
+
+
 @pytest.mark.parametrize(
     ("line", "raw"),
     [
