@@ -12,7 +12,7 @@ import pydantic
 import yaml
 
 from pipeline import errors, redaction, steps, storage
-from pipeline.config import Config, findings, yaml_loader
+from pipeline.config import Config, findings, labels_config, yaml_loader
 from pipeline.config.feature_config import IMPORT_STEPS
 
 _PACKAGE = pathlib.Path(__file__).resolve().parents[1]
@@ -114,6 +114,7 @@ def dump(config: Config, *, redacted: bool = False) -> str:
 
 
 def _format_tree(tree: Any, config: Config) -> str:
+    tree = labels_config.without_labels_in_data(tree)
     if len(config.data.columns) + len(config.features or ()) > _WIDE:
         with contextlib.suppress(ValueError):  # infinite, which JSON does not have
             return _format_json(tree, _LINES) + "\n"
@@ -202,6 +203,7 @@ def _read_with_base(path: str, above: tuple[str, ...]) -> dict[str, Any]:
     if not isinstance(tree, dict):
         raise _build_sections_error(path, tree)
     _absolutise_inputs(tree, path)
+    tree = labels_config.without_labels_in_data(tree)  # earlier versions wrote them
     if "base" not in tree:
         return tree
     base, above = tree.pop("base"), (*above, path)

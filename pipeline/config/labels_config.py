@@ -66,7 +66,27 @@ def with_labels_in_data(tree: Any) -> Any:
     if not isinstance(labels, dict) or not labels:
         return tree
     names = [str(name) for name in labels]
-    return {**tree, "data": {"label": names[0], "labels": names, **tree["data"]}}
+    data = {"label": names[0], **tree["data"]}
+    if data.get("labels", []) == []:
+        data["labels"] = names
+    return {**tree, "data": data}
+
+
+def without_labels_in_data(tree: Any) -> Any:
+    """Returns a config without what `with_labels_in_data` puts in: whoever changes the labels of
+    one that was written need not know of it. What `data` has that differs stays there."""
+    if not isinstance(tree, dict):
+        return tree
+    data, labels = tree.get("data"), tree.get("labels", {})
+    if not isinstance(data, dict) or not isinstance(labels, dict):
+        return tree
+    names = [str(name) for name in labels]
+    if data.get("labels") != names:
+        return tree
+    kept = {key: value for key, value in data.items() if key != "labels"}
+    if names and kept.get("label") == names[0]:
+        del kept["label"]
+    return {**tree, "data": kept}
 
 
 def view(job: Any, name: str) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import yaml
 
 from pipeline import errors
 from pipeline.config import config_file, labels_config
@@ -27,7 +28,7 @@ def _job(labels=_LABELS, *, data=None, **sections):
         "name": "clicks",
         "data": {
             "source": "csv",
-            "inputs": {"train": {"files": "x.csv"}},
+            "inputs": {"train": {"files": "/x.csv"}},
             "columns": _COLUMNS,
             **(data or {}),
         },
@@ -57,6 +58,52 @@ def test_labels_of_data_that_differ_from_labels_are_refused():
     line = r"data\.labels: \[dwell\] is not what labels has: clicked, bought, dwell; leave it out"
     with pytest.raises(errors.UsageError, match=line):
         _job(data={"labels": ["dwell"]})
+
+
+# How the `data` of a run's config was written by earlier versions, and is now.
+_WRITTEN = [{"label": "clicked", "labels": ["clicked", "bought", "dwell"]}, {}]
+
+
+@pytest.mark.parametrize("derived", _WRITTEN)
+def test_labels_of_a_config_that_was_written_may_be_changed(tmp_path, derived):
+    path = tmp_path / "config.yaml"
+    tree = yaml.safe_load(config_file.dump(_job()))
+    assert not {"label", "labels"} & set(tree["data"])
+    tree["data"] |= derived
+    path.write_text(yaml.safe_dump(tree, sort_keys=False))
+    assert config_file.load(str(path)) == _job()
+
+    changed = config_file.load(str(path), ["labels.mood={vocabulary: true}"])
+    assert changed.data.every_label == ("clicked", "bought", "dwell", "mood")
+    others = ["labels={mood: {vocabulary: true}, bought: {}}", "eval.metric=loss"]
+    changed = config_file.load(str(path), [*others, "eval.higher_is_better=false"])
+    assert (changed.data.label, changed.data.every_label) == ("mood", ("mood", "bought"))
+    (tmp_path / "over.yaml").write_text(
+        "name: over\nbase: config.yaml\nlabels: null\ndata: {label: clicked}\n"
+        "model: {name: linear, params: null}\neval: {metric: accuracy}\n"
+    )
+    assert config_file.load(str(tmp_path / "over.yaml")).data.every_label == ("clicked",)
+
+
+def test_a_label_that_is_not_the_first_stays():
+    written = config_file.dump(_job(data={"label": "bought"}))
+    assert yaml.safe_load(written)["data"]["label"] == "bought"
+    assert config_file.validate(yaml.safe_load(written), where="again").data.label == "bought"
+
+
+@pytest.mark.parametrize("derived", [{"labels": []}, {}])
+def test_a_config_of_one_label_that_was_written_takes_several(tmp_path, derived):
+    path = tmp_path / "config.yaml"
+    one = _job({}, data={"label": "clicked"}, model={"name": "linear"}, eval={})
+    tree = yaml.safe_load(config_file.dump(one))
+    assert tree["data"]["label"] == "clicked" and "labels" not in tree["data"]
+    tree["data"] |= derived
+    path.write_text(yaml.safe_dump(tree))
+    assert config_file.load(str(path)) == one
+    labels = ["labels={clicked: {}, bought: {}}", "eval.metric=clicked/auc"]
+    assert config_file.load(str(path), labels).data.every_label == ("clicked", "bought")
+    given = {"label": "clicked", **derived}
+    assert _job(data=given).data.every_label == ("clicked", "bought", "dwell")
 
 
 def test_a_job_of_one_label_is_as_before():
