@@ -293,12 +293,15 @@ class _Binary(means.OfSome, tf.estimator.BinaryClassHead):
         return {**super().metrics(regularization_losses), **ours}
 
     def predictions(self, logits: Any, keys: Any = None) -> dict[str, Any]:
-        """Returns what is predicted: of equal logits, equal probabilities
-        (docs/tensorflow-pitfalls.md#equal-logits)."""
+        """Returns what is predicted: of equal logits, equal probabilities, also those that the
+        areas of evaluations take (docs/tensorflow-pitfalls.md#equal-logits)."""
         found: dict[str, Any] = super().predictions(logits, keys)
+        exact = tf.cast(logits, tf.float64)
+        positive = tf.sigmoid(exact)
+        if "logistic" in found:
+            found["logistic"] = tf.cast(positive, logits.dtype, name="logistic")
         if "probabilities" in found:
-            exact = tf.cast(logits, tf.float64)
-            chances = tf.concat([tf.sigmoid(-exact), tf.sigmoid(exact)], axis=-1)
+            chances = tf.concat([tf.sigmoid(-exact), positive], axis=-1)
             found["probabilities"] = tf.cast(chances, logits.dtype, name="probabilities")
         return found
 

@@ -50,18 +50,29 @@ def test_two_logits_and_one_are_the_same():
     assert "auc" in one
 
 
-def test_equal_logits_have_equal_probabilities_wherever_they_are_in_a_batch():
-    """A softmax of float32 rounds the last rows of a batch in other ways than the others."""
+@pytest.mark.parametrize("key", ["probabilities", "logistic"])
+def test_equal_logits_have_equal_probabilities_wherever_they_are_in_a_batch(key):
+    """Softmax and sigmoid of float32 round the last rows of a batch in other ways than the rest."""
     with tf.Graph().as_default(), v1.Session() as session:
         logits = v1.placeholder(tf.float32, [None, 1])
         head = heads.build_head(2, weight=None, scaled=(0.0, 1.0))
-        chances = head.predictions(logits)["probabilities"]
+        chances = head.predictions(logits)[key]
         for size in range(1, 70):
-            for logit in (-7.3, -0.61, 1.9, 4.77):
+            for logit in (-7.3, -4.6, -3.0, -0.61, 0.4, 1.9, 4.77):
                 found = session.run(chances, {logits: np.full([size, 1], logit)})
                 assert len(np.unique(found, axis=0)) == 1, (size, logit)
                 right = 1 / (1 + np.exp(-float(np.float32(logit))))
-                np.testing.assert_array_equal(found[0], np.float32([1 - right, right]))
+                both = np.float32([1 - right, right])
+                np.testing.assert_array_equal(
+                    found[0], both if key == "probabilities" else both[1:]
+                )
+
+
+@pytest.mark.parametrize("size", [15, 63])
+def test_an_evaluation_ranks_no_equal_logits(size):
+    """Negatives first, so that those rounded otherwise, at the end of the batch, are positive."""
+    found = _loss([[-4.6]] * size, [0] * (size - 1) + [1], classes=2)
+    assert (found["auc"], found["average_precision"]) == (0.5, pytest.approx(1 / size))
 
 
 @pytest.mark.parametrize("features", [{}, {WEIGHT: [1.0, 1.0, 1.0, 1.0]}])
