@@ -57,8 +57,8 @@ class Agreement:
     """Sums over rows with a label and a prediction. Those of classes count hits and labels; those
     of numbers have the squared errors, and mean and squared distances from it of the labels.
 
-    `undefined` counts the rows for which the model gave no finite number; `first` says where the
-    first of them is.
+    `known` counts the rows with a label, also those without a prediction. `undefined` has, by
+    output, how many rows have a value that is not finite, and where the first of them is.
     """
 
     answered: str = ""
@@ -68,12 +68,15 @@ class Agreement:
     squares: float = 0.0
     mean: float = 0.0
     spread: float = 0.0
-    undefined: int = 0
-    first: str = ""
+    known: int = 0
+    undefined: dict[str, tuple[int, str]] = dataclasses.field(default_factory=dict)
 
     def add(self, other: Agreement) -> None:
         """Adds rows that follow."""
-        self.undefined, self.first = self.undefined + other.undefined, self.first or other.first
+        self.known += other.known
+        for output, (rows, first) in other.undefined.items():
+            before, earlier = self.undefined.get(output, (0, ""))
+            self.undefined[output] = before + rows, earlier or first
         if not other.rows:
             return
         total, apart = self.rows + other.rows, other.mean - self.mean
@@ -103,16 +106,15 @@ class Agreement:
             f"always their mean, {self.mean:,.4g}, has {simple:,.4g}"
         )
 
-    def format_warning(self) -> str | None:
-        """Says for how many rows there is no prediction; `None` if there is one for all."""
-        if not self.undefined:
-            return None
-        rows = f"{self.undefined:,} row{'' if self.undefined == 1 else 's'}"
-        return (
-            f"the model gives no finite number for {rows}, the first is {self.first}: no "
-            "prediction. A step may have no result for a value, such as log1p at -1 and below: put "
-            "a clip before it, or set data.columns.<name>.min to refuse such rows"
-        )
+    def format_warnings(self) -> list[str]:
+        """Says for how many rows there is no prediction, or no finite number in another output."""
+        return [
+            f"the model gives no finite number for {rows:,} row{'' if rows == 1 else 's'}, the "
+            f"first is {first}: no {'prediction' if output == NUMBER else repr(output)}. A step "
+            "may have no result for a value, such as log1p at -1 and below: put a clip before it, "
+            "or set data.columns.<name>.min to refuse such rows"
+            for output, (rows, first) in self.undefined.items()
+        ]
 
     def dump(self) -> dict[str, Any]:
         """Returns all of it as JSON holds it."""
@@ -122,7 +124,8 @@ class Agreement:
     def load(values: Mapping[str, Any]) -> Agreement:
         """Returns what was dumped."""
         labels = collections.Counter(dict(values["labels"]))
-        return Agreement(**{**values, "labels": labels})
+        undefined = {output: tuple(found) for output, found in values["undefined"].items()}
+        return Agreement(**{**values, "labels": labels, "undefined": undefined})
 
 
 def measure(answered: str, predicted: np.ndarray, labels: np.ndarray) -> Agreement:

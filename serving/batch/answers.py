@@ -6,12 +6,14 @@ shard, record instead of these for stored records that do not say which rows the
 label         what the model was to learn of the row
 prediction    the class, by name if it has one, or the number; null where the model gives none
 probability_<class>   one column a class, null in the same rows
+<output>      other outputs; numbers are null where they are not finite, but not inside of vectors
 
 Of several labels there are the last three for each, as `<label>/label` and so on.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -70,18 +72,20 @@ def build_columns(
         else:
             taken = name in {*PLACE, *STORED, LABEL, *made}
             column = _convert_values(values)
-            column = nulls.put_null(column, unanswered) if name == NUMBER else column
+            if values.ndim == 1:
+                column = nulls.put_null(column, ~_find_finite(values))
             made[f"output_{name}" if taken else name] = column
     return made
 
 
-def find_undefined(found: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Returns the rows, bool `[rows]`, without a prediction, or with NaN in another output."""
-    undefined = _find_unanswered(found)
-    for values in found.values():
-        if np.issubdtype(values.dtype, np.floating):
-            undefined |= np.isnan(values).reshape(len(values), -1).any(axis=1)
-    return undefined
+def find_undefined(found: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Returns the rows, bool `[rows]`, that have a value that is not finite, by output, if there
+    are any. Those without a prediction are of `PREDICTION`, whatever the model calls it."""
+    undefined = {PREDICTION: _find_unanswered(found)}
+    for name, values in found.items():
+        if name not in (NUMBER, _CHANCES):
+            undefined[name] = ~_find_finite(values)
+    return {name: rows for name, rows in undefined.items() if rows.any()}
 
 
 def _find_unanswered(found: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -89,10 +93,16 @@ def _find_unanswered(found: Mapping[str, np.ndarray]) -> np.ndarray:
     row means nothing."""
     unanswered = np.zeros(len(next(iter(found.values()), ())), bool)
     for name in (NUMBER, _CHANCES):
-        if name in found and np.issubdtype(found[name].dtype, np.floating):
-            finite = np.isfinite(found[name]).reshape(len(unanswered), -1)
-            unanswered |= ~finite.all(axis=1)
+        if name in found:
+            unanswered |= ~_find_finite(found[name])
     return unanswered
+
+
+def _find_finite(values: np.ndarray) -> np.ndarray:
+    """Returns the rows, bool `[rows]`, with nothing but finite numbers, or texts."""
+    if not np.issubdtype(values.dtype, np.floating):
+        return np.ones(len(values), bool)
+    return np.isfinite(values).all(axis=tuple(range(1, values.ndim)))
 
 
 def select_label(found: Mapping[str, np.ndarray], label: str) -> dict[str, np.ndarray]:
@@ -132,7 +142,8 @@ def compare_labels(
     *,
     classes: tuple[str, ...] | None,
 ) -> tuple[pa.Array, Agreement]:
-    """Returns the labels as the model knows them, null where unknown, and how it agrees with them.
+    """Returns the labels as the model knows them, null where unknown, and how it agrees with them:
+    with those of rows that have a prediction.
 
     Both are of nothing if the model answers neither a class nor a number.
     """
@@ -147,6 +158,7 @@ def compare_labels(
         shown = labels if is_number(labels.type) else pa.array(values)
     compared = known & ~_find_unanswered(found)
     agreement = measure(answered, found[answered][compared], values[compared])
+    agreement = dataclasses.replace(agreement, known=int(known.sum()))
     return nulls.put_null(shown, ~known), agreement
 
 

@@ -195,12 +195,15 @@ class Predict(beam.DoFn):
 def _mark_undefined(
     agreement: Agreement, found: Mapping[str, np.ndarray], places: Mapping[str, pa.Array]
 ) -> Agreement:
-    """Returns the agreement with how many rows have no prediction, and where the first is."""
-    rows = np.flatnonzero(answers.find_undefined(found))
-    if not len(rows):
-        return agreement
-    (_, file), (name, number) = ((key, x[int(rows[0])].as_py()) for key, x in places.items())
-    return dataclasses.replace(agreement, undefined=len(rows), first=f"{name} {number} of {file!r}")
+    """Returns the agreement with how many rows have no finite number, by output, and where the
+    first is."""
+    (_, files), (name, numbers) = places.items()
+    undefined = {}
+    for output, rows in answers.find_undefined(found).items():
+        first = int(np.flatnonzero(rows)[0])
+        where = f"{name} {numbers[first].as_py()} of {files[first].as_py()!r}"
+        undefined[output] = int(rows.sum()), where
+    return dataclasses.replace(agreement, undefined=undefined)
 
 
 @dataclasses.dataclass

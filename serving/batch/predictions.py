@@ -203,7 +203,7 @@ def _write(
 
     agreements = beam_stage.read_agreements(parts)
     files = beam_stage.list_parts(parts)
-    found = outputs.read_tables(files, labels=any(one.rows for one in agreements.values()))
+    found = outputs.read_tables(files, labels=any(one.known for one in agreements.values()))
     first = next(found)
     everything = itertools.chain([first], found)
     outputs.write(everything, output.format, output.path, new=output.new)
@@ -211,7 +211,7 @@ def _write(
     for label, agreement in agreements.items():
         if line := agreement.format_line(export.classes_of(label or None)):
             print(f"{label}: {line}" if label else line)
-        if warning := agreement.format_warning():
+        for warning in agreement.format_warnings():
             print(f"warning: {label}: {warning}" if label else f"warning: {warning}")
 
 

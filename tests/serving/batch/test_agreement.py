@@ -89,12 +89,16 @@ def test_without_labels_there_is_nothing_to_say():
     assert agreement.measure(CLASS, np.zeros(0, int), np.zeros(0, int)).format_line(None) is None
 
 
-def test_rows_without_a_prediction_are_counted_and_the_first_named():
-    assert Agreement().format_warning() is None
+def test_rows_without_a_finite_number_are_counted_by_output_and_the_first_named():
+    assert Agreement().format_warnings() == []
     total = Agreement()
-    total.add(Agreement(undefined=2, first="row 7 of 'a.csv'"))
-    total.add(Agreement(undefined=1, first="row 9 of 'a.csv'"))
-    said = Agreement.load(total.dump()).format_warning()
-    assert said.startswith(
-        "the model gives no finite number for 3 rows, the first is row 7 of 'a.csv': no prediction"
-    )
+    total.add(Agreement(known=2, undefined={"score": (1, "row 5 of 'a.csv'")}))
+    for rows, first in ((2, "row 7 of 'a.csv'"), (1, "row 9 of 'a.csv'")):
+        total.add(Agreement(known=1, undefined={"prediction": (rows, first)}))
+    read = Agreement.load(json.loads(json.dumps(total.dump())))
+    assert read == total
+    assert read.known == 4
+    assert [line.partition(". ")[0] for line in read.format_warnings()] == [
+        "the model gives no finite number for 1 row, the first is row 5 of 'a.csv': no 'score'",
+        "the model gives no finite number for 3 rows, the first is row 7 of 'a.csv': no prediction",
+    ]

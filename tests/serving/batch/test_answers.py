@@ -177,10 +177,45 @@ def test_a_number_that_is_not_finite_is_no_prediction(number):
     assert (agreement.rows, agreement.squares) == (1, 0.25)
 
 
-def test_a_vector_with_nan_is_undefined_and_keeps_its_items():
-    outputs = {
-        "item": np.array([[1, 2], [NAN, 3], [4, 5]], np.float32),
-        "text": np.array([b"a"] * 3),
+def test_other_numbers_that_are_not_finite_are_null():
+    """As `score` of two towers; also where the row has a prediction, which stays."""
+    scores = np.array([NAN, 1, float("inf")], np.float32)
+    for outputs in ({"score": scores}, {"score": scores, "class": np.array([1, 0, 1])}):
+        columns = answers.build_columns(outputs, CLASSES)
+        assert columns["score"].to_pylist() == [None, 1.0, None]
+        undefined = answers.find_undefined(outputs)
+        assert list(undefined) == ["score"]
+        assert undefined["score"].tolist() == [True, False, True]
+    assert columns["prediction"].to_pylist() == ["cat", "dog", "cat"]
+
+
+def test_rows_without_a_prediction_are_told_from_those_without_another_number():
+    chances = np.array([[0.25, 0.75], [0.5, 0.5], [NAN, NAN]], np.float32)
+    spread = np.array([NAN, 1, NAN], np.float32)
+    outputs = {"probabilities": chances, "class": np.array([1, 0, 0]), "spread": spread}
+    undefined = answers.find_undefined(outputs)
+    assert {name: rows.tolist() for name, rows in undefined.items()} == {
+        "prediction": [False, False, True],
+        "spread": [True, False, True],
     }
-    assert answers.find_undefined(outputs).tolist() == [False, True, False]
-    assert answers.build_columns(outputs, None)["item"][2].as_py() == [4, 5]
+
+
+@pytest.mark.parametrize("number", [NAN, float("inf")])
+def test_a_vector_that_is_not_finite_is_undefined_and_keeps_its_items(number):
+    outputs = {
+        "item": np.array([[1, 2], [number, 3], [4, 5]], np.float32),
+        "text": np.array([b"a"] * 3, object),
+    }
+    undefined = answers.find_undefined(outputs)
+    assert list(undefined) == ["item"]
+    assert undefined["item"].tolist() == [False, True, False]
+    items = answers.build_columns(outputs, None)["item"].to_pylist()
+    assert (items[1][1], items[2]) == (3, [4, 5])
+
+
+def test_labels_of_rows_without_a_prediction_are_known():
+    outputs = {"prediction": np.array([NAN, NAN, NAN], np.float32)}
+    labels = pa.array([1.0, None, 2.0])
+    shown, agreement = answers.compare_labels(labels, Label(), outputs, classes=None)
+    assert shown.to_pylist() == [1.0, None, 2.0]
+    assert (agreement.known, agreement.rows) == (2, 0)

@@ -229,3 +229,22 @@ def test_a_row_of_which_the_model_makes_nan_has_no_prediction(tmp_path, capsys):
     for label in ("clicked", "dwell"):
         assert f"warning: {label}: the model gives no finite number for 2 rows, {first}" in printed
     assert "on 2 rows with a label" in printed
+
+
+def test_labels_are_shown_also_if_no_row_has_a_prediction(tmp_path, capsys):
+    table = "\n".join(["x,clicked", *(f"{n % 7},{n % 2}" for n in range(300)), ""])
+    text = UNDEFINED.replace("    dwell: {type: float32}\n", "  label: clicked\n")
+    text = (
+        text.partition("label: {}")[0]
+        + """label: {}
+model: {name: linear}
+train: {steps: 20, batch_size: 32, optimizer: {name: adam, learning_rate: 0.1}}
+eval: {metric: auc, batch_size: 64}
+"""
+    )
+    published = exports.publish_table(tmp_path, table, text)
+    (tmp_path / "new.csv").write_text("x,clicked\n-3,1\n-2,0\n")
+    capsys.readouterr()
+    where = _predict(published, str(tmp_path / "new.csv"), str(tmp_path / "out.csv"))
+    assert [(row["label"], row["prediction"]) for row in _csv(where.path)] == [("1", ""), ("0", "")]
+    assert "for 2 rows, the first is row 2 of" in capsys.readouterr().out
