@@ -314,8 +314,9 @@ def find_problem(
 
 
 @contextlib.contextmanager
-def pin(checkpoint: str) -> Iterator[str]:
-    """Yields a copy of a checkpoint that its writer does not delete
+def pin(checkpoint: str, *, below: str = "") -> Iterator[str]:
+    """Yields a copy of a checkpoint that its writer does not delete; several at once are each
+    `below` another folder.
     (docs/tensorflow-pitfalls.md#checkpoints-deleted-while-read).
 
     On a disk the data is not copied, but linked; of one on gs:// the copy is on this machine.
@@ -326,7 +327,7 @@ def pin(checkpoint: str) -> Iterator[str]:
     if storage.is_remote(folder):
         place = scratch.folder(_PINNED)
     else:
-        place = _make_folder(storage.join(folder, _PINNED))
+        place = _make_folder(storage.join(folder, _PINNED, *filter(None, [below])))
     with place as target:
         files = _list_files(checkpoint)
         before = _read_versions(folder, files)

@@ -113,6 +113,8 @@ class BestExporter(tf.estimator.Exporter):
                 break
         if found and not trouble and reference is None:
             trouble = files.missing
+        if not trouble and not found and files.record is not None:
+            lost += [clause] if (clause := files.restore_kept()) else []
         return self._tidy(trouble, lost, found=found)
 
     def _measure_all(
@@ -124,16 +126,12 @@ class BestExporter(tf.estimator.Exporter):
         without: Set[str] = frozenset(),
     ) -> list[str]:
         """Adds the metrics of those that can be measured to `measured`, except copies of the ones
-        whose digests are in `without`; returns why the rest cannot. The best so far is kept before
-        the next one is measured, as training may delete it meanwhile."""
+        whose digests are in `without`; returns why the rest cannot."""
         failed = []
         for path in checkpoints:
             try:
-                if checkpoint_files.compute_digest(path) in without:
-                    continue
-                metrics = self._measure(path, measure)
-                is_best = self._rank({**measured, path: metrics}, None)[:1] == [path]
-                measured[self._files.keep(path) if is_best else path] = metrics
+                if checkpoint_files.compute_digest(path) not in without:
+                    measured[path] = self._measure(path, measure)
             except FileNotFoundError as error:
                 failed.append(_say_gone(path, error))
             except best_files.Unusable as error:

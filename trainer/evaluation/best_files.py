@@ -7,11 +7,12 @@ a better one is exported, so from there the others can be made again.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from typing import Any
 
 from pipeline import config, errors, storage
-from pipeline.runs import export_files, run_folder
+from pipeline.runs import export_files, exported, run_folder
 from pipeline.runs.run_folder import RunFolder
 from trainer.checkpoints import checkpoint_files, repairing
 from trainer.evaluation import best
@@ -19,7 +20,8 @@ from trainer.input.own_input import Source
 
 # Holds the checkpoint of the best, which training would delete when it has saved others.
 _KEPT = "best"
-_FIELDS = {"step", "metric", "value", "export"}
+_MADE_FROM = "checkpoint.sha256"  # in an export: the digest of its checkpoint
+_FIELDS = {"step", "metric", "value", "records", "export"}
 
 
 class Unusable(errors.DataError):
@@ -132,6 +134,27 @@ class BestFiles:
         if checkpoint in self.list_kept():
             return checkpoint
         return checkpoint_files.keep(checkpoint, self._kept)
+
+    def restore_kept(self) -> str | None:
+        """Copies the checkpoint of the best again if it is not whole in `best/`, and training has
+        left it. Returns a clause about it, `None` if there is nothing to say."""
+        kept = self.checkpoint
+        if kept is None:
+            return None
+        problem = checkpoint_files.find_problem(kept, contents=False)
+        if problem is None:
+            return None
+        left = storage.join(self._run.path, kept.rpartition("/")[2])
+        made_from = storage.join(self.export, exported.EXTRAS, _MADE_FROM)
+        with contextlib.suppress(FileNotFoundError):  # of either, or training deletes it meanwhile
+            is_of_export = (
+                checkpoint_files.compute_digest(left) == storage.read_text(made_from).strip()
+            )
+            if is_of_export and checkpoint_files.find_problem(left) is None:
+                again = checkpoint_files.keep(left, self._kept)
+                self.write({**(self.record or {}), "checkpoint": self._run.make_relative(again)})
+                return f"checkpoint {kept!r} was lost ({problem}), and was copied from {left!r}"
+        return f"checkpoint {kept!r} is lost ({problem}); its export {self.export!r} is there"
 
     def list_kept(self) -> list[str]:
         """Returns the path prefixes of the checkpoints in `best/`: more than one after a kill."""

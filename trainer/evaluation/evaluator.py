@@ -91,6 +91,8 @@ class RunEvaluator:
         self._reporter = reporter
         # The variables of a checkpoint that the model reads, by mode, once it has been checked.
         self.needed: Mapping[str, Iterable[str]] = {}
+        # Copies of what training has left while the best is looked for there, with what they are.
+        self._pinned: dict[str, str] = {}
         hooks = [SignOfLife(reporter, "evaluating slices")]
         self._publisher: exporters.Publishing = (
             own_exports.InputFnPublisher(job, run, records, reporter=reporter)
@@ -165,24 +167,30 @@ class RunEvaluator:
     def settle_best(self) -> None:
         """Removes what a kill has left, and finds the best again if that is not as recorded."""
         checkpoint_files.unpin(self._run.path)
-        line = self.best_exporter.settle_best(
-            self._estimator, self._measure_kept, self._list_judged
-        )
+        with contextlib.ExitStack() as stack:
+            line = self.best_exporter.settle_best(
+                self._estimator, self._measure_kept, lambda: self._pin_judged(stack)
+            )
+        if self._pinned:
+            checkpoint_files.unpin(self._run.path)
+            self._pinned.clear()
         if line is not None:
             self._warn(line)
 
-    def _list_judged(self) -> list[str]:
-        """Returns the checkpoints training has left that have been evaluated, the oldest first."""
-        found = []
+    def _pin_judged(self, stack: contextlib.ExitStack) -> list[str]:
+        """Returns copies of the checkpoints training has left that have been evaluated, the oldest
+        first: training may delete them before all are looked at."""
         for path in checkpoint_files.find_existing(self._run.path).values():
-            with contextlib.suppress(FileNotFoundError):  # deleted by training meanwhile
-                found += [path] if self.best_exporter.has_judged(path) else []
-        return found
+            with contextlib.suppress(FileNotFoundError):  # deleted by training already
+                if self.best_exporter.has_judged(path):
+                    pinned = checkpoint_files.pin(path, below=path.rpartition("/")[2])
+                    self._pinned[stack.enter_context(pinned)] = path
+        return list(self._pinned)
 
     def _measure_kept(self, checkpoint: str) -> dict[str, float]:
         """Returns the metrics of a checkpoint of an earlier start on the eval split. Raises
         `Unusable` if it is damaged, or of another model."""
-        what = f"checkpoint {checkpoint!r}"
+        what = f"checkpoint {self._pinned.get(checkpoint, checkpoint)!r}"
         self._reporter.report("evaluating")
         with self._reporter.count_progress("checking the checkpoint"):
             problem = checkpoint_files.find_problem(checkpoint, progress=work.advance)

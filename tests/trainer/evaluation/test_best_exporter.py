@@ -76,7 +76,7 @@ LOST = {
     "the export": "export '{run}/export/best/100' is missing",
     "the record": "'{run}/best.json' is missing",
     "half of the record": "'{run}/best.json': not JSON (Unterminated string starting at: ",
-    "most of the record": "'{run}/best.json' lacks export, metric, value",
+    "most of the record": "'{run}/best.json' lacks export, metric, records, value",
     "all but the checkpoint": "'{run}/best.json' is missing",
 }
 
@@ -151,29 +151,7 @@ def test_a_best_that_cannot_be_found_again_is_named(scene, what):
     assert (scene.best["step"], scene.exported) == (200, ["200"])
 
 
-def test_a_checkpoint_that_training_deletes_while_the_best_is_looked_for_is_passed_over(scene):
-    scene.evaluated(100, 0.9)
-    scene.evaluated(200, 0.5)
-    shutil.rmtree(f"{scene.run.path}/best")
-    _lose(scene, "all but the checkpoint")
-    side = scene.started(settle=False)
-    made_up = side.evaluation.measure
-
-    def measure(split, checkpoint):
-        _remove_checkpoint(scene, 100)
-        if checkpoint.endswith("-100"):
-            raise ValueError("The passed save_path is not a valid checkpoint")
-        return made_up(split, checkpoint)
-
-    side.evaluation.measure = measure
-    side.evaluation.settle_best()
-    side.reporter.report("waiting")
-    assert (scene.best["step"], scene.exported) == (200, ["200"])
-    assert f"checkpoint '{scene.run.path}/model.ckpt-100' is gone" in scene.note
-
-
-def test_the_best_that_is_found_again_is_kept_before_the_next_is_measured(scene):
-    """Training deletes what it has left while the rest is measured."""
+def test_training_may_delete_what_it_has_left_while_the_best_is_looked_for_there(scene):
     for step, value in ((100, 0.9), (200, 0.95), (300, 0.5)):
         scene.evaluated(step, value)
     shutil.rmtree(f"{scene.run.path}/best")
@@ -182,15 +160,42 @@ def test_the_best_that_is_found_again_is_kept_before_the_next_is_measured(scene)
     made_up = side.evaluation.measure
 
     def measure(split, checkpoint):
-        if checkpoint == f"{scene.run.path}/model.ckpt-300":
-            _remove_checkpoint(scene, 200)
+        for step in (100, 200, 300):
+            _remove_checkpoint(scene, step)
         return made_up(split, checkpoint)
 
     side.evaluation.measure = measure
     side.evaluation.settle_best()
     assert (scene.best["step"], scene.exported) == (200, ["200"])
-    kept = pathlib.Path(scene.run.path, "best").iterdir()
-    assert {path.name.partition(".data")[0].split(".")[1] for path in kept} == {"ckpt-200"}
+    assert scene.best["checkpoint"] == "best/model.ckpt-200"
+    assert not pathlib.Path(scene.run.path, "pinned").exists()
+
+
+@pytest.mark.parametrize("what", ["gone", "index", "data-00000-of-00001"])
+def test_a_kept_checkpoint_that_is_lost_is_copied_again(scene, what):
+    """While its export is there nothing else tells that it is lost."""
+    scene.evaluated(100, 0.9)
+    scene.evaluated(200, 0.5)
+    before = parameters(f"{scene.run.path}/best/model.ckpt-100")
+    if what == "gone":
+        shutil.rmtree(f"{scene.run.path}/best")
+    else:
+        _cut_kept(scene, what)
+    scene.started()
+    kept = f"{scene.run.path}/{scene.best['checkpoint']}"
+    assert parameters(kept) == before
+    assert f"was copied from '{scene.run.path}/model.ckpt-100'; the best is" in scene.note
+    scene.started()
+    assert scene.note is None
+
+
+def test_a_kept_checkpoint_that_is_lost_for_good_is_named(scene):
+    scene.evaluated(100, 0.9)
+    shutil.rmtree(f"{scene.run.path}/best")
+    save_again(scene.run, 100)
+    scene.started()
+    assert f"checkpoint '{scene.run.path}/best/model.ckpt-100' is lost (" in scene.note
+    assert f"; its export '{scene.run.path}/export/best/100' is there; the best is" in scene.note
 
 
 def _cut_kept(scene, part="index"):
