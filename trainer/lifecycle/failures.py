@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,6 +18,9 @@ from trainer.distribution import session_manager
 from trainer.input import damaged
 from trainer.input.dataset import RecordDataset
 from trainer.monitoring.status_reporter import Reporter
+
+# What TensorFlow raises of a file whose content is not what was written, or ends early.
+_CUT_OR_ALTERED = (tf.errors.DataLossError, tf.errors.OutOfRangeError)
 
 
 @contextlib.contextmanager
@@ -71,6 +76,11 @@ def _translate(error: Exception) -> Exception:
             "names in every mode. Fix it, and choose a new RUN="
         )
     first_line = errors.find_first_line(error)
+    if isinstance(error, _CUT_OR_ALTERED) and getattr(error.op, "type", "") == "RestoreV2":
+        return errors.RetryableError(
+            f"a checkpoint is damaged: {first_line}. Run the same command again: if it is one of "
+            "this run, training continues from an older one"
+        )
     kinds: list[tuple[Any, type[errors.PipelineError], str]] = [
         (tf.estimator.NanLossDuringTrainingError, errors.ModelError, "the loss is not a number"),
         (tf.errors.DataLossError, errors.DataError, "a record is damaged"),
@@ -83,6 +93,11 @@ def _translate(error: Exception) -> Exception:
             return ours(f"{meaning}: {first_line}")
     if isinstance(error, tf.errors.OpError) and (lost := errors.translate_lost_storage(error)):
         return lost
+    if isinstance(error, FileNotFoundError):  # one that was to be read
+        place, said = error.filename or str(error), os.strerror(errno.ENOENT)
+        return errors.DataError(
+            f"cannot open {place!r}: {said}. Bring it back, then run the same command again"
+        )
     if isinstance(error, OSError):
         return errors.translate_os_error(error, f"cannot access {error.filename!r}")
     return error

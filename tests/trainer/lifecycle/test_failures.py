@@ -12,6 +12,7 @@ from pipeline import errors
 from pipeline.processes import signals
 from pipeline.runs import run_folder
 from pipeline.runs.run_folder import RunFolder
+from tests.trainer import small_checkpoints
 from trainer.lifecycle import failures
 from trainer.monitoring.status_reporter import Reporter
 
@@ -43,6 +44,12 @@ def run(tmp_path):
             errors.RetryableError,
             "access 'f': full. Free",
         ),
+        (
+            FileNotFoundError(errno.ENOENT, "gone", "f"),
+            errors.DataError,
+            r"^cannot open 'f': No such file or directory\. Bring it back, then run the same",
+        ),
+        (FileNotFoundError("gs://b/f"), errors.DataError, "^cannot open 'gs://b/f': No such"),
         (OSError(errno.EACCES, "no", "f"), errors.UsageError, "cannot access 'f': no. Choose"),
         (RuntimeError("/r/e; No space left on device"), errors.RetryableError, "write '/r/e': No"),
         (errors.DataError("as it is"), errors.DataError, "^as it is$"),
@@ -71,6 +78,17 @@ def test_a_variable_that_a_checkpoint_lacks_is_never_there_the_next_time(run, tm
         with pytest.raises(errors.ModelError, match=lacks), failures.report_failures(reporter):
             saver.restore(session, saved)
     assert run_folder.read_statuses(run)["evaluator-0"].exit_code == 70
+
+
+@pytest.mark.parametrize("damage", [small_checkpoints.cut_data, small_checkpoints.flip_data])
+def test_a_damaged_checkpoint_is_not_called_a_record(run, tmp_path, damage):
+    (saved,) = small_checkpoints.save(tmp_path, 1)
+    damage(saved)
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        tf.compat.v1.get_variable("weights", [100])
+        is_damaged = pytest.raises(errors.RetryableError, match=r"^a checkpoint is damaged: ")
+        with is_damaged, failures.report_failures(Reporter(run, "evaluator-0", 10)):
+            tf.compat.v1.train.Saver().restore(session, saved)
 
 
 def test_a_bug_keeps_its_own_error(run):
