@@ -16,12 +16,18 @@ import tensorflow as tf
 
 from pipeline import config, errors, storage
 from pipeline.config import model_config
-from pipeline.console import work
 from pipeline.records import epochs
 from pipeline.runs import run_folder
 from pipeline.runs.run_folder import RunFolder
 from trainer.checkpoints import checkpoint_files, saving, shapes
-from trainer.evaluation import baseline, best_exporter, best_files, early_stopping, skipped
+from trainer.evaluation import (
+    baseline,
+    best_exporter,
+    best_files,
+    checkpoint_errors,
+    early_stopping,
+    skipped,
+)
 from trainer.exactly_once import report
 from trainer.export import exporters, own_exports
 from trainer.heads import means
@@ -35,19 +41,6 @@ _POLL, _REMOTE_POLL, _GROWTH, _LONGEST = 0.2, 2.0, 1.2, 1.0
 # A checkpoint may be deleted while it is read, and NFS may show it late
 # (docs/tensorflow-pitfalls.md#checkpoints-deleted-while-read, #late-files-on-nfs).
 _ATTEMPTS = 5
-
-
-# A checkpoint's path prefix and when it was written: after a fall back to an older one the same
-# step is saved again.
-Version = tuple[str, float]
-
-
-def _read_version(checkpoint: str) -> Version | None:
-    """Returns the version of a checkpoint that is there, `None` if it has just been deleted."""
-    try:
-        return checkpoint, storage.get_modified_time(f"{checkpoint}.index")
-    except FileNotFoundError:
-        return None
 
 
 class SignOfLife(tf.compat.v1.train.SessionRunHook):
@@ -192,9 +185,7 @@ class RunEvaluator:
         `Unusable` if it is damaged, or of another model."""
         what = f"checkpoint {self._pinned.get(checkpoint, checkpoint)!r}"
         self._reporter.report("evaluating")
-        with self._reporter.count_progress("checking the checkpoint"):
-            problem = checkpoint_files.find_problem(checkpoint, progress=work.advance)
-        if problem is not None:
+        if (problem := checkpoint_errors.find_problem(checkpoint, self._reporter)) is not None:
             raise best_files.Unusable(f"{what} is damaged ({problem})")
         try:
             return self.measure("eval", checkpoint)
@@ -216,7 +207,7 @@ class RunEvaluator:
         """
         self.settle_best()
         self._reporter.report("waiting")
-        evaluated: Version | None = None
+        evaluated: checkpoint_errors.Version | None = None
         next_start = 0.0
         first = pause = _REMOTE_POLL if storage.is_remote(self._run.path) else _POLL
         while True:
@@ -228,7 +219,7 @@ class RunEvaluator:
                 return
             if (
                 checkpoint is not None
-                and _read_version(checkpoint) not in (None, evaluated)
+                and checkpoint_errors.read_version(checkpoint) not in (None, evaluated)
                 and time.monotonic() >= next_start
                 and self._read_step(checkpoint) > 0
             ):
@@ -242,11 +233,16 @@ class RunEvaluator:
                 pause = max(first, min(_LONGEST, pause * _GROWTH))
 
     def _read_step(self, checkpoint: str) -> int:
-        """Returns the step of a checkpoint, 0 if a newer one has replaced it meanwhile."""
+        """Returns the step of a checkpoint, 0 if it is being written again or a newer one has
+        replaced it meanwhile. Raises `RetryableError` if it is damaged."""
+        version = checkpoint_errors.read_version(checkpoint)
         try:
             return checkpoint_files.read_step(checkpoint)
         except errors.DataError:
-            if checkpoint_files.find_newest(self._run.path) == checkpoint:
+            time.sleep(1)  # an index is written in place: until then it looks cut off
+            newest = checkpoint_files.find_newest(self._run.path)
+            if newest == checkpoint and checkpoint_errors.read_version(checkpoint) == version:
+                checkpoint_errors.refuse_damaged(checkpoint, self._reporter)
                 raise
             return 0
 
@@ -259,29 +255,36 @@ class RunEvaluator:
         wanted = epochs.set_run_length(self._job, self._run).train.max_steps
         return done if done["final_step"] >= wanted else None
 
-    def _evaluate_newest(self, checkpoint: str) -> Version | None:
+    def _evaluate_newest(self, checkpoint: str) -> checkpoint_errors.Version | None:
         """Returns the checkpoint that was evaluated, or `None` if a newer one has replaced it."""
-        version = _read_version(checkpoint)
-        try:
-            with contextlib.ExitStack() as stack:
+        version = checkpoint_errors.read_version(checkpoint)
+        with contextlib.ExitStack() as stack:
+            try:
                 with self._reporter.count_progress("fetching the checkpoint"):
                     copy = stack.enter_context(checkpoint_files.pin(checkpoint))
-                metrics, evaluated = self.evaluate("eval", copy)
+            except FileNotFoundError:
+                return None
+            metrics, evaluated = self.evaluate("eval", copy)
+            try:
                 self.best_exporter.export(self._estimator, "", evaluated, metrics, False)
-        except FileNotFoundError:
-            return None
-        return version if evaluated == copy else _read_version(evaluated)
+            except FileNotFoundError:
+                if storage.exists(f"{evaluated}.index"):
+                    raise  # another file is missing, such as one of the user's own input
+                return None
+        return version if evaluated == copy else checkpoint_errors.read_version(evaluated)
 
     def evaluate(self, split: str, checkpoint: str) -> tuple[dict[str, float], str]:
-        """Returns the metrics on a split, and the checkpoint they are of."""
+        """Returns the metrics on a split, and the checkpoint they are of. Raises `RetryableError`
+        if it is damaged."""
         for attempt in range(_ATTEMPTS):
             try:
                 return self.measure(split, checkpoint), checkpoint
-            except (tf.errors.NotFoundError, tf.errors.DataLossError, ValueError) as error:
+            except checkpoint_errors.UNREADABLE as error:
                 newer = checkpoint_files.find_newest(self._run.path)
-                is_whole = isinstance(error, ValueError) and newer == checkpoint
-                lacks = checkpoint_files.find_missing_variable(error) is not None
-                if attempt == _ATTEMPTS - 1 or is_whole or lacks:
+                if checkpoint_errors.is_of_other(error, checkpoint, newer):
+                    raise
+                if attempt == _ATTEMPTS - 1:
+                    checkpoint_errors.refuse_damaged(checkpoint, self._reporter)
                     raise
                 tf.get_logger().warning(
                     "checkpoint %s is gone or unreadable; trying %s", checkpoint, newer
@@ -310,12 +313,12 @@ class RunEvaluator:
         checkpoint = checkpoint_files.find_newest(self._run.path)
         if checkpoint is None:
             raise errors.ModelError(f"{self._run.path!r}: training ended without a checkpoint")
-        step = checkpoint_files.read_step(checkpoint)
         self.settle_best()
         found = self.best_exporter.get_metrics(checkpoint)
         if found is None:
             found, checkpoint = self.evaluate("eval", checkpoint)
             self.best_exporter.export(self._estimator, "", checkpoint, found, True)
+        step = int(found["global_step"])
         passed_over = self._report_skipped()
         metrics = {"eval": found}
         if self._records.has("test"):

@@ -351,13 +351,6 @@ def test_a_checkpoint_that_lacks_a_variable_is_read_only_once(
     assert len(asked) == 1
 
 
-def test_a_damaged_checkpoint_is_an_error(finished, evaluation_of, tmp_path):
-    run = finished.copy(tmp_path, 100)
-    (tmp_path / "model.ckpt-100.index").write_bytes(b"nonsense")
-    with pytest.raises(errors.DataError, match=r"model.ckpt-100': cannot be read"):
-        evaluation_of(run).follow(_no_sleep)
-
-
 def test_training_without_a_checkpoint_is_an_error(finished, evaluation_of, tmp_path):
     run = finished.copy(tmp_path)
     with pytest.raises(errors.ModelError, match="training ended without a checkpoint"):
