@@ -24,6 +24,7 @@ from pipeline.config import strategy_table
 from pipeline.records import epochs
 from pipeline.runs.run_folder import RunFolder
 from trainer import experiment
+from trainer.checkpoints import shapes
 from trainer.distribution import autotuner
 from trainer.exactly_once import saved_counts
 from trainer.input import epoch_order, parsing
@@ -46,8 +47,8 @@ class Repeated:
 def repeat(run: RunFolder, records: RecordDataset, say: Say) -> Repeated:
     """Repeats the steps of a run that diverged; `say` gets a line for each.
 
-    Raises `UsageError` if the run has not diverged, or not all steps since the checkpoint were
-    kept, and `DataError` if it has on other records.
+    Raises `UsageError` if the run has not diverged, not all steps since the checkpoint were kept,
+    or its model has other shapes now, and `DataError` if it has on other records.
     """
     kept = divergence.read(run)
     if not kept:
@@ -68,6 +69,7 @@ def repeat(run: RunFolder, records: RecordDataset, say: Say) -> Repeated:
         say(f"{one.task}: loss {one.loss:g} at step {one.batches[-1].step}")
     say(f"repeating {len(batches)} steps from {kept[0].checkpoint}")
     hook = _LookHook(batches, say)
+    hooks = [shapes.ShapesHook(lambda: kept[0].checkpoint), hook]
     with tempfile.TemporaryDirectory() as scratch:
         _restore(kept[0].checkpoint, scratch)
         estimator = experiment.build_estimator(
@@ -78,7 +80,7 @@ def repeat(run: RunFolder, records: RecordDataset, say: Say) -> Repeated:
         )
         # As expected: it is what the hook has looked at.
         with contextlib.suppress(tf.estimator.NanLossDuringTrainingError):
-            estimator.train(build_input_fn(records, batches), hooks=[hook])
+            estimator.train(build_input_fn(records, batches), hooks=hooks)
     for line in _describe_non_finite(job, blocks, batches[-1]):
         say(line)
     return Repeated(batches[-1].step, hook.loss, hook.first)

@@ -21,6 +21,7 @@ from pipeline.runs.run_folder import RunFolder
 from pipeline.storage import strict_json
 from trainer.checkpoints import checkpoint_files
 from trainer.export import (
+    answering,
     batch_dependence,
     differences,
     exporters,
@@ -216,9 +217,7 @@ def _predict(
         return first.map(select_features)
 
     found: dict[str, list[np.ndarray]] = {}
-    for batch in heads.build_answering_estimator(estimator, with_unscaled=True).predict(
-        input_fn, checkpoint_path=checkpoint, yield_single_examples=False
-    ):
+    for batch in answering.predict_batches(estimator, input_fn, checkpoint):
         for name, values in batch.items():
             found.setdefault(name, []).append(values)
     answers = {name: np.concatenate(values) for name, values in found.items()}

@@ -25,6 +25,7 @@ from pipeline.console import work
 from pipeline.records import tfrecord
 from trainer.distribution import autotuner, sessions
 from trainer.export import (
+    answering,
     batch_dependence,
     differences,
     feature_differences,
@@ -240,9 +241,7 @@ class Gate:
 
         found: dict[str, list[np.ndarray]] = {}
         try:
-            for batch in heads.build_answering_estimator(estimator, with_unscaled=True).predict(
-                input_fn, checkpoint_path=checkpoint, yield_single_examples=False
-            ):
+            for batch in answering.predict_batches(estimator, input_fn, checkpoint):
                 work.advance(1)
                 for name, values in batch.items():
                     found.setdefault(name, []).append(values)

@@ -13,6 +13,7 @@ from typing import Any
 import tensorflow as tf
 
 from pipeline.console import work
+from trainer.checkpoints import shapes
 from trainer.distribution import replicas
 from trainer.heads import heads
 from trainer.input.dataset import RecordDataset
@@ -157,11 +158,12 @@ def evaluate(
     name: str,
 ) -> Evaluated:
     """Returns a checkpoint evaluated as `Estimator.evaluate` does, which writes its summaries under
-    `name`, and evaluated by slices in the same pass."""
+    `name`, and evaluated by slices in the same pass. Raises `shapes.OtherShapes` if the checkpoint
+    is of another model."""
     hook = SliceHook(records, slices)
     found = estimator.evaluate(
         records.build_eval_input_fn(split, slices),
-        hooks=[hook],
+        hooks=[shapes.ShapesHook(lambda: checkpoint), hook],
         checkpoint_path=checkpoint,
         name=name,
     )

@@ -14,6 +14,7 @@ import tensorflow as tf
 from pipeline import config, errors
 from pipeline.console import work
 from pipeline.records import feature_plan
+from trainer.checkpoints import shapes
 from trainer.heads import heads
 from trainer.input import grouping, slicing
 from trainer.input.dataset import RecordDataset
@@ -297,7 +298,8 @@ def score_batches(
     slices: Sequence[str],
     hooks: Sequence[Any],
 ) -> Iterator[dict[str, np.ndarray]]:
-    """Yields batches of what the model serves, with labels and what slices are made by."""
+    """Yields batches of what the model serves, with labels and what slices are made by. Raises
+    `shapes.OtherShapes` if the checkpoint is of another model."""
     read = records.build_eval_input_fn(split, slices)
 
     def input_fn() -> tf.data.Dataset:
@@ -305,7 +307,10 @@ def score_batches(
 
     keep = [*name_labels(records.job.labels or None), *slicing.list_names(records.job, slices)]
     yield from heads.build_answering_estimator(estimator, keep).predict(
-        input_fn, checkpoint_path=checkpoint, hooks=hooks, yield_single_examples=False
+        input_fn,
+        checkpoint_path=checkpoint,
+        hooks=[shapes.ShapesHook(lambda: checkpoint), *hooks],
+        yield_single_examples=False,
     )
 
 

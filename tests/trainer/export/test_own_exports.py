@@ -12,6 +12,7 @@ from pipeline import errors
 from pipeline.cluster import topology
 from pipeline.config import config_file
 from pipeline.runs.run_folder import RunFolder
+from trainer.checkpoints import shapes
 from trainer.export import own_exports
 from trainer.input.own_input import OwnInput
 
@@ -112,6 +113,17 @@ def publish(estimator, checkpoint, source):
 
 def publisher_of(tmp_path, source):
     return own_exports.InputFnPublisher(source.job, RunFolder(str(tmp_path / "r")), source)
+
+
+def test_a_checkpoint_of_a_changed_model_is_refused(trained):
+    def changed(features, labels, mode):
+        w = _v1.get_variable("w", initializer=[2.0, 3.0])
+        return answered(mode, tf.reduce_sum(features["x"] * w, axis=1))
+
+    estimator, checkpoint = trained()
+    changed_estimator = tf.estimator.Estimator(changed, estimator.model_dir)
+    with pytest.raises(shapes.OtherShapes, match=r"its w has the shape \[\], that of .* \[2\]"):
+        publish(changed_estimator, checkpoint, given())
 
 
 def test_a_model_is_checked_on_the_features_that_an_export_makes(tmp_path):

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from pipeline import errors
 from pipeline.steps import categories, numbers
-from tests.trainer import small_table, user_code
+from tests.trainer import changed_model, small_table, user_code
 from trainer.export import differences, exporters, parity, rounding, serving_graph
 from trainer.metrics import slice_metrics
 
@@ -55,11 +55,11 @@ def _check(table):
     return _compare(table, _export(table))
 
 
-def _export(table):
+def _export(table, checkpoint=None):
     written = table.estimator.export_saved_model(
         table.run.path + "/export",
         serving_graph.build_serving_input_fn(table.records.transforms),
-        checkpoint_path=table.checkpoint,
+        checkpoint_path=checkpoint or table.checkpoint,
     ).decode()
     exporters.name_signatures(written)
     return written
@@ -321,3 +321,11 @@ def test_a_class_that_rounding_decides_is_no_difference():
     apart = differences.compare(wanted, found, known, extreme=extreme, signatures=["s"])
     assert apart.wrong.tolist() == [False, False, True]
     assert apart.worst == "s/class of row 2: 1, not 0"
+
+
+def test_a_checkpoint_of_a_changed_model_is_refused(tmp_path):
+    """Nothing else looks at what is exported again, after it was evaluated by an earlier start."""
+    table, checkpoint = changed_model.build(tmp_path)
+    written = _export(table, checkpoint)
+    with changed_model.expect_refusal(checkpoint):
+        parity.Gate(table.records).check(table.estimator, checkpoint, written)

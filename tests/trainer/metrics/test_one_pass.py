@@ -11,7 +11,7 @@ import tensorflow as tf
 from sklearn import metrics as sklearn_metrics
 
 from pipeline.console import work
-from tests.trainer import small_table, user_code
+from tests.trainer import changed_model, small_table, user_code
 from trainer.input.dataset import RecordDataset
 from trainer.metrics import one_pass, slice_metrics
 
@@ -182,3 +182,11 @@ def test_a_model_whose_classes_are_no_labels_is_not_evaluated_by_record(tmp_path
         hook = one_pass.SliceHook(table.records, [])
         hook.begin()
         assert hook.get_results() is None
+
+
+def test_a_checkpoint_of_a_changed_model_is_refused(tmp_path):
+    table, checkpoint = changed_model.build(tmp_path)
+    with changed_model.expect_refusal(checkpoint):
+        one_pass.evaluate(
+            table.records, table.estimator, checkpoint, split="eval", slices=(), name="eval_again"
+        )

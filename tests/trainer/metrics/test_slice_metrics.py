@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.trainer import small_table
+from tests.trainer import changed_model, small_table
 from trainer.metrics import probabilities, slice_metrics
 
 
@@ -138,3 +138,9 @@ def test_labels_of_any_name_are_told_from_our_own_inputs(label):
     assert found["input/label"].tolist() == [1, 0]
     assert found["input/slice/item"].tolist() == [b"a", b"b"]
     assert found["class"].tolist() == [1, 0]
+
+
+def test_a_checkpoint_of_a_changed_model_is_refused(tmp_path):
+    table, checkpoint = changed_model.build(tmp_path)
+    with changed_model.expect_refusal(checkpoint):
+        slice_metrics.evaluate(table.records, table.estimator, checkpoint, split="eval", slices=[])
