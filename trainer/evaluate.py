@@ -9,6 +9,7 @@ take examples (with eval.group, groups) for independent and count each once, nex
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from pipeline.records import builds, manifest
 from pipeline.reports import better_model, unlearned
 from pipeline.runs import run_search
 from pipeline.storage import strict_json
+from trainer.checkpoints import read_errors
 from trainer.evaluation import request
 
 if TYPE_CHECKING:
@@ -52,10 +54,10 @@ def main() -> None:
     tf_logging.configure_logging(verbose=False)
     evaluation = Reevaluation(run, folder, _SPLIT.value or None, slices=slices, job=job)
     found: dict[str, slice_metrics.SliceResult] = {}
-    here: Mapping[str, slice_metrics.SliceResult] = {}
     metrics: dict[str, Mapping[str, float]] = {}
-    for checkpoint in evaluation.find_checkpoints(_CHECKPOINT.value or None):
-        here, of_model = look_at(evaluation, checkpoint)
+    wanted = _CHECKPOINT.value or None
+    looked = functools.partial(look_at, evaluation)
+    for here, of_model in read_errors.visit(evaluation.find_checkpoints(wanted), wanted, looked):
         found |= here
         metrics |= of_model
     machine = storage.join(run.path, report_page.CONTENT_NAME)

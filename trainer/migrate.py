@@ -14,7 +14,7 @@ from pipeline.config import own_input
 from pipeline.records import builds
 from pipeline.runs import run_search
 from pipeline.runs.run_folder import RunFolder
-from trainer.checkpoints import checkpoint_files
+from trainer.checkpoints import read_errors
 from trainer.migration import migrated
 
 if TYPE_CHECKING:
@@ -32,10 +32,13 @@ def main() -> None:
     job = run.read_config()
     own_input.refuse(job, "migrate")
     build = functools.cache(lambda: _build_migration(run, job))  # one for all checkpoints
-    wanted = checkpoint_files.find_intact(run.path, _CHECKPOINT.value or None)
-    for checkpoint in wanted:
+
+    def migrate(checkpoint: str) -> None:
         found = migrated.find(run, checkpoint) or build().publish(checkpoint)
         print(f"run {run.name}, {found}")
+
+    wanted = _CHECKPOINT.value or None
+    read_errors.visit(read_errors.find_intact(run.path, wanted), wanted, migrate)
 
 
 def _build_migration(run: RunFolder, job: Config) -> Migration:

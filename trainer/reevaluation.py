@@ -13,7 +13,7 @@ from pipeline.console.figures import figure
 from pipeline.records import manifest, quarantine
 from pipeline.runs.run_folder import RunFolder
 from trainer import experiment
-from trainer.checkpoints import checkpoint_files
+from trainer.checkpoints import checkpoint_files, read_errors
 from trainer.evaluation import request
 from trainer.input.dataset import RecordDataset
 from trainer.lifecycle import failures
@@ -60,17 +60,20 @@ class Reevaluation:
         )
 
     def find_checkpoints(self, wanted: str | None) -> list[str]:
-        """Returns the newest checkpoint, that of a step, the `best`, or `all`: see `chosen`."""
-        return checkpoint_files.find_intact(self._run.path, wanted)
+        """Returns the newest checkpoint, that of a step, the `best`, or `all`, and raises, as
+        `read_errors.find_intact` does."""
+        return read_errors.find_intact(self._run.path, wanted)
 
     def evaluate(self, checkpoint: str) -> dict[str, CheckpointMetrics]:
         """Returns a checkpoint evaluated, by split: the model's own metrics, and slices with
-        intervals and what plots need, by label. Shows how far it is."""
+        intervals and what plots need, by label. Shows how far it is. Raises `read_errors.Deleted`
+        if training deletes the checkpoint meanwhile."""
         return {split: self._evaluate_split(checkpoint, split) for split in self._splits}
 
     def _evaluate_split(self, checkpoint: str, split: str) -> CheckpointMetrics:
-        step = checkpoint_files.read_step(checkpoint)
-        with self._show_progress(f"evaluating {split}, step {step}", split):
+        with read_errors.explain(checkpoint):
+            step = checkpoint_files.read_step(checkpoint)
+        with self._read(checkpoint, split, what=f"evaluating {split}, step {step}"):
             found = one_pass.evaluate(
                 self._records,
                 self._estimator,
@@ -82,7 +85,7 @@ class Reevaluation:
         results = found.results
         if results is None:
             # It is known only by what it serves.
-            with self._show_progress(f"predicting {split}, step {step}", split):
+            with self._read(checkpoint, split, what=f"predicting {split}, step {step}"):
                 results = slice_metrics.evaluate(
                     self._records, self._estimator, checkpoint, split=split, slices=self._slices
                 )
@@ -96,10 +99,12 @@ class Reevaluation:
         )
 
     @contextlib.contextmanager
-    def _show_progress(self, what: str, split: str) -> Iterator[None]:
+    def _read(self, checkpoint: str, split: str, *, what: str) -> Iterator[None]:
+        """Shows how far it is, and says what failed: records, or the checkpoint."""
         records = int(self._records.list_blocks(split).due.sum())
         with (
             failures.translate_reading(self._records),
+            read_errors.explain(checkpoint),
             progress.Progress(what, records) as bar,
             work.count_work(bar.advance),
         ):

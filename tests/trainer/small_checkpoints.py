@@ -6,6 +6,8 @@ import pathlib
 
 import tensorflow as tf
 
+from trainer.checkpoints import checkpoint_files
+
 
 def save(folder: pathlib.Path, *steps: int) -> list[str]:
     """Saves one variable and the global step, once for each of `steps`."""
@@ -58,3 +60,17 @@ def remove(prefix: str) -> None:
     """Removes all files of a checkpoint."""
     for path in pathlib.Path(prefix).parent.glob(f"{pathlib.Path(prefix).name}.*"):
         path.unlink()
+
+
+def remove_after_reading(monkeypatch, *steps: int) -> None:
+    """Removes the checkpoints of these steps just after their step was read, as training does when
+    it saves."""
+    real = checkpoint_files.read_step
+
+    def read_step(path: str) -> int:
+        step = real(path)
+        if step in steps:
+            remove(path)
+        return step
+
+    monkeypatch.setattr(checkpoint_files, "read_step", read_step)

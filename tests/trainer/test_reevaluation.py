@@ -8,7 +8,9 @@ import pytest
 
 from pipeline import errors
 from pipeline.records import manifest
-from trainer.metrics import report_page
+from tests.trainer import small_checkpoints
+from trainer.checkpoints import read_errors
+from trainer.metrics import one_pass, report_page
 from trainer.reevaluation import Reevaluation
 
 
@@ -93,3 +95,40 @@ def test_a_damaged_record_is_named(finished, small_records, tmp_path, policy):
     ):
         one.evaluate(one.find_checkpoints(None)[0])
     assert sorted(finished.path.iterdir()) == before
+
+
+def test_a_checkpoint_that_training_deletes(judged, finished, tmp_path, monkeypatch):
+    run = finished.copy(tmp_path, 200, 300)
+    one = judged("test", run=run)
+    small_checkpoints.remove_after_reading(monkeypatch, 200)
+    with pytest.raises(read_errors.Deleted, match=r"ckpt-200': was deleted while it was read"):
+        one.evaluate(f"{run.path}/model.ckpt-200")
+
+
+def test_a_checkpoint_that_training_deletes_between_two_splits(
+    judged, finished, tmp_path, monkeypatch
+):
+    run = finished.copy(tmp_path, 200, 300)
+    one, found = judged(run=run), []
+    real = one_pass.evaluate
+
+    def evaluate(*given, split, **others):
+        found.append((split, real(*given, split=split, **others)))
+        small_checkpoints.remove(f"{run.path}/model.ckpt-200")
+        return found[-1][1]
+
+    monkeypatch.setattr(one_pass, "evaluate", evaluate)
+    (path, newest) = one.find_checkpoints("all")
+    with pytest.raises(read_errors.Deleted, match="if reading takes long, one split at a time"):
+        read_errors.visit([path], "200", one.evaluate)
+    assert [split for split, _ in found] == ["eval"]
+    assert len(read_errors.visit([path, newest], "all", one.evaluate)) == 1
+
+
+def test_a_checkpoint_that_is_damaged_meanwhile_is_no_damaged_record(judged, finished, tmp_path):
+    run = finished.copy(tmp_path, 200)
+    one = judged("test", run=run)
+    (path,) = one.find_checkpoints("200")
+    small_checkpoints.cut_data(path)
+    with pytest.raises(errors.DataError, match=r"ckpt-200': is damaged \(.* is cut off at byte"):
+        one.evaluate(path)

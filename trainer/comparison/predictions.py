@@ -11,7 +11,7 @@ from pipeline import errors
 from pipeline.cluster import topology
 from pipeline.runs import resuming
 from trainer import experiment
-from trainer.checkpoints import checkpoint_files
+from trainer.checkpoints import checkpoint_files, read_errors
 from trainer.comparison.pairing import ComparedRun
 from trainer.input import grouping
 from trainer.input.dataset import RecordDataset
@@ -35,10 +35,11 @@ class SplitPredictions:
 def predict(
     side: ComparedRun, split: str, checkpoint: str | None, *, slices: Sequence[str]
 ) -> SplitPredictions:
-    """Returns what the model of a checkpoint (`checkpoint_files.find_intact`) predicts.
+    """Returns what the model of a checkpoint (`read_errors.find_intact`) predicts.
 
     Raises `UsageError` for a model that serves neither `class` nor `prediction`, `DataError` for
-    damaged records, `ModelError` for predictions that are not finite.
+    damaged records, `ModelError` for predictions that are not finite, and `read_errors.Deleted` if
+    training deletes the checkpoint meanwhile.
     """
     if side.job.labels:
         raise errors.UsageError(
@@ -50,10 +51,15 @@ def predict(
     job = side.job.model_copy(update={"cluster": cluster})
     records = RecordDataset(job, side.folder, side.contents, excluded=side.excluded)
     grouping.check(side.job, split, side.contents.split(split).records)
-    (path,) = checkpoint_files.find_intact(side.run.path, checkpoint)
+    (path,) = read_errors.find_intact(side.run.path, checkpoint)
     task = topology.Task(topology.EVALUATOR, 0)
     estimator = experiment.build_estimator(job, side.run, task, transforms=records.transforms)
-    with resuming.explain_record_errors(side.run), failures.translate_reading(records):
+    with (
+        resuming.explain_record_errors(side.run),
+        failures.translate_reading(records),
+        read_errors.explain(path),
+    ):
+        step = checkpoint_files.read_step(path)  # now: training may delete it when it was read
         kept = [
             _select_needed(batch)
             for batch in slice_metrics.score_batches(
@@ -76,7 +82,7 @@ def predict(
     labels = found[slice_metrics.LABEL]
     prefix = slice_metrics.SLICE
     return SplitPredictions(
-        step=checkpoint_files.read_step(path),
+        step=step,
         labels=labels,
         numbers=found.get("prediction") if "class" not in found else None,
         answers=_build_answers(found) if "class" in found else None,
