@@ -19,6 +19,8 @@ _CONFIG = re.sub(
     small_table.CONFIG,
 )
 
+AVERAGED = "train.optimizer={name: adam, learning_rate: 0.01, average: 0.9}"
+
 
 def build(folder, *overrides, units=6, text=_CONFIG):
     """Returns the table with the model as it is now, and a checkpoint of it as it was."""

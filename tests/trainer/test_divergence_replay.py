@@ -6,11 +6,13 @@ import re
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from pipeline import errors
 from pipeline.runs.run_folder import RunFolder
 from tests.trainer.commands import error_line
 from trainer import divergence_replay
+from trainer.checkpoints import shapes
 from trainer.input.dataset import RecordDataset
 from trainer.monitoring import divergence
 
@@ -115,3 +117,14 @@ def test_batches_of_asynchronous_steps_stay_apart():
     kept = [_kept("chief-0", (1, [[0, 0]]), (4, [[0, 1]])), _kept("worker-0", (3, [[5, 0]]))]
     merged = divergence_replay.merge_batches(kept, asynchronous=True)
     assert [b.step for b in merged] == [1, 3, 4]
+
+
+def test_a_checkpoint_of_a_changed_model_is_refused(diverged, small_records, monkeypatch):
+    real = tf.compat.v1.layers.dense
+    monkeypatch.setattr(
+        tf.compat.v1.layers, "dense", lambda x, units, **given: real(x, units + 1, **given)
+    )
+    records = RecordDataset(small_records.job, small_records.folder, small_records.contents)
+    run = RunFolder(str(small_records.storage / "runs" / "diverged"))
+    with pytest.raises(shapes.OtherShapes, match=r"its linear/kernel has the shape \[784, 10\]"):
+        divergence_replay.repeat(run, records, print)

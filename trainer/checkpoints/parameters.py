@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from pipeline import errors
+from trainer.checkpoints import shapes
 from trainer.optimizers import averaging
 
 
@@ -36,4 +38,10 @@ class Parameters:
         """Gives a layer of Keras what the checkpoint has under `scope/`, by the names of its
         weights: kernel, bias, gamma and so on."""
         names = [weight.name.rpartition("/")[2].partition(":")[0] for weight in layer.weights]
-        layer.set_weights([self(f"{scope}/{name}") for name in names])
+        self.fill(layer, [f"{scope}/{name}" for name in names])
+
+    def fill(self, holder: Any, names: Sequence[str]) -> None:
+        """Gives the weights of a layer or model of Keras the values of `names`, in their order.
+        Raises `shapes.OtherShapes` if one has another shape."""
+        shapes.check(self._checkpoint, zip(names, holder.weights, strict=True))
+        holder.set_weights([self(name) for name in names])

@@ -51,7 +51,7 @@ def network(params: Mapping[str, Any], columns: Any, parameters: Parameters) -> 
         # Checkpoints have the names that variables get in a graph.
         names = [weight.op.name for weight in _build_network(settings).weights]
     made = _build_network(settings)
-    made.set_weights([parameters(name) for name in names])
+    parameters.fill(made, names)
     return made
 
 

@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from pipeline import errors
+from trainer.checkpoints import shapes
 from trainer.checkpoints.parameters import Parameters
 
 v1 = tf.compat.v1
@@ -48,6 +49,13 @@ def test_a_layer_gets_its_weights_by_their_names(checkpoint):
     layer.build([None, 3])
     Parameters(checkpoint).load(layer, "net")
     np.testing.assert_array_equal(layer.kernel, KERNEL + 1)
+
+
+def test_a_layer_of_another_shape_is_refused(checkpoint):
+    layer = tf.keras.layers.Dense(4)
+    layer.build([None, 3])
+    with pytest.raises(shapes.OtherShapes, match=r"its net/kernel has the shape \[3, 2\], that of"):
+        Parameters(checkpoint).load(layer, "net")
 
 
 def test_a_name_there_is_not(checkpoint):

@@ -184,8 +184,9 @@ def test_a_model_whose_classes_are_no_labels_is_not_evaluated_by_record(tmp_path
         assert hook.get_results() is None
 
 
-def test_a_checkpoint_of_a_changed_model_is_refused(tmp_path):
-    table, checkpoint = changed_model.build(tmp_path)
+@pytest.mark.parametrize("overrides", [(), (changed_model.AVERAGED,)], ids=["plain", "averaged"])
+def test_a_checkpoint_of_a_changed_model_is_refused(tmp_path, overrides):
+    table, checkpoint = changed_model.build(tmp_path, *overrides)
     with changed_model.expect_refusal(checkpoint):
         one_pass.evaluate(
             table.records, table.estimator, checkpoint, split="eval", slices=(), name="eval_again"

@@ -16,7 +16,7 @@ from pipeline.config import config_file
 from pipeline.steps import categories
 from tests.pipeline.process_help import ROOT, child_environment
 from tests.support.sets import matrix, slow
-from tests.trainer import small_table
+from tests.trainer import changed_model, small_table
 from tests.trainer.migration.scene import CONFIG, OF_KERAS, Scene
 from tests.trainer.models import networks
 from trainer.export import parity_client
@@ -306,3 +306,11 @@ def test_a_model_fn_is_refused(tmp_path):
     storage.write_text(run.config_path, config_file.dump(job))
     with pytest.raises(errors.UsageError, match="'mine:model_fn': is code of your own"):
         migration.Migration(run, str(tmp_path / "records"))
+
+
+def test_a_checkpoint_of_a_changed_network_is_refused(tmp_path):
+    table, checkpoint = changed_model.build(tmp_path)
+    storage.makedirs(table.run.path)
+    storage.write_text(table.run.config_path, config_file.dump(table.job))
+    with changed_model.expect_refusal(checkpoint):
+        migration.Migration(table.run, table.records_path).publish(checkpoint)
