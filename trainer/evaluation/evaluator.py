@@ -28,6 +28,7 @@ from trainer.evaluation import (
     early_stopping,
     skipped,
 )
+from trainer.evaluation.sign_of_life import SignOfLife
 from trainer.exactly_once import report
 from trainer.export import exporters, own_exports
 from trainer.heads import means
@@ -41,28 +42,6 @@ _POLL, _REMOTE_POLL, _GROWTH, _LONGEST = 0.2, 2.0, 1.2, 1.0
 # A checkpoint may be deleted while it is read, and NFS may show it late
 # (docs/tensorflow-pitfalls.md#checkpoints-deleted-while-read, #late-files-on-nfs).
 _ATTEMPTS = 5
-
-
-class SignOfLife(tf.compat.v1.train.SessionRunHook):
-    """Reports the batches of an evaluation, so that it is not taken for a hang."""
-
-    def __init__(self, reporter: Reporter, what: str = "batches") -> None:
-        """Batches are of an evaluation; another `what` is part of a longer piece of work."""
-        self._reporter, self._what = reporter, what
-        self._batches = 0
-
-    def begin(self) -> None:
-        """Reports that it begins."""
-        self._batches = 0
-        if self._what == "batches":
-            self._reporter.watch.enter("evaluation")
-            self._reporter.report("evaluating")
-        self._reporter.report_progress(self._what)
-
-    def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Counts a batch."""
-        self._batches += 1
-        self._reporter.report_progress(self._what, self._batches)
 
 
 class RunEvaluator:
