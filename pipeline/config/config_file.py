@@ -12,7 +12,7 @@ import pydantic
 import yaml
 
 from pipeline import errors, redaction, steps, storage
-from pipeline.config import Config, findings, labels_config, yaml_loader
+from pipeline.config import Config, eval_config, findings, labels_config, yaml_loader
 from pipeline.config.feature_config import IMPORT_STEPS
 
 _PACKAGE = pathlib.Path(__file__).resolve().parents[1]
@@ -47,8 +47,12 @@ def load(
     """
     path = locate(name_or_path)
     tree = _read_with_base(path, ())
+    metric = eval_config.read_metric(tree)
     for override in overrides:
         _apply(tree, override)
+    directed = any(one.startswith(("eval=", "eval.higher_is_better=")) for one in overrides)
+    if eval_config.read_metric(tree) != metric and not directed:
+        tree = eval_config.without_direction(tree)
     _absolutise_inputs(tree, path)
     return validate(tree, where=name_or_path, import_steps=import_steps)
 
@@ -222,7 +226,10 @@ def _read_with_base(path: str, above: tuple[str, ...]) -> dict[str, Any]:
         raise errors.UsageError(f"config {path!r}: base: {error}") from None
     if found in above:
         raise errors.UsageError(f"config {above[0]!r}: its bases come round to {found!r} again")
-    return _merge(_read_with_base(found, above), tree)
+    below = _read_with_base(found, above)
+    if eval_config.read_metric(tree) not in (None, eval_config.read_metric(below)):
+        below = eval_config.without_direction(below)
+    return _merge(below, tree)
 
 
 def _merge(base: dict[str, Any], tree: dict[str, Any]) -> dict[str, Any]:

@@ -32,7 +32,8 @@ class Eval(Section):
     `loss`."""
     higher_is_better: bool = True
     """Whether a larger value of `metric` is better. Unless it is set, it is `false` for a metric
-    whose name ends with `loss`, `error`, `entropy`, `rmse`, `mse` or `mae`."""
+    whose name ends with `loss`, `error`, `entropy`, `rmse`, `mse` or `mae`. It is of that metric: a
+    config or `SET` that puts another `metric` in its place has to set it again."""
     early_stopping: EarlyStopping | None = None
     throttle_seconds: AtLeast0 = 0.0
     """Seconds between the starts of two evaluations, at least. Checkpoints in between are not
@@ -55,3 +56,18 @@ class Eval(Section):
         if not str(given.get("metric", "")).lower().endswith(_SMALLER_IS_BETTER):
             return given
         return {**given, "higher_is_better": False}
+
+
+def read_metric(tree: Mapping[str, Any]) -> Any:
+    """Returns the metric in a config as it is written, `None` without one."""
+    section = tree.get("eval")
+    return section.get("metric") if isinstance(section, Mapping) else None
+
+
+def without_direction(tree: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a config without its `eval.higher_is_better`, which is of the metric it had."""
+    section = tree.get("eval")
+    if not isinstance(section, Mapping):
+        return dict(tree)
+    kept = {key: value for key, value in section.items() if key != "higher_is_better"}
+    return {**tree, "eval": kept}
