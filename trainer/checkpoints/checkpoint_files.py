@@ -25,6 +25,7 @@ _PINNED = "pinned"
 _GLOBAL_STEP = "global_step"  # GraphKeys.GLOBAL_STEP
 _LACKING = re.compile(r"\bKey (\S+) not found in checkpoint")
 _POLL, _PATIENCE = 0.5, 30.0  # seconds
+_TOLD = 2  # damaged checkpoints that an error names
 
 
 def find_newest(model_dir: str) -> str | None:
@@ -279,19 +280,21 @@ def choose(
 def build_lost_error(model_dir: str, damaged: dict[str, str]) -> errors.DataError | None:
     """Returns the error for a run in which no checkpoint is whole, or `None` if it has saved none:
     a first save, of step 0, may have been cut off, and nothing is lost with it."""
-    step, told = traces.find_trained(model_dir)
+    step, witness = traces.find_trained(model_dir)
     # TensorFlow writes `.meta` after the list.
     saved = storage.exists(storage.join(model_dir, checkpoint_list.FILE_NAME)) or any(
         name.endswith(".meta") for name in storage.listdir(model_dir)
     )
     if damaged and (saved or step > 0):
-        every = "; ".join(f"checkpoint {p!r} is damaged ({damaged[p]})" for p in damaged)
+        told = [f"checkpoint {p!r} is damaged ({damaged[p]})" for p in list(damaged)[:_TOLD]]
+        if (more := len(damaged) - _TOLD) > 0:
+            told.append(f"so {'are' if more > 1 else 'is'} {more} more")
         return errors.DataError(
-            f"{every}, and there is no other in {model_dir!r}. Choose a new RUN="
+            f"{'; '.join(told)}, and there is no other in {model_dir!r}. Choose a new RUN="
         )
     if step > 0:
         return errors.DataError(
-            f"{model_dir!r}: has no model.ckpt-*.index, though {told} tells of step {step:,}: its "
+            f"{model_dir!r}: has no model.ckpt-*.index, though {witness} tells of step {step:,}: its "
             "checkpoints are lost. Bring their files back, or choose a new RUN="
         )
     return None

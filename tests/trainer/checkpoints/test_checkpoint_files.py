@@ -126,6 +126,16 @@ def test_of_a_run_whose_checkpoints_are_lost_it_is_not_said_that_it_has_none_yet
         checkpoint_files.find_intact(str(tmp_path), None)
 
 
+def test_of_many_checkpoints_that_are_lost_the_newest_are_named(tmp_path):
+    for path in save(tmp_path, *range(1, 5)):
+        remove(path)
+    told = (
+        r"^checkpoint \S+-4' is damaged [^;]*; checkpoint \S+-3' is damaged [^;]*; so are 2 more, a"
+    )
+    with pytest.raises(errors.DataError, match=told):
+        checkpoint_files.find_intact(str(tmp_path), None)
+
+
 def test_one_that_was_removed_is_none(tmp_path):
     folder, [_, late] = str(tmp_path), save(tmp_path, 3, 12)
     for part in tmp_path.glob("model.ckpt-3.*"):
