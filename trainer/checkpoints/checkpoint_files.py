@@ -294,8 +294,8 @@ def build_lost_error(model_dir: str, damaged: dict[str, str]) -> errors.DataErro
         )
     if step > 0:
         return errors.DataError(
-            f"{model_dir!r}: has no model.ckpt-*.index, though {witness} tells of step {step:,}: its "
-            "checkpoints are lost. Bring their files back, or choose a new RUN="
+            f"{model_dir!r}: has no model.ckpt-*.index, though {witness} tells of step {step:,}: "
+            "its checkpoints are lost. Bring their files back, or choose a new RUN="
         )
     return None
 
