@@ -148,7 +148,7 @@ def open_checkpoint(checkpoint: str) -> Iterator[bundle.Bundle]:
     except bundle.Damaged as reason:
         raise errors.DataError(
             f"checkpoint {checkpoint!r}: cannot be read ({reason}). Remove it, or choose a new RUN="
-        ) from None
+        ) from reason
 
 
 def read_step(checkpoint: str) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from pipeline import errors, storage
-from trainer.checkpoints import checkpoint_files
+from trainer.checkpoints import bundle, checkpoint_files
 
 # The op that reads a checkpoint, which TensorFlow names in what it raises.
 _RESTORE = "RestoreV2"
@@ -32,8 +32,8 @@ def find_intact(model_dir: str, wanted: str | None) -> list[str]:
 
 @contextlib.contextmanager
 def explain(*checkpoints: str) -> Iterator[None]:
-    """Turns what is raised while checkpoints are read into `Deleted` if one is gone, and what
-    TensorFlow raises of one that is damaged into `DataError`."""
+    """Turns what is raised while checkpoints are read into `Deleted` if one is gone, and what is
+    raised of one that is damaged into a `DataError` that says what to do."""
     try:
         yield
     except Exception as error:
@@ -46,7 +46,8 @@ def explain(*checkpoints: str) -> Iterator[None]:
                     "keeps the newest train.keep_checkpoints, and the best. Run the same command "
                     "again; if reading takes long, one split at a time"
                 ) from error
-            if _RESTORE in str(error) and (problem := checkpoint_files.find_problem(checkpoint)):
+            unread = _RESTORE in str(error) or isinstance(error.__cause__, bundle.Damaged)
+            if unread and (problem := checkpoint_files.find_problem(checkpoint)):
                 raise errors.DataError(
                     f"checkpoint {checkpoint!r}: is damaged ({problem}). Take another with "
                     "--checkpoint, or choose a new RUN="
