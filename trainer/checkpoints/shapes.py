@@ -27,8 +27,7 @@ class ShapesHook(tf.compat.v1.train.SessionRunHook):
         self._find = find
 
     def begin(self) -> None:
-        """Raises `OtherShapes` if a trained variable has another shape than what it is restored
-        from."""
+        """Raises `OtherShapes` if a variable has another shape than what it is restored from."""
         savers = _v1.get_collection(_v1.GraphKeys.SAVERS)
         check(self._find(), _list_restored(savers[0] if savers else None))
 
@@ -51,9 +50,9 @@ def check(checkpoint: str | None, variables: Iterable[tuple[str, Any]]) -> None:
 
 
 def _list_restored(saver: Any) -> Iterator[tuple[str, Any]]:
-    """Yields the trained variables that a Saver restores, each after its name in checkpoints."""
+    """Yields the variables that a Saver restores, each after its name in checkpoints."""
     names = _list_names(saver)
-    for variable in map(_get_first, _v1.trainable_variables()):
+    for variable in map(_get_first, _v1.global_variables()):
         if names is None:
             yield _get_own_name(variable), variable
         elif variable.op.name in names:

@@ -23,6 +23,7 @@ v1 = tf.compat.v1
 def _build(width):
     v1.get_variable("kernel", [3, width], use_resource=True)
     v1.get_variable("counts", [width], use_resource=True, trainable=False)
+    v1.get_variable("fixed", [2], use_resource=True, trainable=False)
 
 
 def _save(folder, width, parts=1):
@@ -49,6 +50,15 @@ def test_other_shapes_are_refused(tmp_path, parts):
             f"checkpoint {checkpoint!r}: is of another model: its kernel has the shape [3, 8], "
             "that of the model now [3, 6]. Change the model back, or choose a new RUN="
         )
+
+
+def test_other_shapes_of_what_is_not_trained_are_refused(tmp_path):
+    checkpoint = _save(tmp_path, 8)
+    with tf.Graph().as_default():
+        v1.get_variable("kernel", [3, 8], use_resource=True)
+        v1.get_variable("counts", [6], use_resource=True, trainable=False)
+        with pytest.raises(shapes.OtherShapes, match=r"its counts has the shape \[8\], .* \[6\]"):
+            shapes.ShapesHook(lambda: checkpoint).begin()
 
 
 def test_what_is_not_there_is_left_to_who_restores_it(tmp_path):
@@ -103,7 +113,7 @@ def test_what_any_saver_restores_is_compared(tmp_path, build_saver):
     "build_saver",
     [
         lambda kernel: v1.train.Saver({"old/kernel": kernel}),
-        lambda kernel: v1.train.Saver([v1.global_variables()[1]]),
+        lambda kernel: v1.train.Saver([v1.global_variables()[-1]]),
         lambda kernel: v1.train.Saver(reshape=True),
         lambda kernel: v1.train.Saver(saver_def=v1.train.Saver().as_saver_def()),
         lambda kernel: tf.train.Checkpoint(kernel=kernel),
