@@ -77,13 +77,15 @@ class BestExporter(tf.estimator.Exporter):
         self,
         estimator: Any,
         measure: Callable[[str], dict[str, float]],
-        list_others: Callable[[], Sequence[str]],
+        list_others: Callable[[Set[int] | None], Sequence[str]],
     ) -> str | None:
         """Finds the best again if a kill, a person or another `eval.metric` has come in between;
         returns one line on it for people. What is kept and cannot be compared is evaluated again;
-        so are others that training has left, if there is no best; the best of them is exported.
+        so are others that training has left, if there is no best, or if an evaluation says that one
+        is better; the best of them is exported.
 
-        `measure` returns the metrics of a checkpoint, or raises `Unusable`.
+        `measure` returns the metrics of a checkpoint, or raises `Unusable`; `list_others` returns
+        what training has left, all or those of some steps.
         """
         files = self._files
         trouble = files.read()
@@ -94,9 +96,12 @@ class BestExporter(tf.estimator.Exporter):
         kept.sort(key=lambda path: path != files.checkpoint)  # of two equals the older stays
         measured: dict[str, dict[str, float]] = {}
         lost += self._measure_all(kept, measure, measured)
-        if files.record is None or (trouble and not (measured and files.is_comparable)):
+        is_lost = files.record is None or (trouble and not (measured and files.is_comparable))
+        better = self._list_known_better()
+        if is_lost or better:
             copied = {checkpoint_files.compute_digest(path) for path in measured}
-            lost += self._measure_all(list_others(), measure, measured, without=copied)
+            others = list_others(None if is_lost else better)
+            lost += self._measure_all(others, measure, measured, without=copied)
         reference = None if trouble else files.value
         found = False
         for path in self._rank(measured, reference):
@@ -116,6 +121,19 @@ class BestExporter(tf.estimator.Exporter):
         if not trouble and not found and files.record is not None:
             lost += [clause] if (clause := files.restore_kept()) else []
         return self._tidy(trouble, lost, found=found)
+
+    def _list_known_better(self) -> set[int]:
+        """Returns the steps of checkpoints that were evaluated as better than the best, which is so
+        only after a kill."""
+        how, reference = self._job.eval, self._files.value
+        known = (self._run.read(early_stopping.EVALUATIONS) or {}).get("evaluations", [])
+        return {
+            one["checkpoint"]
+            for one in known
+            if one.get("comparable") == self._files.comparable
+            and how.metric in one
+            and best.is_better(one[how.metric], reference, higher_is_better=how.higher_is_better)
+        }
 
     def _measure_all(
         self,
@@ -280,7 +298,8 @@ class BestExporter(tf.estimator.Exporter):
         made = checkpoint_files.compute_digest(checkpoint)
         digests = {**content.get("digests", {}), str(step): made}
         others = [m for m in known if m["global_step"] != metrics["global_step"]]
-        noted = {**metrics, "settings": self._settings}
+        noted = {**metrics, "settings": self._settings, "checkpoint": step}
+        noted["comparable"] = self._files.comparable
         every = sorted([*others, noted], key=lambda m: float(m["global_step"]))
         evaluations = early_stopping.limit_history(every, self._job.eval, self._settings)
         self._run.write(

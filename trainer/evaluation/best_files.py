@@ -21,7 +21,8 @@ from trainer.input.own_input import Source
 # Holds the checkpoint of the best, which training would delete when it has saved others.
 _KEPT = "best"
 _MADE_FROM = "checkpoint.sha256"  # in an export: the digest of its checkpoint
-_FIELDS = {"step", "metric", "value", "records", "export"}
+_FIELDS = {"step": int, "metric": str, "value": (int, float), "records": str, "export": str}
+_CHECKSUM = "checksum"  # of the other fields: a value that was altered may still be a number
 
 
 class Unusable(errors.DataError):
@@ -46,9 +47,13 @@ class BestFiles:
             return str(error).removesuffix("; remove it and run again")
         if found is None:
             return self.missing if self.list_kept() else None
-        if lacking := sorted(_FIELDS - found.keys()):
-            return f"{self._path!r} lacks {', '.join(lacking)}"
-        self.record = found
+        lacking = [name for name, kind in _FIELDS.items() if not isinstance(found.get(name), kind)]
+        if lacking:
+            return f"{self._path!r} lacks {', '.join(sorted(lacking))}"
+        self.record = {name: value for name, value in found.items() if name != _CHECKSUM}
+        if found.get(_CHECKSUM, _compute_checksum(self.record)) != _compute_checksum(self.record):
+            self.record = None
+            return f"{self._path!r} was altered"
         if not self.is_comparable:
             return f"the best of step {found['step']} was chosen by {self._describe_choice()}"
         return None if self.has_export else f"export {self.export!r} is missing"
@@ -72,7 +77,7 @@ class BestFiles:
         if self.record.get("meaning") != best.describe_metric(metric):
             return f"another {metric}, of an earlier version"
         if self._has_other_goal:
-            return f"{metric} of other labels, weights or groups"
+            return f"{metric} of other labels, weights, groups or batches"
         return f"{metric} on other records"
 
     @property
@@ -98,11 +103,18 @@ class BestFiles:
 
     @functools.cached_property
     def goal(self) -> str:
-        """Names what metrics compare predictions with: equal for the same labels and weights, and
-        the same groups of records."""
+        """Names what metrics compare predictions with: equal for the same labels and weights, the
+        same groups of records, and batches of one size, in which some models compare examples."""
         job = self._job
         of_labels = job.model_dump(mode="json", include={"label", "labels"}, exclude_defaults=True)
-        return config.digest({**of_labels, "group": job.eval.group})[:16]
+        of_batches = {"group": job.eval.group, "batch_size": job.eval.batch_size}
+        return config.digest({**of_labels, **of_batches})[:16]
+
+    @functools.cached_property
+    def comparable(self) -> str:
+        """Names all that values of `eval.metric` must have in common to be compared."""
+        meaning = best.describe_metric(self._job.eval.metric)
+        return config.digest([self.goal, self.evaluated_on, meaning])[:16]
 
     @property
     def value(self) -> float | None:
@@ -163,7 +175,7 @@ class BestFiles:
 
     def write(self, record: dict[str, Any]) -> None:
         """Records another best, or that it is about to be replaced."""
-        self._run.write(run_folder.BEST, record)
+        self._run.write(run_folder.BEST, {**record, _CHECKSUM: _compute_checksum(record)})
         self.record = record
 
     def forget(self) -> None:
@@ -206,3 +218,7 @@ class BestFiles:
     def evaluated_on(self) -> str:
         """The identity of the records of the eval split."""
         return self._records.identify("eval")
+
+
+def _compute_checksum(record: dict[str, Any]) -> str:
+    return config.digest(record)[:16]

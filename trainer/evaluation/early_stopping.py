@@ -16,7 +16,8 @@ from trainer.evaluation import best
 
 # {"evaluations": [metrics], "judged": [int], "digests": {step: sha256}, "skipped": [int]}: steps
 # that checkpoints are named after, those evaluated, with what they were, and those not evaluated.
-# Each evaluation also has "settings", see below.
+# Each evaluation also has "settings", see below, the step its "checkpoint" is named after, and
+# what evaluations have in common whose values are "comparable".
 EVALUATIONS = "evaluations.json"
 _REMEMBERED = 1000
 # What decides how good a model can get, and when it is good enough. Not where it trains.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from typing import Any
 
 import tensorflow as tf
@@ -19,7 +19,7 @@ from pipeline.config import model_config
 from pipeline.records import epochs
 from pipeline.runs import run_folder
 from pipeline.runs.run_folder import RunFolder
-from trainer.checkpoints import checkpoint_files, saving, shapes
+from trainer.checkpoints import checkpoint_files, saving, shapes, traces
 from trainer.evaluation import (
     baseline,
     best_exporter,
@@ -141,7 +141,9 @@ class RunEvaluator:
         checkpoint_files.unpin(self._run.path)
         with contextlib.ExitStack() as stack:
             line = self.best_exporter.settle_best(
-                self._estimator, self._measure_kept, lambda: self._pin_judged(stack)
+                self._estimator,
+                self._measure_kept,
+                lambda steps: self._pin_judged(stack, steps),
             )
         if self._pinned:
             checkpoint_files.unpin(self._run.path)
@@ -149,12 +151,13 @@ class RunEvaluator:
         if line is not None:
             self._warn(line)
 
-    def _pin_judged(self, stack: contextlib.ExitStack) -> list[str]:
-        """Returns copies of the checkpoints training has left that have been evaluated, the oldest
-        first: training may delete them before all are looked at."""
+    def _pin_judged(self, stack: contextlib.ExitStack, steps: Set[int] | None) -> list[str]:
+        """Returns copies of the checkpoints training has left that have been evaluated, all or
+        those of `steps`, the oldest first: training may delete them before all are looked at."""
         for path in checkpoint_files.find_existing(self._run.path).values():
             with contextlib.suppress(FileNotFoundError):  # deleted by training already
-                if self.best_exporter.has_judged(path):
+                wanted = steps is None or traces.read_step(path) in steps
+                if wanted and self.best_exporter.has_judged(path):
                     pinned = checkpoint_files.pin(path, below=path.rpartition("/")[2])
                     self._pinned[stack.enter_context(pinned)] = path
         return list(self._pinned)

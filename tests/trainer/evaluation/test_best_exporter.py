@@ -40,6 +40,7 @@ def test_the_best_survives_a_restart_with_a_worse_evaluation(scene):
         "checkpoint": "best/model.ckpt-100",
         "export": "export/best/100",
         "sha256": export_files.digests(path),
+        "checksum": scene.best["checksum"],
     }
     assert scene.exported == ["100"]
     scene.evaluated(300, 0.95)
@@ -290,15 +291,63 @@ def test_the_best_of_other_labels_is_compared_on_the_new_ones(scene):
     scene.change(100, 0.95)
     scene.evaluated(200, 0.9, "label.threshold=4.5")
     assert (scene.best["step"], scene.best["value"]) == (100, pytest.approx(0.95))
-    assert "was chosen by accuracy of other labels, weights or groups; the best is" in scene.note
+    told = "was chosen by accuracy of other labels, weights, groups or batches; the best is"
+    assert told in scene.note
     scene.started("label.threshold=4.5")
+    assert scene.note is None
+
+
+def test_the_best_of_other_batches_is_compared_in_those_of_now(scene):
+    """Some metrics compare the examples of a batch, as those of two towers do."""
+    scene.evaluated(100, 0.6)
+    scene.change(100, 0.95)
+    scene.evaluated(200, 0.9, "eval.batch_size=20")
+    assert (scene.best["step"], scene.best["value"]) == (100, pytest.approx(0.95))
+
+
+@pytest.mark.parametrize("value", [0.5, 0.95])
+def test_a_record_with_another_value_is_no_record(scene, value):
+    """As after one flipped bit; nothing else tells that it is not the value of the best."""
+    scene.evaluated(100, 0.9)
+    scene.run.write("best.json", {**scene.best, "value": value})
+    assert scene.evaluated(200, 0.7) is None
+    assert (scene.best["step"], scene.best["value"]) == (100, pytest.approx(0.9))
+    assert scene.note.startswith(f"'{scene.run.path}/best.json' was altered; the best is that")
+
+
+@pytest.mark.parametrize("field", ["step", "metric", "value", "records", "export"])
+@pytest.mark.parametrize("given", [None, []])
+def test_a_record_with_a_field_of_another_type_is_no_record(scene, field, given):
+    scene.evaluated(100, 0.9)
+    scene.run.write("best.json", {**scene.best, field: given})
+    scene.started()
+    assert (scene.best["step"], scene.best["value"]) == (100, pytest.approx(0.9))
+    assert scene.note.startswith(f"'{scene.run.path}/best.json' lacks {field}; the best is that")
+
+
+def test_a_better_one_that_a_kill_and_a_loss_leave_is_found(scene):
+    """Killed after its evaluation was noted; then its copy was lost."""
+    scene.evaluated(100, 0.8)
+    before = scene.best
+    side = scene.started()
+    side.evaluation.best_exporter.publish = lambda *given: None
+    for step, value in ((200, 0.9), (300, 0.85)):
+        scene.evaluate(side, step, value)
+    for path in pathlib.Path(scene.run.path, "best").glob("model.ckpt-[23]00.*"):
+        path.unlink()
+    assert scene.best == before
+    scene.started()
+    assert (scene.best["step"], scene.exported) == (200, ["200"])
+    assert "a better checkpoint was not exported yet; the best is that of step 200" in scene.note
+    scene.started()
     assert scene.note is None
 
 
 def test_the_best_of_an_earlier_version_is_compared_with_those_of_now(scene):
     """Which labels it was chosen by is not in its record."""
     scene.evaluated(100, 0.9)
-    scene.run.write("best.json", {k: v for k, v in scene.best.items() if k != "goal"})
+    added = {"goal", "checksum"}
+    scene.run.write("best.json", {k: v for k, v in scene.best.items() if k not in added})
     assert scene.evaluated(200, 0.5) is None
     assert scene.best["step"] == 100
 
@@ -333,7 +382,7 @@ def test_a_best_loss_of_an_earlier_version_is_evaluated_again(scene):
     """It was the mean of the batches, and of a regression in units of the label: what is smaller
     now need not be better, and what is larger not worse."""
     scene.evaluated(100, 0.9, *LOSS)
-    old = {key: value for key, value in scene.best.items() if key != "meaning"}
+    old = {key: value for key, value in scene.best.items() if key not in {"meaning", "checksum"}}
     scene.run.write(run_folder.BEST, {**old, "value": 0.01})
     assert scene.evaluated(200, 0.9, *LOSS, loss=0.5) is not None
     assert (scene.best["step"], scene.best["value"]) == (200, 0.5)
