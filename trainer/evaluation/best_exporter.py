@@ -26,6 +26,7 @@ from trainer.monitoring.status_reporter import Reporter
 
 # Of how many of the last checkpoints that were evaluated the digests are remembered.
 _DIGESTS = 100
+_TOLD = 3  # checkpoints that cannot be compared and are named in a line
 
 
 class BestExporter(tf.estimator.Exporter):
@@ -187,7 +188,9 @@ class BestExporter(tf.estimator.Exporter):
             files.clean()
         elif not files.has_export:
             files.forget()
-        clauses = [*([trouble] if trouble else []), *lost]
+        clauses = [*([trouble] if trouble else []), *lost[:_TOLD]]
+        if more := len(lost[_TOLD:]):
+            clauses.append(f"nor can {more} more checkpoint{'s' if more > 1 else ''} be compared")
         if found and not clauses:
             clauses = ["a better checkpoint was not exported yet"]
         if not clauses:

@@ -165,14 +165,16 @@ class RunEvaluator:
     def _measure_kept(self, checkpoint: str) -> dict[str, float]:
         """Returns the metrics of a checkpoint of an earlier start on the eval split. Raises
         `Unusable` if it is damaged, or of another model."""
-        what = f"checkpoint {self._pinned.get(checkpoint, checkpoint)!r}"
+        told = repr(self._pinned.get(checkpoint, checkpoint))
+        what = f"checkpoint {told}"
         self._reporter.report("evaluating")
         if (problem := checkpoint_errors.find_problem(checkpoint, self._reporter)) is not None:
             raise best_files.Unusable(f"{what} is damaged ({problem})")
         try:
             return self.measure("eval", checkpoint)
         except shapes.OtherShapes as error:
-            raise best_files.Unusable(str(error).partition(". Change")[0]) from None
+            said = str(error).partition(". Change")[0].replace(repr(checkpoint), told)
+            raise best_files.Unusable(said) from None
         except (tf.errors.OpError, ValueError) as error:
             if not storage.exists(f"{checkpoint}.index"):  # deleted by training meanwhile
                 raise best_files.Unusable(f"{what} is gone") from None

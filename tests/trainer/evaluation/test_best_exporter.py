@@ -13,7 +13,7 @@ from pipeline import errors, storage
 from pipeline.runs import export_files, exported, run_folder
 from tests.trainer.saved_again import parameters, save_again
 from tests.trainer.scene import Scene
-from trainer.checkpoints import checkpoint_files, cleanup
+from trainer.checkpoints import checkpoint_files, cleanup, shapes
 from trainer.evaluation import best, best_exporter, best_files
 from trainer.metrics import reported
 
@@ -170,6 +170,25 @@ def test_training_may_delete_what_it_has_left_while_the_best_is_looked_for_there
     assert (scene.best["step"], scene.exported) == (200, ["200"])
     assert scene.best["checkpoint"] == "best/model.ckpt-200"
     assert not pathlib.Path(scene.run.path, "pinned").exists()
+
+
+def test_checkpoints_of_another_model_are_named_where_they_are_and_not_all(scene):
+    for step, value in ((100, 0.9), (200, 0.7), (300, 0.5)):
+        scene.evaluated(step, value)
+    _lose(scene, "all but the checkpoint")
+    side = scene.started(settle=False)
+
+    def measure(split, checkpoint):
+        raise shapes.OtherShapes(f"checkpoint {checkpoint!r}: is of another model. Change it back")
+
+    side.evaluation.measure = measure
+    side.evaluation.settle_best()
+    side.reporter.report("waiting")
+    places = ["best/model.ckpt-100", "model.ckpt-100", "model.ckpt-200"]
+    told = [f"checkpoint '{scene.run.path}/{one}': is of another model; " for one in places]
+    assert scene.note.endswith(
+        f"{''.join(told)}nor can 1 more checkpoint be compared; the next evaluation sets a new best"
+    )
 
 
 @pytest.mark.parametrize("what", ["gone", "index", "data-00000-of-00001"])
