@@ -21,7 +21,13 @@ from trainer.input.own_input import Source
 # Holds the checkpoint of the best, which training would delete when it has saved others.
 _KEPT = "best"
 _MADE_FROM = "checkpoint.sha256"  # in an export: the digest of its checkpoint
-_FIELDS = {"step": int, "metric": str, "value": (int, float), "records": str, "export": str}
+_FIELDS: dict[str, Any] = {
+    "step": int,
+    "metric": str,
+    "value": (int, float),
+    "records": str,
+    "export": str,
+}
 _CHECKSUM = "checksum"  # of the other fields: a value that was altered may still be a number
 
 
@@ -114,7 +120,8 @@ class BestFiles:
     def comparable(self) -> str:
         """Names all that values of `eval.metric` must have in common to be compared."""
         meaning = best.describe_metric(self._job.eval.metric)
-        return config.digest([self.goal, self.evaluated_on, meaning])[:16]
+        of_values = {"goal": self.goal, "records": self.evaluated_on, "meaning": meaning}
+        return config.digest(of_values)[:16]
 
     @property
     def value(self) -> float | None:
