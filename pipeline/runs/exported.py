@@ -184,18 +184,30 @@ class Refused(Exception):
     """What a model says of values that it does not take."""
 
 
+# A line of an error of TensorFlow that is not about places in the graph and the code.
+_REASON = re.compile(
+    r"^(?!Graph execution error|Detected at |<stack traces unavailable>)\S.*", re.MULTILINE
+)
+
+
 def reason_in(message: str) -> str:
     """Returns the words of an error of TensorFlow, without where in the graph and the code."""
     first = re.search(r"^ *\(0\) *\w+: *(.+)", message, re.MULTILINE)
     if first:
         return first[1]
-    reasons = re.findall(r"^(?!Graph execution error|Detected at )\S.*", message, re.MULTILINE)
+    reasons = _REASON.findall(message)
     return str(reasons[0]) if reasons else "no reason given"
 
 
 def examples_of(part: str | None) -> str:
     """Returns the signature that takes Examples for one part of a model, or for all of it."""
     return EXAMPLES if part is None else f"{EXAMPLES}:{part}"
+
+
+def columns_of(signature: str) -> str:
+    """Returns the signature of the same part of a model that takes columns: of one that does not
+    take Examples, the name itself."""
+    return COLUMNS if signature == EXAMPLES else signature.removeprefix(f"{EXAMPLES}:")
 
 
 def input_columns(path: str, part: str) -> list[str]:

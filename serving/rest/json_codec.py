@@ -95,12 +95,14 @@ def read(
     by_row = given == ["instances"]
     specs = signatures[name]
     take = _parse_rows if by_row else _parse_columns
-    values = take(body[given[0]], specs, data.columns if name == exported.COLUMNS else {})
-    strange: undated.Counts = {}
-    if name in (exported.EXAMPLES, exported.COLUMNS):
-        check = _check_examples if name == exported.EXAMPLES else _check_columns
-        strange = undated.count(check(values, data, given[0]), dates, data.columns)
-    arrays = {n: _build_array(x, specs[n], data.columns.get(n)) for n, x in values.items()}
+    # A part of a model takes some of the columns.
+    taken = signatures.get(exported.columns_of(name), specs)
+    columns = {n: column for n, column in data.columns.items() if n in taken}
+    data = data.model_copy(update={"columns": columns})
+    fed, check = (columns, _check_columns) if taken is specs else ({}, _check_examples)
+    values = take(body[given[0]], specs, fed)
+    strange = undated.count(check(values, data, given[0]), dates, columns)
+    arrays = {n: _build_array(x, specs[n], fed.get(n)) for n, x in values.items()}
     return Request(name, arrays, by_row, strange)
 
 

@@ -128,6 +128,7 @@ def test_words_without_the_places_in_graph_and_code():
     first = "Graph execution error:\n\nDetected at node R defined at (most recent call last):\n"
     place = '  File "x.py", line 4, in <module>\n\nbad shape\n\t [[{{node R}}]] [Op:f]'
     assert exported.reason_in(first + place) == "bad shape"
+    assert exported.reason_in(f"{first}<stack traces unavailable>\nbad shape\n") == "bad shape"
     several = "2 root error(s) found.\n  (0) INVALID_ARGUMENT:  bad shape\n\t [[x]]\n  (1) other"
     assert exported.reason_in(several) == "bad shape"
     assert exported.reason_in("") == "no reason given"

@@ -40,6 +40,11 @@ SIGNATURES = {
         "track": tf.TensorSpec([None, 2, 3], tf.float32),
     },
     "examples": {"examples": tf.TensorSpec([None], tf.string)},
+    "user": {
+        "delay": tf.TensorSpec([None], tf.float32),
+        "hour": tf.TensorSpec([None], tf.int64),
+    },
+    "examples:user": {"examples": tf.TensorSpec([None], tf.string)},
 }
 ROW = {
     "delay": 1.5,
@@ -255,6 +260,42 @@ def test_serialized_examples_are_held_to_the_schema(changed, message):
     assert message in str(failed.value)
 
 
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"delay": 1.0, "hour": 24}, "column 'hour' is 24, allowed is 0 to 23"),
+        ({"delay": math.inf, "hour": 2}, "column 'delay' is inf, not a finite number; infinite"),
+    ],
+)
+def test_a_part_of_a_model_holds_rows_to_the_rules_of_its_columns(row, message):
+    good = {"delay": -2.0, "hour": 3}
+    name, instances = {"signature_name": "user"}, {"instances": [good, row]}
+    inputs = {"inputs": {column: [good[column], row[column]] for column in good}}
+    packed = {"signature_name": "examples:user", "instances": [_example(**good), _example(**row)]}
+    for body in (name | instances, packed, name | inputs):
+        where = "inputs, row 1" if "inputs" in body else "instances[1]"
+        with pytest.raises(BadRequest) as failed:
+            _read(body)
+        assert str(failed.value).startswith(f"{where}: {message}")
+    assert _read(name | {"instances": [good]}).feeds["hour"].tolist() == [3]
+    _read({"signature_name": "examples:user", "instances": [_example(**good)]})
+
+
+def test_a_part_of_a_model_says_what_no_value_is_and_counts_other_dates():
+    body = {"signature_name": "user", "instances": [{"hour": 1}]}
+    with pytest.raises(BadRequest, match=r"'delay' is missing; no value is written as NaN$"):
+        _read(body)
+    columns = {"day": config.Column(type="string"), **DATA.columns}
+    body = {"signature_name": "day", "instances": [{"day": "x"}]}
+    found = json_codec.read(
+        body,
+        DATA.model_copy(update={"columns": columns}),
+        {**SIGNATURES, "day": {"day": tf.TensorSpec([None], tf.string)}},
+        dates={"day": ("iso",), "origin": ("iso",)},
+    )
+    assert found.undated == {"day": (1, "'x'")}
+
+
 def test_what_is_no_example_or_lacks_a_column():
     for rows, message in (
         ([{"b64": "AAAA"}], "instances[0]: is not a tf.train.Example"),
@@ -276,7 +317,8 @@ def _read_lists(*rows):
     encoded = [{"b64": base64.b64encode(examples.example(**row)).decode()} for row in rows]
     data = DATA.model_copy(update={"columns": LISTS})
     body = {"signature_name": "examples", "instances": encoded}
-    return json_codec.read(body, data, SIGNATURES, dates={"tags": ("iso",)})
+    signatures = {**SIGNATURES, "serving_default": LISTS}
+    return json_codec.read(body, data, signatures, dates={"tags": ("iso",)})
 
 
 def test_serialized_examples_hold_lists_of_any_length():

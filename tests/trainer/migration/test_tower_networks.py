@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 
 import numpy as np
@@ -12,7 +13,9 @@ import tensorflow as tf
 from pipeline import errors
 from pipeline.runs import exported
 from serving.batch import inputs, predictions
+from serving.rest.json_codec import BadRequest
 from tests import exports
+from tests.preprocessing import examples
 from tests.support import towers
 from trainer.export import parity
 from trainer.migration import migration
@@ -61,6 +64,42 @@ def test_each_tower_is_asked_alone(published):
     served = published.served()
     body = {"signature_name": "item", "instances": [{"item": "i1", "price": 1.0}]}
     np.testing.assert_allclose(served.predict(body)["predictions"][0], both["item"][0], atol=1e-6)
+
+
+def _pack(row):
+    """Returns a row as a request has a serialized Example."""
+    packed = examples.example(
+        **{n: x.encode() if isinstance(x, str) else x for n, x in row.items()}
+    )
+    return {"b64": base64.b64encode(packed).decode()}
+
+
+@pytest.mark.parametrize(
+    ("side", "row", "problem"),
+    [
+        ("item", {"item": "i1", "price": -1.0}, "'price' is -1.0, allowed is 0 or more"),
+        ("user", {"user": 31, "age": 1.0, "seen": ["i1"]}, "'user' is 31, allowed is 0 to 30"),
+        (
+            "user",
+            {"user": 3, "age": 1.0, "seen": ["i1"] * 4},
+            "'seen' is \"['i1', 'i1', 'i1', 'i1']\", allowed are 3 items; see max_items and "
+            "on_longer",
+        ),
+    ],
+)
+def test_a_tower_is_served_rows_by_the_rules_of_its_columns(published, side, row, problem):
+    served = published.served()
+    lists = {name: [x.encode() for x in v] for name, v in row.items() if isinstance(v, list)}
+    for signature, given in ((side, row), (f"examples:{side}", _pack(row | lists))):
+        with pytest.raises(BadRequest) as failed:
+            served.predict({"signature_name": signature, "instances": [given]})
+        assert str(failed.value) == f"instances[0]: column {problem}"
+
+
+def test_a_tower_is_served_no_infinite_number(published):
+    row = {"user": 3, "age": float("inf"), "seen": []}
+    with pytest.raises(BadRequest, match=r"^instances\[0\]: column 'age' is inf, not a finite num"):
+        published.served().predict({"signature_name": "user", "instances": [row]})
 
 
 def test_predictions_have_the_vectors(published):
