@@ -185,6 +185,7 @@ def publish_table(
     run.write(
         run_folder.RESULT,
         {
+            "final_step": 60,
             "exports": {"final": final.path},
             "sha256": {"final": final.sha256},
             "metrics": {"eval": {"average_loss": 0.625}},

@@ -11,19 +11,21 @@ from pipeline.runs.run_folder import RunFolder
 
 
 def describe(run: RunFolder, step: int, command: str) -> str:
-    """Returns a line that compares the model of the last step of a run with the best, and names the
-    `command`, such as `make predict EXPORT=best`, that takes the best; an empty string if the last
-    is the best, or nothing is known of another."""
+    """Returns a line that compares the model of a `step`, the last one that could be read, with the
+    best of a run, and names the `command`, such as `make predict EXPORT=best`, that takes the best;
+    an empty string if they are the same, or nothing is known of another."""
     best = run.read(run_folder.BEST) or {}
     if not best.get("export") or best["step"] == step:
         return ""
     metric, result = best["metric"], run.read(run_folder.RESULT) or {}
-    last = result.get("metrics", {}).get("eval", {}).get(metric)
+    # Of a run that trains again, or whose newest checkpoint is damaged, it is another step.
+    is_last = result.get("final_step") == step
+    last = result.get("metrics", {}).get("eval", {}).get(metric) if is_last else None
     compared = f"{metric} {figure(best['value'])}"
     compared += "" if last is None else f", the last has {figure(last)}"
     root = storage.parent(storage.parent(run.path))
     of_run = hints.format_run(run.name, terminal.display_path(root))
     return hints.format_as_typed(
-        f"note: this is the model of the last step, {step:,}; that of step {best['step']:,} did "
-        f"better on eval ({compared}): {command}{of_run}"
+        f"note: this is the model of {'the last step,' if is_last else 'step'} {step:,}; that of "
+        f"step {best['step']:,} did better on eval ({compared}): {command}{of_run}"
     )

@@ -9,7 +9,7 @@ from pipeline.runs import run_folder
 from pipeline.runs.run_folder import RunFolder
 
 BEST = {"step": 400, "metric": "average_loss", "value": 604.6, "export": "export/best/400"}
-RESULT = {"metrics": {"eval": {"average_loss": 653.8}}}
+RESULT = {"final_step": 1000, "metrics": {"eval": {"average_loss": 653.8}}}
 
 
 def _describe(folder, step, best=BEST, result=RESULT):
@@ -28,10 +28,19 @@ def test_both_models_and_the_setting_for_the_better_one_are_named(tmp_path):
     )
 
 
-@pytest.mark.parametrize("result", [None, {"metrics": {"eval": {"accuracy": 0.5}}}])
-def test_a_last_model_whose_metric_is_not_known(tmp_path, result):
-    said = _describe(tmp_path, 1000, result=result)
+def test_a_last_model_whose_metric_is_not_known(tmp_path):
+    said = _describe(tmp_path, 1000, result={**RESULT, "metrics": {"eval": {"accuracy": 0.5}}})
+    assert "the model of the last step, 1,000; that" in said
     assert "did better on eval (average_loss 604.6000): make predict" in said
+
+
+@pytest.mark.parametrize("result", [None, RESULT, {"metrics": RESULT["metrics"]}])
+def test_a_model_of_an_earlier_step_has_not_the_value_of_the_last(tmp_path, result):
+    """The newest checkpoint is damaged, or the run trains on."""
+    assert _describe(tmp_path, 800, result=result).startswith(
+        "note: this is the model of step 800; that of step 400 did better on eval "
+        "(average_loss 604.6000): make predict"
+    )
 
 
 @pytest.mark.parametrize(
