@@ -67,7 +67,7 @@ def main() -> None:
     wanted = dataclasses.replace(wanted, isolate=_ISOLATE.value)
     record = run_record.find_finished(wanted.config, wanted.run)
     if record is not None:
-        print(f"run {wanted.name} is already finished; nothing to do")
+        print(display.describe_finished(wanted, record))
     else:
         if _CLUSTER.value == places.HERE:
             raw_data.require(wanted.config.data, _CONFIG.value)

@@ -231,6 +231,16 @@ def _describe_step(job: config.Config) -> str:
     )
 
 
+def describe_finished(job: Job, record: RunRecord) -> str:
+    """Returns what is printed of a run that has nothing left to do; also by which metric its best
+    was found, if the job has another `eval.metric` by now."""
+    line = f"run {job.name} is already finished; nothing to do"
+    metric = (record.best or {}).get("metric", job.config.eval.metric)
+    if metric == job.config.eval.metric:
+        return line
+    return f"{line}. Its best is by {metric}: another eval.metric counts when training continues"
+
+
 def summary(job: Job, record: RunRecord) -> str:
     """Returns what is printed when a run is done: the result, the time, the places, what to try."""
     lines = [f"result   {describe_result(record)}"]

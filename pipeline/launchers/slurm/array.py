@@ -36,8 +36,8 @@ def run(launcher: SlurmLauncher, job: Job, *, started: float) -> None:
         remote_records.attach_records(job)  # there, all would make them, and only one may
     runs = {index: elements.run_of(job, index) for index in Slurm.of(job.config).indexes}
     for index, one in [*runs.items()]:
-        if run_record.find_finished(one.config, one.run) is not None:
-            print(f"run {one.name} is already finished; nothing to do", flush=True)
+        if (record := run_record.find_finished(one.config, one.run)) is not None:
+            print(display.describe_finished(one, record), flush=True)
             del runs[index]
     if not runs:
         return

@@ -471,3 +471,36 @@ def test_the_result_has_intervals_and_counts_groups(wanted, record):
         "eval average_loss 0.0300 (unknown: all alike), "
         f"best accuracy 0.9905 at step 1200 ({few})"
     )
+
+
+_BEST = {"step": 5, "metric": "accuracy", "value": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("metric", "best", "more"),
+    [
+        ("accuracy", None, ""),
+        ("accuracy", _BEST, ""),
+        ("loss", None, ""),
+        (
+            "loss",
+            _BEST,
+            ". Its best is by accuracy: another eval.metric counts when training continues",
+        ),
+    ],
+)
+def test_a_finished_run_has_the_best_by_the_metric_that_it_had(tmp_path, metric, best, more):
+    root = str(tmp_path)
+    wanted = job.plan("mnist", [f"eval.metric={metric}"], run="r", storage_root=root)
+    record = RunRecord(
+        status="done",
+        reason="all steps",
+        config="mnist",
+        strategy="none",
+        topology={"chief": 1},
+        launcher=None,
+        started=1.0,
+        best=best,
+    )
+    said = display.describe_finished(wanted, record)
+    assert said == f"run r is already finished; nothing to do{more}"
