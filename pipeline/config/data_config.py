@@ -127,7 +127,7 @@ class Data(Section):
     The key decides the row's place in the records. Empty: the content of the row does."""
     error_budget: AtLeast0 = 0
     """Most rows that may become dead letters: below 1 a share of the rows, else a count. With more,
-    preprocessing fails."""
+    preprocessing fails, also if the records are up to date."""
     on_corrupt: Literal["fail", "skip_block", "quarantine_shard"] = "fail"
     """What training does with unreadable records: end with exit code 65, leave out their blocks, or
     leave out their shards."""

@@ -111,6 +111,7 @@ def _build(
                 up_to_date = finished.find_up_to_date(data, records, base, hashes=hashes)
             if up_to_date is not None:
                 build, result = up_to_date
+                reporting.check_budget_again(data, storage.join(records, build))
                 reporting.print_up_to_date(result, storage.join(records, build))
                 reporting.print_label_warnings(data, result)
                 resume.discard(left)

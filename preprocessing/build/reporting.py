@@ -88,6 +88,12 @@ def check_dead_letters(
     return sample.report_sample(data, sum(tally.sampled for tally in tallies.values()))
 
 
+def check_budget_again(data: config.Data, build: str) -> None:
+    """Raises `DataError` if an earlier run has left more rows out of a build than
+    `data.error_budget` allows by now: a smaller budget makes no other build."""
+    letter_files.check_again(data, storage.join(build, record_folders.DEAD_LETTERS))
+
+
 def print_warnings(data: config.Data, result: manifest.Manifest) -> None:
     """Prints what may be wrong with records that are complete."""
     for line in enough.find_warnings(data, result):

@@ -21,6 +21,8 @@ from preprocessing.sources.base import Letter
 # Letters in a file stand in its name, so that progress can be seen by listing the folder.
 _LETTERS = re.compile(r"^(?P<split>[a-z]+)-[a-z0-9-]+\.bad(?P<count>\d+)\.jsonl$")
 _TALLY = re.compile(r"^(?P<split>[a-z]+)-[a-z0-9-]+\.tally\.json$")
+# The tally of all splits is kept next to the letters of a build.
+_ALL = "all"
 # How many kinds of problems an error names; the summary has all.
 _NAMED = 3
 # What leaves out some bad rows.
@@ -89,8 +91,11 @@ def write_tally(folder: str, origin: str, tally: Tally, *, sums: summed.Sums | N
         values["sampled"] = tally.sampled
     if tally.undated:
         values["undated"] = tally.undated
-    path = storage.join(folder, f"{origin}.tally.json")
-    summed.write_text(path, strict_json.dumps(values), sums)
+    summed.write_text(_name_tally(folder, origin), strict_json.dumps(values), sums)
+
+
+def _name_tally(folder: str, origin: str) -> str:
+    return storage.join(folder, f"{origin}.tally.json")
 
 
 def count_letters(
@@ -113,9 +118,14 @@ def count_letters_written(folder: str) -> int:
 
 
 def gather(folders: Folders) -> dict[str, Tally]:
-    """Moves all letters to one file per split in the build's folder; returns the tally of each."""
+    """Moves all letters to one file per split in the build's folder; returns the tally of each.
+    Keeps that of all splits there too, for `check_again`, unless no row is bad."""
     folder = folders.dead_letters
-    return collect(folders.temporary, lambda split: storage.join(folder, f"{split}.jsonl"))
+    tallies = collect(folders.temporary, lambda split: storage.join(folder, f"{split}.jsonl"))
+    total = _add_up(tallies)
+    if total.rejected:
+        write_tally(folder, _ALL, dataclasses.replace(total, undated={}))
+    return tallies
 
 
 def collect(temporary: str, path_of: Callable[[str], str]) -> dict[str, Tally]:
@@ -149,10 +159,7 @@ def explain_drops(columns: Mapping[str, config.Column]) -> str:
 
 def check_budget(tallies: dict[str, Tally], data: config.Data, folder: str) -> None:
     """Raises `DataError` if more rows are bad than `data.error_budget` allows, or none is left."""
-    total = Tally()
-    for tally in tallies.values():
-        total.add(tally)
-    check_total(total, data, folder)
+    check_total(_add_up(tallies), data, folder)
     for split in sorted(data.inputs):
         tally = tallies.get(split, Tally())
         where = f"data.inputs.{split} ({', '.join(data.inputs[split].values())})"
@@ -167,6 +174,14 @@ def check_budget(tallies: dict[str, Tally], data: config.Data, folder: str) -> N
                 f"{where}: none of {tally.read:,} rows is left: {tally.dropped:,} dropped, "
                 f"{tally.rejected:,} bad{sampled}{why}"
             )
+
+
+def check_again(data: config.Data, folder: str) -> None:
+    """Raises `DataError` if a build whose dead letters are in `folder` has more of them than
+    `data.error_budget` allows by now. Those of earlier versions have no count, and are accepted."""
+    path = _name_tally(folder, _ALL)
+    if storage.exists(path):
+        check_total(_read_tally(path), data, folder)
 
 
 def build_error(letter: Letter, data: config.Data, setting: str = _BUDGET) -> errors.DataError:
@@ -186,6 +201,13 @@ def check_total(total: Tally, data: config.Data, where: str) -> None:
             f"{total.rejected:,} of {total.read:,} rows are bad, data.error_budget {budget:g} "
             f"allows {int(allowed):,}: {kinds}. They are in {where!r}, each with its reason"
         )
+
+
+def _add_up(tallies: Mapping[str, Tally]) -> Tally:
+    total = Tally()
+    for tally in tallies.values():
+        total.add(tally)
+    return total
 
 
 def _read_tally(path: str) -> Tally:

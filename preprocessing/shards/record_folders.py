@@ -4,6 +4,7 @@ records/<config>/current.json                   names the current build; written
 records/<config>/<build>/manifest.json          names the shards; the build is finished with it
 records/<config>/<build>/train-00000-of-00008.tfrecord
 records/<config>/<build>/dead_letter/train.jsonl
+records/<config>/<build>/dead_letter/all.tally.json     how many rows were read, how many are bad
 records/<config>/corrections.jsonl              dead letters that people corrected
 records/<config>/_tmp-<base>-<random>/          spilled rows and receipts of a run; of a killed one
                                                 the next uses what is finished (see `pieces`)

@@ -7,13 +7,14 @@ import pathlib
 
 import pytest
 
+from pipeline import errors
 from pipeline.console import figures
 from pipeline.records import builds, manifest, shard_check
 from pipeline.runs import run_folder
 from preprocessing.build import attempt, fingerprint, finished, job
 from preprocessing.shards import record_folders
 from preprocessing.sources.idx import IdxSource
-from tests.preprocessing import idx_files, table_runs
+from tests.preprocessing import idx_files, table_runs, tables
 from tests.preprocessing.build import runs
 
 
@@ -82,6 +83,33 @@ def test_the_build_is_pinned_for_a_run(tiny, root):
     runs.run(other, root, for_run=run)
     second = runs.folder(root, tiny).name
     assert builds.read_pin(run) == builds.Pin(tiny.name, second, before=first)
+
+
+def _set_budget(job_config, budget):
+    data = job_config.data.model_copy(update={"error_budget": budget})
+    return job_config.model_copy(update={"data": data})
+
+
+@pytest.mark.parametrize("budget", [0, 2, 0.01])
+def test_a_smaller_budget_fails_and_leaves_the_build(tmp_path, root, budget):
+    """It is no part of a build, which is up to date with any."""
+    rows = [*tables.rows(50), "x,n,1,1", "y,n,1,1", "50,n,999,1"]
+    (tmp_path / "in.csv").write_text(tables.text(*rows))
+    table = tables.make_config(tmp_path / "in.csv", error_budget=5)
+    runs.run(table, root)
+    run = run_folder.RunFolder(str(root / "runs" / "a"))
+    whole = table_runs.files(runs.records(root, table))
+    allowed = int(budget)
+    message = rf"^3 of 53 rows are bad, data.error_budget {budget} allows {allowed}: 2 x id type; "
+    with pytest.raises(errors.DataError, match=message) as info:
+        runs.run(_set_budget(table, budget), root, for_run=run)
+    assert info.value.exit_code == 65
+    assert builds.read_pin(run) is None
+    assert table_runs.files(runs.records(root, table)) == whole
+    assert "up to date" in runs.run(_set_budget(table, 0.06), root)[1]
+    (runs.folder(root, table) / "dead_letter" / "all.tally.json").unlink()
+    said = runs.run(_set_budget(table, budget), root)[1]
+    assert "up to date" in said, "an earlier version has kept no count"
 
 
 def test_what_killed_runs_left_is_removed(tiny, root):

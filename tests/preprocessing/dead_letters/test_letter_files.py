@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -79,6 +80,29 @@ def test_budgets(budget, allowed):
         "They are in 'folder', each with its reason",
     ):
         letter_files.check_budget({"train": TALLY}, data, "folder")
+
+
+@pytest.mark.parametrize(
+    ("budget", "allowed"), [(0, 0), (3, 3), (0.01, 3), (4, None), (0.02, None)]
+)
+def test_a_budget_is_compared_with_the_letters_of_a_build_again(tmp_path, budget, allowed):
+    folders = record_folders.prepare(str(tmp_path), "0123456789ab")
+    data = tables.make_config("in.csv", error_budget=budget).data
+    letter_files.check_again(data, folders.dead_letters)
+    for origin, row in (("train-000000", 1), ("eval-000000", 2)):
+        letter_files.write(folders.temporary, origin, [_letter(row)])
+        tally = letter_files.count_letters([_letter(row)] * 2, 150, dropped=50)
+        tally.add_undated({"day": (1, "secret")})
+        letter_files.write_tally(folders.temporary, origin, tally)
+    letter_files.gather(folders)
+    (kept,) = (tmp_path / "0123456789ab" / "dead_letter").glob("*.json")
+    assert "secret" not in kept.read_text()
+    if allowed is None:
+        letter_files.check_again(data, folders.dead_letters)
+        return
+    message = f"4 of 300 rows are bad, data.error_budget {budget} allows {allowed}: 4 x x type. "
+    with pytest.raises(errors.DataError, match=re.escape(message)):
+        letter_files.check_again(data, folders.dead_letters)
 
 
 def test_nothing_left():
