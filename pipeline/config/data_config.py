@@ -37,7 +37,8 @@ class Csv(Section):
     thousands: Literal["", ".", ",", "'", " "] = ""
     """What may stand between groups of three digits; not the decimal mark. Empty: nothing."""
     trim: bool = False
-    """Removes spaces around values and quotes. Not with a space as `delimiter`."""
+    """Removes spaces around values and quotes. Not with a space as `delimiter`. A list in one value
+    is such a value: spaces around its `separator` stay in items of text."""
 
     @pydantic.model_validator(mode="after")
     def _numbers_can_be_read(self) -> Csv:
