@@ -54,7 +54,8 @@ def _choose_format(data: config.Data) -> int:
     further, as a NaN among numbers was the text nan, and 0x10 in a text a number;
     and those of lists in JSON lines, where true was no item next to a number. Those with texts
     of files that have numbers are one further, as an infinite one was the text inf; and those of
-    JSON lines, of whose columns that folders are called like those of the folders were read."""
+    JSON lines, of whose columns that folders are called like those of the folders were read, and
+    one more, as a row with a number beyond double in another member was none."""
     floats = any(column.type == "float32" for column in data.columns.values())
     texts = data.source in SOURCES and SOURCES[data.source].text
     sampled = data.sample is not None
@@ -68,7 +69,7 @@ def _choose_format(data: config.Data) -> int:
     written = singles and not (texts or typed)
     lines = data.source == "jsonl"
     marks = bool(data.csv.thousands) + 3 * texts
-    return FORMAT + marks + floats + sampled + lists + written + lines
+    return FORMAT + marks + floats + sampled + lists + written + 2 * lines
 
 
 def compute_fingerprint(data: config.Data, found: tuple[manifest.SourceFile, ...]) -> str:

@@ -4,6 +4,7 @@ type of its column, and the line without items that need not have it."""
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
@@ -56,15 +57,32 @@ def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 _SPACES = re.compile(r"[ \t\n\r]*")
+# A text, or a number outside of one.
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|(-?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?)')
+# Numbers beyond double have so many digits before the point, or such an exponent.
+_MAY_BE_TOO_LARGE = re.compile(rb"(?<![0-9])[0-9]{200}|[eE]\+?[0-9]{3}")
 _DECODER = json.JSONDecoder(parse_int=str, parse_float=str)
 
 
-def blank_cut_items(line: bytes, columns: Mapping[str, config.Column]) -> bytes:
-    """Returns a line with null for the items of its lists that `on_longer` will cut off, which may
-    be anything. All else stays as it is written, right or wrong."""
+def hold_too_large(lines: bytes) -> bool:
+    """Returns whether a number in JSON lines, outside of texts, is beyond double."""
+    if not _MAY_BE_TOO_LARGE.search(lines):
+        return False
+    text = lines.decode(errors="surrogateescape")
+    return any(_is_too_large(found[1]) for found in _TOKEN.finditer(text))
+
+
+def _is_too_large(number: str | None) -> bool:
+    return number is not None and math.isinf(float(number))
+
+
+def blank_unread(line: bytes, columns: Mapping[str, config.Column]) -> bytes:
+    """Returns a line with null for what is not read: items of its lists that `on_longer` will cut
+    off, which may be anything, and numbers beyond double in other members than the columns. All
+    else stays as it is written, right or wrong."""
     text = line.decode(errors="surrogateescape")
     try:
-        spans = list(_find_cut_items(text, columns))
+        spans = list(_find_unread(text, columns))
     except (ValueError, TypeError, IndexError, RecursionError):  # it is no JSON, or ends early
         return line
     for start, end in reversed(spans):
@@ -72,16 +90,20 @@ def blank_cut_items(line: bytes, columns: Mapping[str, config.Column]) -> bytes:
     return text.encode(errors="surrogateescape")
 
 
-def _find_cut_items(text: str, columns: Mapping[str, config.Column]) -> Iterator[tuple[int, int]]:
-    """Yields where each of the items begins and ends."""
+def _find_unread(text: str, columns: Mapping[str, config.Column]) -> Iterator[tuple[int, int]]:
+    """Yields where each of the items and numbers begins and ends."""
     start = _skip_spaces(text, 0)
     if text[start] != "{":
         return
-    for name, first, _ in _locate_values(text, start):
+    for name, first, end in _locate_values(text, start):
         column = columns.get(name)
-        if column is None or column.on_longer == "reject" or text[first] != "[":
+        if column is None:
+            numbers = _TOKEN.finditer(text, first, end)
+            yield from (one.span() for one in numbers if _is_too_large(one[1]))
             continue
-        items = [(begin, end) for _, begin, end in _locate_values(text, first)]
+        if column.on_longer == "reject" or text[first] != "[":
+            continue
+        items = [(begin, behind) for _, begin, behind in _locate_values(text, first)]
         most = column.max_items or 0
         last = column.on_longer == "keep_last"
         yield from items[: max(0, len(items) - most)] if last else items[most:]
@@ -141,6 +163,34 @@ def describe_fault(text: bytes, name: str, *, column: config.Column, why: str) -
     if mixed and column.type == "string" and isinstance(value[at], _WrittenNumber):
         return f"{found}; a list has strings or whole numbers, not both"
     return found
+
+
+def describe_too_large(
+    text: bytes, columns: Mapping[str, config.Column]
+) -> tuple[str, str, str] | None:
+    """Returns the first column of a line that has a number beyond double, the reason of the letter,
+    and what is wrong, without the value; `None` if there is none in a JSON object."""
+    try:
+        row = json.loads(
+            text,
+            parse_int=_WrittenNumber,
+            parse_float=_WrittenNumber,
+            parse_constant=str,
+            object_pairs_hook=_build_object,
+        )
+    except (ValueError, RecursionError):
+        return None
+    for name, value in row.items() if isinstance(row, dict) else ():
+        items = value if isinstance(value, list) else [value]
+        large = [isinstance(item, _WrittenNumber) and _is_too_large(item) for item in items]
+        if name not in columns or not any(large):
+            continue
+        column, is_list = columns[name], isinstance(value, list)
+        if column.type != "float32" or is_list != bool(column.list or column.shape):
+            return name, "type", describe_fault(text, name, column=column, why="")
+        place = f" as item {large.index(True) + 1}" if is_list else ""
+        return name, "overflow", f"has a number{place} that is too large for float32"
+    return None
 
 
 def _describe(value: object, place: str, *, allowed: str) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.json as pa_json
 
 from pipeline import config, errors, storage
@@ -25,6 +26,7 @@ from preprocessing.sources import base, csv_lines, files, json_types
 _COLUMN = re.compile(r"Column\(/(.+?)(/\[\])*\) changed from")
 _NO_INT64 = re.compile(r"to int64, couldn't parse: *(.+)")
 _TWICE = re.compile(r"Column\(/(.+?)\) was specified twice")
+_TOO_LARGE = "Number too big to be stored in double"
 _BOOLEAN = re.compile(r"Column\(/(.+)\) changed from number to boolean")
 _FIRST_NULL, _INDENTED_NULL = re.compile(rb"\s*null"), re.compile(rb"[\r\n][ \t]+null")
 # A whole number: its digits, and a point that only zeros follow. One in a list stands alone there.
@@ -151,7 +153,7 @@ class JsonlSource(base.Source):
 
     def _describe_line(self, path: str, number: int, text: bytes, *, why: str) -> base.Letter:
         value = text.decode(errors="backslashreplace")
-        text = json_types.blank_cut_items(text, self.data.columns)
+        text = json_types.blank_unread(text, self.data.columns)
         if (place := _COLUMN.search(why)) and (name := self._find_column(place[1])):
             column = self.data.columns[name]
             problem = json_types.describe_fault(text, name, column=column, why=why)
@@ -160,6 +162,9 @@ class JsonlSource(base.Source):
             column = self.data.columns[name]
             problem = json_types.describe_fault(text, name, column=column, why=why)
             return base.Letter(path, number, name, "type", value, problem)
+        if _TOO_LARGE in why and (large := json_types.describe_too_large(text, self.data.columns)):
+            name, reason, problem = large
+            return base.Letter(path, number, name, reason, value, problem)
         problem = "is not one JSON object"
         if twice := _TWICE.search(why):
             problem = f"has the key {twice[1]!r} twice"
@@ -214,10 +219,23 @@ def _parse(data: bytes, wanted: pa.Schema, rows: int) -> pa.Table:
         plain = _rewrite_whole_numbers(data, wanted)
         if plain == data:
             raise
-        table = _read(plain, wanted).cast(wanted)
+        data, table = plain, _read(plain, wanted).cast(wanted)
     if len(table) != rows:
         raise pa.ArrowInvalid(f"{len(table)} objects in {rows} rows")
+    # pyarrow refuses 1e309, but takes 9e308, and hundreds of digits, for infinite.
+    if _has_infinity(table) and json_types.hold_too_large(data):
+        raise pa.ArrowInvalid(_TOO_LARGE)
     return table
+
+
+def _has_infinity(table: pa.Table) -> bool:
+    lists = map(pa.types.is_list, table.schema.types)
+    values = [
+        pc.list_flatten(column) if is_list else column
+        for column, is_list in zip(table.columns, lists, strict=True)
+    ]
+    floats = (one for one in values if pa.types.is_floating(one.type))
+    return any(pc.any(pc.is_inf(one)).as_py() for one in floats)
 
 
 def _read(data: bytes, wanted: pa.Schema) -> pa.Table:
@@ -294,15 +312,15 @@ def _parse_halves(
     columns: Mapping[str, config.Column],
     bad: dict[int, str],
 ) -> list[pa.Table]:
-    """Returns what can be parsed, and notes in `bad` why single lines cannot, also without the
-    items that will be cut off."""
+    """Returns what can be parsed, and notes in `bad` why single lines cannot, also without what is
+    not read of them."""
     if not texts:
         return []
     try:
         return [_parse(b"\n".join(texts), wanted, len(texts))]
     except pa.ArrowInvalid as error:
         if len(texts) == 1:
-            blanked = json_types.blank_cut_items(texts[0], columns)
+            blanked = json_types.blank_unread(texts[0], columns)
             if blanked != texts[0]:
                 return _parse_halves([blanked], wanted, first, columns=columns, bad=bad)
             bad[first] = str(error)

@@ -120,6 +120,66 @@ def test_cut_anywhere_the_rows_are_the_same(tmp_path):
     assert [x for part in parts for x in part.letters] == whole.letters
 
 
+_MANY = "9" * 400
+_LARGE = {
+    "id": {"type": "int64"},
+    "x": {"type": "float32", "missing": "allow", "min": -math.inf, "max": math.inf},
+    "xs": {"type": "float32", "list": True, "max_items": 5, "missing": "allow"},
+    "name": {"type": "string", "missing": "allow"},
+    "label": {"type": "int64"},
+}
+
+
+@pytest.mark.parametrize(
+    ("member", "column", "problem"),
+    [
+        ('"x": 1e400', "x", "has a number that is too large for float32"),
+        ('"x": -1E+309', "x", "has a number that is too large for float32"),
+        ('"x": 9e308', "x", "has a number that is too large for float32"),
+        (f'"x": {_MANY}', "x", "has a number that is too large for float32"),
+        (f'"x": -{_MANY}.5', "x", "has a number that is too large for float32"),
+        ('"xs": [1, 1e400]', "xs", "has a number as item 2 that is too large for float32"),
+        (f'"xs": [{_MANY}, 2]', "xs", "has a number as item 1 that is too large for float32"),
+        ('"more": 1e400, "x": 1e400', "x", "has a number that is too large for float32"),
+        ('"more": 1e400, "xs": 1e400', "xs", "has a number, not a list of float32"),
+        ('"name": 1e400', "name", "has a number, not a string"),
+        ('"x": 1e400,', None, "is not one JSON object"),
+    ],
+)
+def test_numbers_beyond_double(tmp_path, member, column, problem):
+    """In any place among other lines; a number beyond float32 alone has the same reason."""
+    line = f'{{"id": 7, {member}, "label": 1}}'.encode()
+    content = b"\n".join([_line(0), b'{"id": 1, "x": Infinity, "label": 0}', line, _line(3)])
+    for rows in (content + b"\n", line + b"\n"):
+        (good,) = _enforced(tmp_path, rows, _LARGE)
+        [letter] = good.letters
+        assert (letter.column, letter.problem) == (column, problem)
+        reason = "overflow" if "too large" in problem else "type" if column else "json"
+        assert letter.reason == reason
+    (good,) = _enforced(tmp_path, content + b"\n", _LARGE)
+    assert [row["id"] for row in good.batch.to_pylist()] == [0, 1, 3]
+
+
+@pytest.mark.parametrize(
+    "member",
+    [
+        '"more": 1e400',
+        '"more": -9e308',
+        f'"more": {_MANY}',
+        '"more": [1, {"x": 1e400, "y": [-1E999]}, "1e400"]',
+        '"\\u006dore": 1e400, "more2": 2',
+        f'"name": "1e400 {_MANY}"',
+        f'"more": {{"x": "\\"1e400", "y": 1e400}}, "name": {_MANY}',
+    ],
+)
+def test_numbers_beyond_double_that_are_not_read(tmp_path, member):
+    line = f'{{"id": 7, "x": -Infinity, {member}, "label": 1}}'.encode()
+    columns = {name: rule for name, rule in _LARGE.items() if name != "xs"}
+    (good,) = _enforced(tmp_path, line + b"\n" + _line(1), columns)
+    assert not good.letters
+    assert [(row["id"], row["x"]) for row in good.batch.to_pylist()] == [(7, -math.inf), (1, None)]
+
+
 _JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
     lambda inner: (
