@@ -91,12 +91,20 @@ def without_labels_in_data(tree: Any) -> Any:
 
 def view(job: Any, name: str) -> Any:
     """Returns a `config.Config` as if `name` were its only label: not for models, but for whatever
-    looks at one label."""
+    looks at one label. `labels` has that alone, for `find_key`."""
     goal = job.labels[name]
     label = Label(threshold=goal.threshold, vocabulary=goal.vocabulary, weight=job.label.weight)
     model = model_config.Model(name="linear", params=goal.params)
     data = job.data.model_copy(update={"label": name, "labels": ()})
-    return job.model_copy(update={"labels": {}, "label": label, "model": model, "data": data})
+    return job.model_copy(
+        update={"labels": {name: goal}, "label": label, "model": model, "data": data}
+    )
+
+
+def find_key(job: Any) -> str:
+    """Returns the key of a config below which the settings of the label of a job, or of a `view`,
+    are."""
+    return f"labels.{job.data.label}" if job.labels else "label"
 
 
 def views(job: Any) -> dict[str, Any]:

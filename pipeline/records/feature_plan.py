@@ -321,12 +321,12 @@ def _require(found: Any, key: str, what: str, *, advice: str) -> Any:
 
 
 def _plan_label(job: config.Config, contents: manifest.Manifest) -> PlannedLabel:
-    name, label = job.data.label, job.label
+    name, label, key = job.data.label, job.label, labels_config.find_key(job)
     values = None
     if label.vocabulary:
         column = _build_values(name, job, contents)
         advice = f"add vocabulary: {{}} to data.columns.{name} and preprocess again"
-        values = _require(column.vocabulary, "label: vocabulary", "all values", advice=advice)
+        values = _require(column.vocabulary, f"{key}: vocabulary", "all values", advice=advice)
     label_check.check(job, contents, values)
     weights = _compute_class_weights(job, contents, values) if label.balanced else None
     sampled, offset = _sample(job, values)

@@ -6,7 +6,7 @@ TensorFlow would say so in the middle of training, in terms of its graph, or not
 from __future__ import annotations
 
 from pipeline import config, errors
-from pipeline.config import model_config
+from pipeline.config import labels_config, model_config
 from pipeline.console.figures import bound
 from pipeline.records import manifest
 
@@ -17,7 +17,8 @@ _SHOWN = 8
 def check(
     job: config.Config, contents: manifest.Manifest, values: tuple[int | str, ...] | None
 ) -> None:
-    """Raises `UsageError` for labels in the records that are no classes of a shipped model.
+    """Raises `UsageError` for labels in the records that are no classes of a shipped model; `job`
+    is that of one label, or a view of one of several.
 
     `values` are those of the label's vocabulary, if it is by that.
     """
@@ -30,8 +31,8 @@ def check(
         return
     if values is not None and len(values) > classes:
         raise errors.UsageError(
-            f"label: {job.data.label!r} has {len(values)} values, and the model {classes} classes; "
-            f"set model.params.classes={len(values)}"
+            f"{_name_label(job)} has {len(values)} values, and the model {classes} classes; "
+            f"set {_find_params(job)}.classes={len(values)}"
         )
     for split, found in contents.statistics.items():
         column = found.columns.get(job.data.label)
@@ -106,9 +107,20 @@ def _check_threshold(job: config.Config, contents: manifest.Manifest, threshold:
     spans = f", where {name!r} goes from {bound(found.min)} to {bound(found.max)}"
     spans = "" if job.data.columns[name].sensitive else spans
     raise errors.UsageError(
-        f"label: threshold {threshold:g} makes the label {int(found.min > threshold)} in all rows "
-        f"of train{spans}; write another threshold"
+        f"{labels_config.find_key(job)}: threshold {threshold:g} makes the label "
+        f"{int(found.min > threshold)} in all rows of train{spans}; write another threshold"
     )
+
+
+def _name_label(job: config.Config) -> str:
+    """Returns where a line about a label begins."""
+    key = labels_config.find_key(job)
+    return f"{key}:" if job.labels else f"{key}: {job.data.label!r}"
+
+
+def _find_params(job: config.Config) -> str:
+    """Returns the key of a config below which the task and the number of classes are."""
+    return labels_config.find_key(job) if job.labels else "model.params"
 
 
 def _check_range(
@@ -119,10 +131,10 @@ def _check_range(
     name, spans = job.data.label, f"goes from {bound(found.min)} to {bound(found.max)}"
     spans = "goes further" if job.data.columns[name].sensitive else spans
     raise errors.UsageError(
-        f"label: {name!r} {spans} in {split}, and labels of "
-        f"{classes} classes from 0 to {classes - 1}; set model.params.classes, or number values "
-        f"by label: {{vocabulary: true}} and vocabulary: {{}} in data.columns.{name}, or learn the "
-        "number with model.params.task=regression"
+        f"{_name_label(job)} {spans} in {split}, and labels of {classes} classes from 0 to "
+        f"{classes - 1}; set {_find_params(job)}.classes, or number values by "
+        f"{labels_config.find_key(job)}: {{vocabulary: true}} and vocabulary: {{}} in "
+        f"data.columns.{name}, or learn the number with {_find_params(job)}.task=regression"
     )
 
 
@@ -139,7 +151,7 @@ def _check_whole(
     given = given if part is None else f"is {bound(part)}"
     given = "has other values" if job.data.columns[name].sensitive else given
     raise errors.UsageError(
-        f"label: {name!r} {given} in {split}, and labels of {classes} classes are whole numbers "
+        f"{_name_label(job)} {given} in {split}, and labels of {classes} classes are whole numbers "
         f"from 0 to {classes - 1}; learn the number with task: regression, or make two classes of "
         "it with threshold"
     )
@@ -162,12 +174,12 @@ def _check_values(
         if job.data.columns[name].sensitive:
             named = f"has a value in {split} that is not in its vocabulary, that of train"
         raise errors.UsageError(
-            f"label: {name!r} {named}; name all there may be in allowed of data.columns.{name}, in "
-            "place of vocabulary"
+            f"{_name_label(job)} {named}; name all there may be in allowed of "
+            f"data.columns.{name}, in place of vocabulary"
         )
     if (found.distinct or 0) > len(values):
         raise errors.UsageError(
-            f"label: {name!r} has {found.distinct} values in {split}, and its vocabulary "
+            f"{_name_label(job)} has {found.distinct} values in {split}, and its vocabulary "
             f"{len(values)}; every label must be in it: take top_k and min_count away, or name all "
             f"there may be in allowed of data.columns.{name}, in place of vocabulary"
         )

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pipeline import errors
-from pipeline.records import label_check, manifest
+from pipeline.records import feature_plan, label_check, manifest
 from tests.pipeline.feature_tables import make
 
 
@@ -143,6 +143,40 @@ def test_sensitive_values_are_not_shown():
     splits = {"eval": _listed(5, 777)}
     with pytest.raises(errors.UsageError, match="'late' has a value in eval that is not in its v"):
         Case({"vocabulary": True}, {}, splits, sensitive=True).check((5, 6))
+
+
+_ADVICE = (
+    r"set labels\.late\.classes, or number values by labels\.late: \{vocabulary: true\} and "
+    r"vocabulary: \{\} in data\.columns\.late, or learn the number with labels\.late\.task=regr"
+)
+
+
+@pytest.mark.parametrize(
+    ("goal", "found", "words"),
+    [
+        (
+            {"vocabulary": True},
+            _listed("a", "b", "c"),
+            r"has 3 values, and the model 2 classes; set labels\.late\.classes=3$",
+        ),
+        ({}, _range(-1, 7), rf"goes from -1 to 7 in train, and labels of 2 .*; {_ADVICE}ession$"),
+        ({}, _range(0, 0.5), r"is 0\.5 in train, and labels of 2 classes are whole numbers"),
+        ({"threshold": 8}, _range(0, 7), r"threshold 8 makes the label 0 in all rows of train,"),
+        ({"vocabulary": True}, manifest.ColumnStatistics(count=9), "vocabulary needs all values"),
+    ],
+)
+def test_settings_of_one_of_several_labels_are_called_as_it_has_them(goal, found, words):
+    job = make(
+        {"time": {}},
+        columns={"paid": {"type": "int64"}, "late": {"type": "float32", "vocabulary": {}}},
+        labels={"paid": {}, "late": goal},
+        model={"name": "linear"},
+        eval={"metric": "loss"},
+    )
+    statistics = {"paid": _range(0, 1), "late": found, "time": _range(0, 1)}
+    contents = _contents(job, {"train": manifest.Statistics(columns=statistics)})
+    with pytest.raises(errors.UsageError, match=rf"^labels\.late: {words}"):
+        feature_plan.plan(job, contents)
 
 
 def test_what_is_not_learnt_as_a_class():
