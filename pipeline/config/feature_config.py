@@ -186,7 +186,7 @@ class Label(Section):
     """Makes the label the place of the value in the column's vocabulary, or in its `allowed`.
     Required for texts by the models of this project."""
     weight: str | None = None
-    """Column with the weight of each example: one number, never missing, not the label. Not set:
+    """Column with the weight of each example: one number, never missing, not a label. Not set:
     all weigh the same. Not with `balanced`."""
     balanced: bool = False
     """Weighs examples so that all classes of the train split weigh the same."""

@@ -178,6 +178,8 @@ def _check_sections(job: Any) -> Iterator[str]:
                 if key != "balanced"
                 else ("label.balanced: is for one label; weigh losses with labels.<name>.weight")
             )
+    if job.label.weight in job.labels:
+        yield f"label.weight: {job.label.weight!r} is the label itself"
     if job.model.name not in _MODELS:
         yield f"model.name: several labels are for {', '.join(_MODELS)}, got {job.model.name!r}"
     for key in _PARAMS:

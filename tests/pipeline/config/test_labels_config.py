@@ -226,6 +226,14 @@ def test_labels_are_no_key_of_data():
         config_file.validate(tree, where="test")
 
 
+@pytest.mark.parametrize("weight", ["clicked", "dwell"])
+def test_a_weight_is_none_of_several_labels(weight):
+    """In the words for a single one."""
+    columns = {**_COLUMNS, "dwell": {"type": "float32", "min": 0}}
+    with pytest.raises(errors.UsageError, match=f"label.weight: '{weight}' is the label itself$"):
+        _job(data={"columns": columns}, label={"weight": weight})
+
+
 def test_a_label_is_not_called_as_our_own_inputs():
     name = "input/slice"
     columns = {n: {"type": "int64", "min": 0, "max": 1} for n in (name, "input")}
