@@ -283,16 +283,31 @@ def _build_array(values: list[Any], spec: Any, column: config.Column | None) -> 
 
 
 def _check_columns(values: _Values, data: config.Data, where: str) -> pa.RecordBatch:
-    arrays = [_build_raw(values[name], column) for name, column in data.columns.items()]
+    found = values | _drop_padding(values, data.columns)
+    arrays = [_build_raw(found[name], column) for name, column in data.columns.items()]
     return _check(pa.record_batch(arrays, list(data.columns)), data, where)
+
+
+def _drop_padding(values: _Values, columns: Mapping[str, config.Column]) -> _Values:
+    """Returns lists without what stands for no item, wherever it is. Two that have to be of one
+    length, and are that only as they were sent, stay so: then it is no padding."""
+    lists = {name: column for name, column in columns.items() if column.list}
+    found = {
+        name: [[item for item in items if not _stands_in(item, column)] for items in values[name]]
+        for name, column in lists.items()
+    }
+    for name, other in (
+        (n, c.same_length_as) for n, c in lists.items() if c.same_length_as in lists
+    ):
+        for row, sent in enumerate(zip(values[name], values[other], strict=True)):
+            if len(sent[0]) == len(sent[1]) and len(found[name][row]) != len(found[other][row]):
+                found[name][row], found[other][row] = sent
+    return found
 
 
 def _build_raw(values: list[Any], column: config.Column) -> pa.Array:
     """Returns values as a source finds them: null where one stands for none."""
-    if column.list:
-        # Padded or not: what stands for no item is left out.
-        values = [[item for item in items if not _stands_in(item, column)] for items in values]
-    elif column.missing == "allow":
+    if column.missing == "allow" and not column.list:
         values = [None if _stands_in(value, column) else value for value in values]
     element = {"int64": pa.int64(), "float32": pa.float32()}.get(column.type, pa.binary())
     listed = column.list or (column.shape and not column.is_image)
