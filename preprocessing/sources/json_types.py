@@ -169,7 +169,7 @@ def describe_too_large(
     text: bytes, columns: Mapping[str, config.Column]
 ) -> tuple[str, str, str] | None:
     """Returns the first column of a line that has a number beyond double, the reason of the letter,
-    and what is wrong, without the value; `None` if there is none in a JSON object."""
+    and what is wrong, without the value; `None` if no column has one, or the line is no JSON."""
     try:
         row = json.loads(
             text,

@@ -26,7 +26,7 @@ from trainer.monitoring.status_reporter import Reporter
 
 # Of how many of the last checkpoints that were evaluated the digests are remembered.
 _DIGESTS = 100
-_TOLD = 3  # checkpoints that cannot be compared and are named in a line
+_TOLD = 3  # of the checkpoints that cannot be compared, how many are named
 
 
 class BestExporter(tf.estimator.Exporter):
@@ -190,7 +190,7 @@ class BestExporter(tf.estimator.Exporter):
             files.forget()
         clauses = [*([trouble] if trouble else []), *lost[:_TOLD]]
         if more := len(lost[_TOLD:]):
-            clauses.append(f"nor can {more} more checkpoint{'s' if more > 1 else ''} be compared")
+            clauses.append(f"{more} more checkpoint{'s' if more > 1 else ''} cannot be compared")
         if found and not clauses:
             clauses = ["a better checkpoint was not exported yet"]
         if not clauses:

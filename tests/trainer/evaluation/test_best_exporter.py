@@ -187,7 +187,7 @@ def test_checkpoints_of_another_model_are_named_where_they_are_and_not_all(scene
     places = ["best/model.ckpt-100", "model.ckpt-100", "model.ckpt-200"]
     told = [f"checkpoint '{scene.run.path}/{one}': is of another model; " for one in places]
     assert scene.note.endswith(
-        f"{''.join(told)}nor can 1 more checkpoint be compared; the next evaluation sets a new best"
+        f"{''.join(told)}1 more checkpoint cannot be compared; the next evaluation sets a new best"
     )
 
 
